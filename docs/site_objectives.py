@@ -35,7 +35,7 @@ def on_config(config: "MkDocsConfig") -> None:
     groups = {"Of the paper": False, "Of other papers": True}
     section = next(entry["Objectives"] for entry in config.nav or () if "Objectives" in entry)
     section += [
-        {title: [{label(o.name): path(o.name)} for o in OBJECTIVES.data.values() if o.peer is peer]}
+        {title: [{label(o.name): path(o.name)} for o in OBJECTIVES.values() if o.peer is peer]}
         for title, peer in groups.items()
     ]
 
@@ -43,7 +43,7 @@ def on_config(config: "MkDocsConfig") -> None:
 def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     from mkdocs.structure.files import File
 
-    for name in OBJECTIVES.data:
+    for name in OBJECTIVES:
         files.append(File.generated(config, path(name), content=page(name)))
     return files
 
@@ -74,7 +74,7 @@ def label(name: str) -> str:
 
 def page(name: str) -> str:
     """The Markdown of an objective's page."""
-    objective = OBJECTIVES.data[name]
+    objective = OBJECTIVES[name]
     module = objective.function.__module__
     in_verl = f"rspo_{name.removeprefix('rspo_')}"
     found = diagnose(name, K if objective.has_k else None, N)
@@ -131,7 +131,7 @@ def same_weights(objective: Objective) -> Iterator[str]:
     rng = np.random.default_rng(0)
     graded = rng.integers(-8, 9, (64, N)) / 4.0
     shuffled = rng.permuted(binary_groups(N), axis=-1)
-    for other in OBJECTIVES.data.values():
+    for other in OBJECTIVES.values():
         if other.name == objective.name or other.has_k != objective.has_k:
             continue
         kinds = {"0/1 rewards": shuffled}

@@ -431,7 +431,7 @@ def diagnose(
     ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
-    out: Annotated[Path | None, typer.Option(help="Draw it: .pdf, .png or .svg.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw it: .pdf or .png.")] = None,
     scale: Scale = None,
 ) -> None:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.

@@ -108,7 +108,7 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
         (["curves", CELL, "standard"], f"`rspo score {CELL} standard 0` makes it"),
         (["figure", "fig_mian"], "fig_mian"),
-        (["figure", "fig_main"], "fig_main needs it; make it with"),
+        (["figure", "fig_main"], "no such file; `rspo "),
         (["status", "--set", "seeds"], "--set seeds: expected KEY=VALUE"),
         (["status", "--set", "=3"], "--set =3: expected KEY=VALUE"),
         (["status", "--set", "a.b=["], "'[' is not YAML"),

@@ -215,9 +215,9 @@ def _require_same_sources(path: Path, experiment: Experiment, policies: Policies
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Path]:
     """Write the files of the evidence into the folder of results; existing ones stay.
 
-    Of scores, the number of correct responses to each problem is that of the original, their order
-    is random. Rewards that were not kept are NaN. Numbers in logs and gradients have `DIGITS`
-    significant digits.
+    Of scores, the number of correct responses to each problem is that of the original, and the
+    correct ones come first. Rewards that were not kept are NaN. Numbers in logs and gradients have
+    `DIGITS` significant digits.
 
     Returns: the files that it wrote.
 
@@ -344,9 +344,7 @@ def _difference(known: pa.Table, found: pa.Table) -> str:
 def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
     """Write one file from its rows."""
     if _is_scores(path):
-        # Each file has an order of its own: methods are compared on independent responses.
-        order = np.random.default_rng(crc32(str(rows["file"].iloc[0]).encode()))
-        write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier, order))
+        write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier))
         return
     content = json.loads(rows["content"].iloc[0])
     if isinstance(content, list):
@@ -355,10 +353,8 @@ def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
         write_frame(path, GRADIENTS, pd.DataFrame(content))
 
 
-def _scores(
-    rows: pd.DataFrame, first: int, verifier: str, rng: np.random.Generator
-) -> pd.DataFrame:
-    """A row for each response, in random order: figures take the first half of them as a sample.
+def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
+    """A row for each response, the correct ones first.
 
     Args:
         first: index of the first response to each problem.
@@ -370,14 +366,13 @@ def _scores(
     rewards = np.full(len(problem), np.nan)  # that were not kept
     if rows["rewards"].notna().all():
         rewards = np.concatenate(rows["rewards"].to_list())
-    order = np.lexsort([rng.random(len(problem)), problem])
     return pd.DataFrame(
         {
             **{name: rows[name].to_numpy()[problem] for name in _PROBLEM[1:]},
             "sample_index": first + index,
-            "correct": correct[order],
+            "correct": correct,
             "verifier": verifier,
-            "verdict": np.where(correct[order], "correct", "incorrect"),
-            "reward": rewards[order],
+            "verdict": np.where(correct, "correct", "incorrect"),
+            "reward": rewards,
         }
     )

@@ -27,27 +27,40 @@ _ERRORS: tuple[type[Exception], ...] = (
 def render(template: Path, contents: Mapping[str, Any]) -> str:
     """A page in Markdown.
 
-    Raises: InputError with the template and its line for anything that the page lacks.
+    Raises: InputError as `fill`.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([template.parent, FOLDER]),
+    found = environment(template.parent, FOLDER)
+    found.filters |= {"points": points, "interval": interval, "number": number}
+    found.filters["p_value"] = p_value
+    found.globals |= {"significant": significant, "fail": _fail}
+    return fill(found, template.name, contents)
+
+
+def environment(*folders: Path, html: bool = False) -> jinja2.Environment:
+    """The templates of some folders; an undefined name is an error."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        autoescape=html,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"points": points, "interval": interval, "number": number}
-    environment.filters["p_value"] = p_value
-    environment.globals["significant"] = significant
-    environment.globals["fail"] = _fail
+
+
+def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]) -> str:
+    """Fill in a template.
+
+    Raises: InputError with the template and its line for anything that the page lacks.
+    """
     try:
-        return environment.get_template(template.name).render(contents)
+        return environment.get_template(name).render(contents)
     except jinja2.TemplateSyntaxError as error:
         raise InputError(f"{error.filename}, line {error.lineno}: {error.message}") from None
     except _ERRORS as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
-        place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else template
+        place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else name
         raise InputError(f"{place}: {error}") from None
 
 

@@ -70,7 +70,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
             "level": LEVEL,
             "claims": claims,
             "rows": lambda **wanted: the_rows(table, **wanted),
-            "label": label_of,
+            "label": comparison_label,
         }
         write_text(page, render(FOLDER / "claims.md.jinja", contents))
 
@@ -92,7 +92,7 @@ def _claim_row(claim: Claim, results: Sequence[Result]) -> dict[str, Any]:
         "claim": claim.name,
         "title": claim.title,
         "hypothesis": claim.hypothesis,
-        "comparison": label_of(row_of(least.measurement)),
+        "comparison": comparison_label(row_of(least.measurement)),
         "estimate": least.measurement.estimate.value,
         "low": low,
         "high": high,
@@ -118,7 +118,7 @@ def _untested_row(name: str, reason: object) -> dict[str, Any]:
     }
 
 
-def label_of(row: dict[str, Any]) -> str:
+def comparison_label(row: dict[str, Any]) -> str:
     """A row of the table of comparisons as text: methods, k and benchmark."""
     methods = " - ".join(filter(None, (row["method_a"], row["method_b"])))
     if row["metric"] not in _METRICS:

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 from rspo.config.schema import Study
 from rspo.core.errors import InputError, did_you_mean
 from rspo.figures import (
-    bandit,
     curves,
     difference,
-    difficulty,
     disjoint,
     exact,
     gradient_variance,
@@ -61,10 +59,7 @@ FIGURES: dict[str, Figure] = {
         *curves.OTHERS,
         exact.WEIGHT_BY_DIFFICULTY,
         exact.ESTIMATOR_VARIANCE,
-        bandit.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
-        training_curves.BUDGET,
-        difficulty.FIGURE,
         gradient_variance.FIGURE,
     )
 }

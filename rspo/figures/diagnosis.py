@@ -1,7 +1,7 @@
 """The picture of a diagnosis (`rspo diagnose --out`): not a figure of the report."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.figures import style
 from rspo.figures.exact import LIMITS
+from rspo.figures.figure import save
 from rspo.figures.methods import label_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from rspo.objectives.diagnose import Diagnosis
 
-SUFFIXES = (".pdf", ".png", ".svg")
 _FORMS = {
     "weights": ("as they are", style.INK, "-"),
     "centred": ("centred", style.SKY, "--"),
@@ -32,18 +32,12 @@ _PANELS = {
 def write_diagnosis(diagnosis: "Diagnosis", path: Path) -> None:
     """Draw F, F' and the signal-to-noise ratio against p for the three forms of the weights.
 
-    Raises: InputError for a suffix other than .pdf, .png and .svg.
+    Raises: InputError for a suffix other than .pdf and .png.
     """
-    import matplotlib
-
-    if path.suffix not in SUFFIXES:
-        raise InputError(f"{path}: allowed: {', '.join(SUFFIXES)}")
-    dates = {".pdf": {"CreationDate": None}, ".png": {"Software": None}, ".svg": {"Date": None}}
-    salt: Any = {"svg.hashsalt": "rspo"}  # identifiers would differ from call to call
-    with style.applied(), matplotlib.rc_context(salt), atomic_write(path) as file:
-        draw(diagnosis).savefig(
-            file, format=path.suffix[1:], dpi=style.DOTS_PER_INCH, metadata=dates[path.suffix]
-        )
+    if path.suffix not in (".pdf", ".png"):
+        raise InputError(f"{path}: allowed: .pdf, .png")
+    with style.applied(), atomic_write(path) as file:
+        save(draw(diagnosis), file, path.suffix)
 
 
 def draw(diagnosis: "Diagnosis") -> "Picture":

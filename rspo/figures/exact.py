@@ -52,8 +52,7 @@ def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
     """
     size = k if objective == "hitchhiking" else n
     form = diagnose(objective, k, size, p).weights
-    squares = form.wrong_squares * size / n
-    return replace(form, variance=form.variance * size / n, wrong_squares=squares)
+    return replace(form, variance=form.variance * size / n)
 
 
 def _known(objective: str, k: int, n: int, p: Floats) -> Form | None:

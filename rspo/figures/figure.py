@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import rspo.objectives
 from rspo.analysis import claims
@@ -170,13 +170,6 @@ class Figure:
         """Write the outputs and their provenance; see `rspo.figures.draw`."""
         self.require(experiment)
         step = self.step(experiment)
-        if missing := [path for path in step.input_files if not path.is_file()]:
-            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-            raise InputError(
-                f"{missing[0]}: no such file{more}; {self.name} needs it; make it with "
-                f"`{command(experiment, missing[0])}`, or all inputs and the figure with "
-                f"`{command(experiment, step.outputs[0])}`"
-            )
         context = (experiment, self) if self.of_results else ()
 
         def work() -> None:
@@ -187,8 +180,10 @@ class Figure:
             with style.applied(), ExitStack() as stack:
                 picture = self.draw(table, *context)
                 # All three files are complete before the first is renamed into place.
-                for path in step.outputs:
-                    _save(stack.enter_context(atomic_write(path)), picture, table)
+                *pictures, numbers = (stack.enter_context(atomic_write(p)) for p in step.outputs)
+                for path in pictures:
+                    save(picture, path, path.suffix)
+                table.to_csv(numbers, index=False, lineterminator="\n")
 
         step.run(work, force)
 
@@ -222,26 +217,12 @@ def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
     return [*files, *map(steps.first_output, made)]
 
 
-def command(experiment: "Experiment", target: Path) -> str:
-    """The Snakemake command that makes one file."""
-    options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
-    if experiment.has_own_results:
-        options.append(f"results={experiment.results}")
-    if experiment.config.seeds > 1:
-        options.append(f"seeds={experiment.config.seeds}")
-    # --config takes every word after it, so it comes last.
-    config = ["--config", *options] if options else []
-    return " ".join(["snakemake", str(target), *config])
-
-
-def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
-    """Write one file, by its suffix, with the same bytes for the same input."""
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False, lineterminator="\n")
-    elif path.suffix == ".pdf":
-        picture.savefig(path, format="pdf", metadata={"CreationDate": None})
+def save(picture: "Picture", file: Path | BinaryIO, suffix: str) -> None:
+    """Write a picture as .pdf or .png, with the same bytes for the same picture."""
+    if suffix == ".pdf":
+        picture.savefig(file, format="pdf", metadata={"CreationDate": None})
     else:
-        picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
+        picture.savefig(file, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
 
 
 @cache

@@ -193,10 +193,8 @@ def _from_the_bottom(methods: Sequence[Method]) -> list[Method]:
 def _family(objective: str) -> Family:
     if objective in _FAMILIES:
         return _FAMILIES[objective]
-    # Other papers' objectives and those of packages come last, so that they do not change the style
-    # of a project's own.
-    installed = () if objective in OBJECTIVES.data else OBJECTIVES.installed
-    names = dict.fromkeys([*compared(), *OBJECTIVES.data, *installed])
+    # Other papers' objectives come last, so that they do not change the style of a project's own.
+    names = dict.fromkeys([*compared(), *OBJECTIVES])
     others = [name for name in names if name not in _FAMILIES]
     rounds, index = divmod(others.index(objective), len(_OTHERS))
     # The second objective of a colour has the line and the markers of its neighbour, and so on.

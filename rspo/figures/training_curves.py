@@ -1,4 +1,4 @@
-"""Figures of training logs: entropy (the paper's figure 7), sample efficiency, equal budgets.
+"""Figures of training logs: entropy (the paper's figure 7) and sample efficiency.
 
 A log has the entropy of each step, which is the mean over the tokens of the step's responses of
 -sum_t p(t) log p(t), in nats, and the Pass@k of its prompts.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
-from rspo.figures.figure import Figure, command
+from rspo.figures.figure import Figure
 from rspo.figures.methods import Method, methods_of, run_description
 from rspo.training.logs import column, read_log
 
@@ -26,30 +26,14 @@ if TYPE_CHECKING:
 
     from rspo.config.experiment import Experiment
 
-# Cumulative amounts of fig_budget, which are its x axes, and their labels.
-BUDGETS = {
-    "responses": "responses",
-    "tokens": "tokens of responses",
-    "seconds": "seconds of training",
-}
 _LINE = {
     "method": "line, as in the legend",
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
 }
 _LOWEST = "lower end of the band: the lowest of the seeds' own smoothed lines"
-_HIGHEST = {"highest": "upper end of the band"}
-_SEEDS = {"seeds": "training seeds averaged"}
-_PASSES = {
-    "metric_k": "k of Pass@k",
-    "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
-    "smoothed": "y: centred moving average of the estimate",
-    "error": "standard error of `smoothed`, from the differences of successive steps",
-    "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
-    **_HIGHEST,
-    "window": "steps in the moving average",
-    **_SEEDS,
-}
+_HIGHEST = "upper end of the band"
+_SEEDS = "training seeds averaged"
 
 
 def half_window(steps: int) -> int:
@@ -96,8 +80,9 @@ def passes_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     methods = methods_of(experiment, figure.policies(experiment))
     steps = first_pass(experiment)
-    half, budget = steps // 10, "tokens" in figure.columns
-    k = _metric_k(methods, middle=budget)
+    half = steps // 10
+    # The logs have Pass@k for the powers of two up to n; the largest that all of them have.
+    k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     lines = []
     for method in methods:
         passed = 100 * _logged(experiment, method, f"pass_at_{k}").iloc[:steps]
@@ -108,22 +93,8 @@ def passes_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
             line["highest"] = line["smoothed"] + NORMAL * line["error"]
         sampled = experiment.config.training.prompts_per_step * line["n"]
         line["responses"] = line["step"] * sampled
-        if budget:
-            tokens = sampled * _logged(experiment, method, "response_tokens").agg(fmean, axis=1)
-            seconds = _logged(experiment, method, "seconds").min(axis=1)
-            line["responses"] -= sampled
-            line["tokens"] = _before(tokens.iloc[:steps]).round().astype(int)
-            line["seconds"] = _before(seconds.iloc[:steps])
         lines.append(line.iloc[half : steps - half])
     return pd.concat(lines, ignore_index=True)[list(figure.columns)]
-
-
-def _metric_k(methods: list[Method], middle: bool) -> int:
-    """The middle one of the trained k, or else the largest that all logs have."""
-    # The logs have Pass@k for the powers of two up to n.
-    most = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
-    ks = sorted({m.k for m in methods if m.k and m.k <= most and m.k & (m.k - 1) == 0})
-    return ks[len(ks) // 2] if middle and ks else most
 
 
 def _averaged(method: Method, values: "pd.DataFrame", half: int) -> "pd.DataFrame":
@@ -154,9 +125,6 @@ def _averaged(method: Method, values: "pd.DataFrame", half: int) -> "pd.DataFram
 def _logged(experiment: "Experiment", method: Method, key: str) -> "pd.DataFrame":
     """The values of `key` in a method's logs, [steps, seeds].
 
-    Args:
-        key: "seconds" for the sum over the phases of a step.
-
     Raises: InputError for a log that is missing or incomplete.
     """
     import pandas as pd
@@ -164,17 +132,10 @@ def _logged(experiment: "Experiment", method: Method, key: str) -> "pd.DataFrame
     values = {}
     for cell in method.policies:
         path = experiment.training_log(cell)
-        remedy = f"finish or remake it with `{command(experiment, path)}`"
+        remedy = f"`{experiment.command('train', cell)}` finishes it"
         log = read_log(path, experiment.config.training.steps, remedy)
-        if key == "seconds":
-            log = [row | {key: sum(row[key].values())} for row in log]
         values[cell] = column(path, log, key)
     return pd.DataFrame(values)
-
-
-def _before(amounts: "pd.Series[float]") -> "pd.Series[float]":
-    """The sum of the amounts of all earlier steps."""
-    return amounts.cumsum() - amounts
 
 
 def error_of_mean(estimates: list[float], window: int) -> float:
@@ -206,12 +167,8 @@ def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure
 
 
 def draw_passes(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    from matplotlib.ticker import EngFormatter
-
     methods = methods_of(experiment, figure.policies(experiment))
     labels = {"step": "training step", "responses": "total number of responses"}
-    if budget := "tokens" in figure.columns:
-        labels = BUDGETS
     picture = style.new_picture(style.TEXT_WIDTH, 2.6)
     panels = picture.subplots(1, len(labels), sharey=True)
     every = max(1, table["step"].nunique() // 6)
@@ -219,10 +176,7 @@ def draw_passes(table: "pd.DataFrame", experiment: "Experiment", figure: Figure)
         style.draw_intervals(axes, table, methods, x, ("lowest", "highest"))
         style.draw_lines(axes, table, methods, x, "smoothed", every=every)
         axes.set(xlabel=label, title=f"same {'prompts' if x == 'step' else x}")
-        if budget:
-            axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 10k in place of 10000
-        elif x == "responses":
-            style.make_log10(axes, table[x], "x")
+    style.make_log10(panels[1], table["responses"], "x")
     panels[0].set_ylabel(f"Pass@{table['metric_k'].iloc[0]} of training prompts (%)")
     lines, one_seed = "first pass over the prompts, centred", "shaded: 95 % interval over prompts"
     _explain(picture, table, experiment, methods, lines, one_seed)
@@ -260,9 +214,9 @@ ENTROPY = Figure(
         "entropy": "thin line: token mean in nats, mean over seeds",
         "smoothed": "thick line: mean entropy over the window around this step",
         "lowest": _LOWEST,
-        **_HIGHEST,
+        "highest": _HIGHEST,
         "window": "steps in that window, fewer at both ends",
-        **_SEEDS,
+        "seeds": _SEEDS,
     },
     entropy_table,
     draw_entropy,
@@ -270,44 +224,30 @@ ENTROPY = Figure(
     objectives=("policy_gradient", "rspo_pass_at_k"),
     inputs=("training_logs",),
 )
-_BANDS = (
-    "Only the first pass over the prompts is shown, because later steps repeat prompts. Lines are "
-    "moving averages over complete windows; shaded: from the lowest to the highest training seed, "
-    "with one seed the 95 % interval over prompts, not adjusted for the number of comparisons."
-)
 SAMPLE_EFFICIENCY = Figure(
     "fig_sample_efficiency",
     "Pass@k of the training prompts while RSPO is trained with different numbers n of responses "
     "per prompt, against the training step (left) and against the total number of responses drawn "
-    f"(right). {_BANDS} If the learning rate falls with the step, then at the same number of "
-    "responses a smaller n is closer to the end of its schedule.",
+    "(right). Only the first pass over the prompts is shown, because later steps repeat prompts. "
+    "Lines are moving averages over complete windows; shaded: from the lowest to the highest "
+    "training seed, with one seed the 95 % interval over prompts, not adjusted for the number of "
+    "comparisons. If the learning rate falls with the step, then at the same number of responses a "
+    "smaller n is closer to the end of its schedule.",
     {
         **_LINE,
         "step": "x on the left: training step; steps of the first pass with a complete window",
         "responses": "x on the right: drawn up to the end of the step",
-        **_PASSES,
+        "metric_k": "k of Pass@k",
+        "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
+        "smoothed": "y: centred moving average of the estimate",
+        "error": "standard error of `smoothed`, from the differences of successive steps",
+        "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
+        "highest": _HIGHEST,
+        "window": "steps in the moving average",
+        "seeds": _SEEDS,
     },
     passes_table,
     draw_passes,
     grids=("scalability",),
-    inputs=("training_logs", "training_set"),
-)
-BUDGET = Figure(
-    "fig_budget",
-    "Pass@k of the training prompts during training, against the responses, tokens and seconds "
-    f"that the policy was trained with before. {_BANDS} Seconds are wall-clock time, of each step "
-    "that of the fastest seed, because other work on the machine only adds to it; with one seed it "
-    "is included.",
-    {
-        **_LINE,
-        "step": "training step; steps of the first pass with a complete window",
-        "responses": "x on the left: sampled before the step",
-        "tokens": "x in the middle: of the responses before the step, mean over seeds",
-        "seconds": "x on the right: of the steps before, of each that of the fastest seed",
-        **_PASSES,
-    },
-    passes_table,
-    draw_passes,
-    grids=("main",),
     inputs=("training_logs", "training_set"),
 )

@@ -47,7 +47,6 @@ class Form:
         it, and for the mean over P prompts it is P times as large.
     zeros: expected fraction of weights that are 0.
     correct, wrong: expected total weight of the correct and of the wrong responses.
-    wrong_squares: expected sum of the squared weights of the wrong responses.
     unbiased_for: the j for which F is `factor` > 0 times Pass@j; None if there is none.
     """
 
@@ -58,7 +57,6 @@ class Form:
     zeros: Floats
     correct: Floats
     wrong: Floats
-    wrong_squares: Floats
     unbiased_for: int | None
     factor: float
 
@@ -210,7 +208,6 @@ def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
         zeros=chances @ mean_by_correct(zero),
         correct=chances @ mean_correct,
         wrong=chances @ mean_wrong,
-        wrong_squares=chances @ mean_by_correct((weights**2 * (1 - rewards)).sum(axis=-1)),
         unbiased_for=unbiased_for,
         factor=factor,
     )

@@ -1,13 +1,9 @@
 """What the registry knows of an objective."""
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from rspo.objectives.contract import WeightFunction
-
-_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
 class KRule(Enum):
@@ -76,19 +72,6 @@ class Objective:
     def allows(self, k: int, n: int) -> bool:
         """Whether it is defined for k and groups of n; objectives without k allow any k."""
         return n >= self.least_n and self.k_rule.allows(k, n)
-
-
-def require_new_name(name: str, names: Iterable[str]) -> None:
-    """Check the name of an objective against those of others.
-
-    Raises: ValueError for a name that is taken, or has other characters than those of Python names
-        in lower case.
-    """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"objective {name!r}: allowed: lower-case letters, digits and single _")
-    for other in names:
-        if short_name(other) == short_name(name):
-            raise ValueError(f"objective {name!r}: {other!r} exists already; choose another name")
 
 
 def short_name(objective: str) -> str:

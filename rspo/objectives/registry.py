@@ -1,10 +1,11 @@
 """The registry of objectives, and the function that applies one.
 
 To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and
-`register` it from any module, or declare it as an entry point of a package (docs/add/objective.md).
-It then works in both engines and in the grid.
+`register` it from any module (docs/add/objective.md). It then works in both engines and in the
+grid.
 """
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
@@ -16,9 +17,8 @@ from rspo.objectives.contract import require_weights
 from rspo.objectives.entropic import rs_grpo, ttt_entropic
 from rspo.objectives.group_advantages import grpo_passk, passk_training, w_reinforce
 from rspo.objectives.hitchhiking import hitchhiking
-from rspo.objectives.installed import Objectives
 from rspo.objectives.max_at_k import rspo_max_at_k, rspo_max_at_k_plug_in, rspo_max_at_k_ranked
-from rspo.objectives.objective import KRule, Objective, require_new_name
+from rspo.objectives.objective import KRule, Objective, short_name
 from rspo.objectives.order_statistics import (
     maxpo,
     ordergrad_bottom_half,
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     Nested = Sequence[float] | Sequence["Nested"]
 
 
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 _peer = partial(Objective, peer=True)
 
-OBJECTIVES = Objectives(
-    (objective.name, objective)
+OBJECTIVES: dict[str, Objective] = {
+    objective.name: objective
     for objective in (
         Objective("policy_gradient", policy_gradient, KRule.NONE),
         Objective("hitchhiking", hitchhiking, KRule.DIVIDES_N, ordered=True),
@@ -66,15 +67,12 @@ OBJECTIVES = Objectives(
         _peer("ttt_entropic", ttt_entropic, KRule.NONE, least_n=3),
         _peer("w_reinforce", w_reinforce, KRule.NONE, binary=True),
     )
-)
+}
 
 
 def compared() -> list[str]:
-    """What the figures of every objective show: the paper's objectives and those of extensions.
-
-    Those of installed packages are left out, so that installing one changes no figure.
-    """
-    return [name for name, objective in OBJECTIVES.data.items() if not objective.peer]
+    """What the figures of every objective show: the paper's objectives and one's own."""
+    return [name for name, objective in OBJECTIVES.items() if not objective.peer]
 
 
 def register(objective: Objective) -> None:
@@ -85,8 +83,13 @@ def register(objective: Objective) -> None:
     """
     if not isinstance(objective, Objective):
         raise TypeError(f"must be an Objective, got a {type(objective).__name__}")
-    require_new_name(objective.name, OBJECTIVES)
-    OBJECTIVES[objective.name] = objective
+    name = objective.name
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"objective {name!r}: allowed: lower-case letters, digits and single _")
+    for other in OBJECTIVES:
+        if short_name(other) == short_name(name):
+            raise ValueError(f"objective {name!r}: {other!r} exists already; choose another name")
+    OBJECTIVES[name] = objective
 
 
 def unknown_objective(name: str) -> str:

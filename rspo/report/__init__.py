@@ -1,8 +1,7 @@
 """`rspo report`: the whole experiment on one HTML page that opens offline.
 
 Every number on the page is from a file that another command wrote. The same files give the same
-page, except for its sections "Cost" and "Provenance", which contain hosts and times
-(docs/report.md).
+page, except for the version of the code (docs/report.md).
 
 This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
 """
@@ -31,7 +30,6 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     made = steps.contamination(experiment), steps.answers(experiment)
     return [  # what others are made from comes first, so that a message names the cause
         *(steps.first_output(steps.prepare(experiment, name)) for name in benchmarks),
-        *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
         *map(steps.first_output, made),
         *results_inputs(experiment),
@@ -39,14 +37,18 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
 
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
-    """The files that `rspo results` reads; all are required, and it copies those in `reports`."""
+    """The files that `rspo results` reads; all are required, and it copies those in `reports`.
+
+    The provenance of the training logs names the processors.
+    """
     made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
     drawn = [
         (path, figure.step(experiment))
         for figure in figures(experiment)
         for path in figure_files(experiment, figure)
     ]
-    return drawn + [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
+    tables = [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
+    return [*(steps.log_input(experiment, cell) for cell in experiment.cells), *drawn, *tables]
 
 
 def require(files: Iterable[Path], page: Path, command: str) -> None:

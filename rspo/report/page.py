@@ -6,29 +6,20 @@ names and no table has is an error.
 
 import inspect
 import shutil
-import traceback
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from rspo.analysis import pages
 from rspo.analysis.trainings import origins
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
-from rspo.figures.figure import command
-from rspo.report import (
-    pictures,
-    read,
-    require,
-    results_inputs,
-    step,
-    story,
-    text,
-)
+from rspo.report import pictures, read, require, results_inputs, step, story, text
 
 FOLDER = Path(__file__).parent
 
@@ -39,7 +30,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for missing or bad inputs.
     """
     made = step(experiment)
-    require(made.input_files, made.outputs[0], command(experiment, made.outputs[0]))
+    require(made.input_files, made.outputs[0], _snakemake(experiment, made.outputs[0]))
 
     def work() -> None:
         write_text(made.outputs[0], render("report.html.jinja", experiment))
@@ -59,7 +50,7 @@ def write_results(
     """
     _require_place(experiment, page, force)
     inputs = results_inputs(experiment)
-    require([path for path, _ in inputs], page, command(experiment, Path("all")))
+    require([path for path, _ in inputs], page, _snakemake(experiment, "all"))
     for path, made in inputs:
         made.require_output(path)
     folder = page.with_suffix("")
@@ -69,7 +60,7 @@ def write_results(
         "results.md.jinja",
         experiment,
         folder=folder.name,
-        command=command(experiment, Path("all")),
+        command=_snakemake(experiment, "all"),
         evidence=evidence,
         origins=origins(experiment, experiment.cells),
         commits=sorted(commits),
@@ -103,25 +94,21 @@ def _require_place(experiment: Experiment, page: Path, force: bool) -> None:
         )
 
 
-class _Missing(jinja2.StrictUndefined):
-    """What a template names and nobody has; of a row of a table, the message names the table."""
-
-    @property
-    def _undefined_message(self) -> str:
-        if isinstance(self._undefined_obj, read.Row):
-            return f"{self._undefined_obj.file} has no column {self._undefined_name!r}"
-        return super()._undefined_message
+def _snakemake(experiment: Experiment, target: Path | str) -> str:
+    """The Snakemake command that makes a file or follows a rule."""
+    options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
+    if experiment.has_own_results:
+        options.append(f"results={experiment.results}")
+    if experiment.config.seeds > 1:
+        options.append(f"seeds={experiment.config.seeds}")
+    # --config takes every word after it, so it comes last.
+    config = ["--config", *options] if options else []
+    return " ".join(["snakemake", str(target), *config])
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
     """The templates of this folder, which read the tables by the functions of three modules."""
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=html,
-        undefined=_Missing,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    found = pages.environment(FOLDER, html=html)
     found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
     found.tests["known"] = isfinite
     found.globals |= {"experiment": experiment, "config": experiment.config}
@@ -133,13 +120,7 @@ def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
 def render(name: str, experiment: Experiment, **values: Any) -> str:
     """Fill in a template.
 
-    Raises: InputError for missing or bad tables, with the place in the template for a number that
-        it names and no table has.
+    Raises: InputError with the place in the template, for missing or bad tables and for a number
+        that it names and no table has.
     """
-    try:
-        return environment(experiment, ".html" in name).get_template(name).render(values)
-    except jinja2.UndefinedError as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        place = [frame for frame in frames if frame.filename.endswith(".jinja")][-1]
-        file = Path(place.filename).relative_to(FOLDER.parents[1])
-        raise InputError(f"{file}, line {place.lineno}: {error}") from None
+    return pages.fill(environment(experiment, ".html" in name), name, values)

@@ -11,6 +11,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.figures import Figure, curves, style
 from rspo.figures.captions import full_caption
+from rspo.figures.figure import save
 from rspo.report import figure_files, figures
 from rspo.report.read import table
 
@@ -52,8 +53,6 @@ def pooled_panels(experiment: Experiment, figure: Figure) -> dict[str, bytes]:
         for window in ("wide", "narrow"):
             png = io.BytesIO()
             drawing = curves.draw_pooled(frame, experiment, figure, narrow=window == "narrow")
-            # Without the version of matplotlib, the same drawing gives the same bytes.
-            metadata = {"Software": None}
-            drawing.savefig(png, format="png", dpi=style.DOTS_PER_INCH, metadata=metadata)
+            save(drawing, png, ".png")
             pictures[window] = png.getvalue()
     return pictures

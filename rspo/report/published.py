@@ -30,7 +30,7 @@ STUDIES = Path("docs") / "studies"
 Action = Literal["add", "restore", "page"]
 _OWN = {"results", "reports", "docs"}  # folders that a page is made in
 # Of training logs, where * is any text.
-_RESULTS_KEYS = ("step", "entropy", "pass_at_*", "response_tokens", "zero_weight", "seconds")
+_RESULTS_KEYS = ("step", "entropy", "pass_at_*", "zero_weight", "seconds")
 
 
 def run(experiment: Experiment, action: Action, page: str, force: bool = False) -> None:

@@ -1,6 +1,5 @@
 """The tables that the pages show: as rows for the templates, with the names of their files."""
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
@@ -21,17 +20,12 @@ from rspo.training.clipping import clipping_warning
 from rspo.training.logs import column, read_log
 from rspo.training.sampler_difference import sampler_warning
 
+Row = dict[str, Any]  # of a table
 _NUMBERS = {
     *("estimate", "low", "high", "lowest", "highest", "error", "error_problems"),
     *("error_seeds", "degrees", "p", "p_adjusted", "margin", "seeds", "problems", "samples"),
     *("responses", "without_answer", "count", "wall_seconds", "cpu_seconds", "gpu_seconds"),
 }
-
-
-class Row(dict[str, Any]):
-    """A row of a table, whose file the message names if a template asks for another column."""
-
-    file: Path
 
 
 def table(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
@@ -48,14 +42,6 @@ def table(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
         return frame.astype(dict.fromkeys(numbers, float))
     frame[numbers] = frame[numbers].replace("nan", "").apply(pd.to_numeric)
     return frame
-
-
-def rows(path: Path, frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame that was read from a file."""
-    found = [Row(record) for record in frame.to_dict("records")]
-    for row in found:
-        row.file = path
-    return found
 
 
 _UNITS = {
@@ -78,8 +64,7 @@ def comparisons(experiment: Experiment) -> list[Row]:
     Raises: InputError for a table that is missing or lacks a column.
     """
     scaled = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
-    path = experiment.reports / "claim_comparisons.csv"
-    frame = read_comparisons(path)
+    frame = read_comparisons(experiment.reports / "claim_comparisons.csv")
     unit = frame["metric"].map(_UNITS)
     factor = unit.map(_FACTORS).astype(float).fillna(1.0)  # of an empty table: text
     frame[scaled] = frame[scaled].mul(factor, axis="index")
@@ -92,15 +77,13 @@ def comparisons(experiment: Experiment) -> list[Row]:
         p_for=one_sided.where(distance > 0, 1 - frame["p"] / 2),
         decides=frame["decides"] == "yes",
         ks=frame["k"].str.split(),
-        policies=frame["cells"].str.split().map(frozenset),
     )
-    return rows(path, frame)
+    return frame.to_dict("records")
 
 
 def setup(experiment: Experiment) -> dict[str, Any]:
     """The number of responses and of policies, the models, and the problems of each benchmark."""
-    path = experiment.table("curves")
-    frame = table(path, "cell", "benchmark", "problems", "samples")
+    frame = table(experiment.table("curves"), "cell", "benchmark", "problems", "samples")
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
@@ -116,19 +99,18 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 
 def answers(experiment: Experiment) -> list[Row]:
     """Each policy and suite with `share`, that of its responses without an answer, sorted by it."""
-    path = experiment.table("answers")
-    frame = table(path, "policy", "suite", "benchmark", "responses", "without_answer")
+    columns = ["policy", "suite", "benchmark", "responses", "without_answer"]
+    frame = table(experiment.table("answers"), *columns)
     pooled = frame[frame["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
     pooled = pooled.assign(share=pooled["without_answer"] / pooled["responses"])
-    return rows(path, pooled.sort_values("share", kind="stable"))
+    return pooled.sort_values("share", kind="stable").to_dict("records")
 
 
 def contamination(experiment: Experiment) -> list[Row]:
     """The pairs of data sets that have problems in common, after normalization."""
-    path = experiment.table("contamination")
-    frame = table(path, "set_a", "set_b", "kind", "count")
+    frame = table(experiment.table("contamination"), "set_a", "set_b", "kind", "count")
     frame["of_training"] = (frame["set_a"] == "train") | (frame["set_b"] == "train")
-    return rows(path, frame[(frame["kind"] == "normalized") & (frame["count"] > 0)])
+    return frame[(frame["kind"] == "normalized") & (frame["count"] > 0)].to_dict("records")
 
 
 def warnings(experiment: Experiment) -> list[str]:
@@ -151,12 +133,11 @@ def warnings(experiment: Experiment) -> list[str]:
 
 def cost(experiment: Experiment) -> list[Row]:
     """The seconds of each policy, training and evaluation together, and of all."""
-    path = experiment.table("cost")
     seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
-    frame = table(path, "policy", *seconds)
+    frame = table(experiment.table("cost"), "policy", *seconds)
     sums = frame.groupby("policy", sort=False)[seconds].sum()
     sums.loc["all"] = sums.sum()
-    return rows(path, sums.reset_index())
+    return sums.reset_index().to_dict("records")
 
 
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -184,24 +165,14 @@ def families(experiment: Experiment, benchmark: str) -> list[str]:
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
-    """The code that writes the page; what wrote the files behind it, and from which data.
+    """The code that writes the page, faults in its history, and the data behind it.
 
     Raises: InputError for a damaged provenance file.
     """
     behind = history(step(experiment).input_files)
-    made = sorted((one for one in behind.values() if one.provenance), key=lambda one: one.path)
-    versions = Counter(
-        item
-        for note in (one.provenance for one in made)
-        for item in [
-            *((name, note[name]) for name in ("python", "rspo", "git_commit")),
-            *note["packages"].items(),
-        ]
-    )
     return {
         "code": code_version(),
         "faults": faults(behind, contents=False),
-        "versions": [(*item, files) for item, files in sorted(versions.items())],
         "data": sorted(
             (source, str(path), behind[path].content)
             for source, paths in sources(behind).items()

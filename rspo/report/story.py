@@ -1,4 +1,4 @@
-"""What the pages conclude: the headline, the lead at each k, and each claim with what is open."""
+"""What the pages conclude: the headline, the main table, and each claim with what is open."""
 
 import re
 from math import ceil, inf, isnan, nan
@@ -16,9 +16,9 @@ from rspo.analysis.results import (
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.figures import Figure, curves, difference
-from rspo.figures.methods import methods_of, model_labels
+from rspo.figures.methods import model_labels
 from rspo.report import figure_files, figures
-from rspo.report.read import Row, comparisons, rows, table
+from rspo.report.read import Row, comparisons, table
 from rspo.report.text import METRICS
 
 _ORDER = [CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED]
@@ -34,7 +34,7 @@ def headline(experiment: Experiment) -> dict[str, Any]:
         return {"rows": []}
     path = figure_files(experiment, figure)[1]
     models = model_labels(experiment, figure.policies(experiment))
-    return {"models": models, "rows": rows(path, table(path, empty=True))}
+    return {"models": models, "rows": table(path, empty=True).to_dict("records")}
 
 
 def main_figure(experiment: Experiment) -> Figure | None:
@@ -45,38 +45,21 @@ def main_figure(experiment: Experiment) -> Figure | None:
 
 
 def main_table(experiment: Experiment) -> dict[str, Any] | None:
-    """The last panel of the main figure: the row of each method at each k, and who leads.
-
-    A lead has the two highest methods at k, and the claims' comparison of the two, or None.
+    """The last panel of the main figure: the row of each method at each k.
 
     Raises: InputError for tables that are missing or lack a column.
     """
     figure = main_figure(experiment)
     if figure is None:
         return None
-    path = figure_files(experiment, figure)[1]
-    frame = table(path, "benchmark", "method", "k", "estimate", "problems")
+    frame = table(figure_files(experiment, figure)[1], "benchmark", "method", "k")
     pooled = frame[frame["benchmark"] == POOLED]
-    methods = methods_of(experiment, figure.policies(experiment))
-    policies = {method.label: frozenset(method.policies) for method in methods}
-    tests = [
-        one
-        for one in comparisons(experiment)
-        if one["decides"] and one["metric"] == figure.metric and one["where"] == POOLED
-        if isnan(one["margin"]) and one["problems"] in set(pooled["problems"])  # of this suite
-    ]
-    leads = []
-    for k, at_k in pooled.groupby("k", sort=False):
-        highest = rows(path, at_k.sort_values("estimate", ascending=False, kind="stable"))[:2]
-        pair = frozenset().union(*(policies[row["method"]] for row in highest))
-        test = next((one for one in tests if one["k"] == k and one["policies"] == pair), None)
-        leads.append({"k": k, "highest": highest, "test": test})
+    by_method = pooled.groupby("method", sort=False)
     return {
         "figure": figure.name,
         "metric": figure.metric,
         "columns": [f"{METRICS[figure.metric]}@{k}" for k in pooled["k"].unique()],
-        "methods": {name: rows(path, part) for name, part in pooled.groupby("method", sort=False)},
-        "leads": leads,
+        "methods": {name: rows.to_dict("records") for name, rows in by_method},
     }
 
 
@@ -90,10 +73,9 @@ def claims(experiment: Experiment) -> list[Row]:
 
     Raises: InputError for tables that are missing or lack a column.
     """
-    path = experiment.reports / "claims.csv"
     every = comparisons(experiment)
     tested = [one for one in every if one["decides"]]
-    found = rows(path, table(path, "claim", "verdict"))
+    found = table(experiment.reports / "claims.csv", "claim", "verdict").to_dict("records")
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
         deciding = [one for one in tested if one["claim"] == row["claim"]]

@@ -14,8 +14,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
-from rspo.datasets.generated import RULE_FRACTIONS
-from rspo.figures import FIGURES, available, bandit, draw, exact, figures_of, style
+from rspo.figures import FIGURES, available, draw, exact, figures_of, style
 from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.support.planted import experiment_in, write_inputs
@@ -50,8 +49,6 @@ def test_expectations_by_all_outcomes(objective: str, k: int, n: int) -> None:
         assert form.variance[place] == pytest.approx(chance @ gradients**2 - mean**2)
         assert form.correct[place] == pytest.approx(chance @ correct, abs=1e-12)
         assert form.wrong[place] == pytest.approx(chance @ wrong, abs=1e-12)
-        squares = chance @ (weights**2 * (1 - rewards)).sum(axis=1)
-        assert form.wrong_squares[place] == pytest.approx(squares, abs=1e-12)
 
 
 def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
@@ -75,46 +72,6 @@ def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(
     numbers = FIGURES[name].table().groupby("objective").agg(list).drop(columns="line")
     for objective, other in SAME.items():
         assert numbers.loc[objective].equals(numbers.loc[other])
-
-
-@pytest.mark.parametrize("k", [2, 4, 8])
-def test_no_small_change_of_the_bandits_optimum_improves_it(k: int) -> None:
-    """The objective is concave, so no better neighbour means no better policy."""
-    policy = bandit.optimum(k)
-    assert policy.sum() == pytest.approx(1, abs=1e-12)
-    assert policy.min() >= 0
-    best = bandit.pass_at_k(policy, k)
-    for source, target in itertools.permutations(range(len(policy)), 2):
-        moved = policy.copy()
-        step = min(1e-4, policy[source])
-        moved[source] -= step
-        moved[target] += step
-        assert bandit.pass_at_k(moved, k) <= best + 1e-15
-
-
-def test_the_bandits_pass_at_k_by_counting_draws() -> None:
-    policy, k = bandit.optimum(4), 3
-    value = 0.0
-    for strategy, share in enumerate(RULE_FRACTIONS):
-        for draws in itertools.product(range(len(policy)), repeat=k):
-            value += share * np.prod(policy[list(draws)]) * (strategy in draws)
-    assert bandit.pass_at_k(policy, k) == pytest.approx(value)
-
-
-@pytest.mark.parametrize("objective", ["policy_gradient", "hitchhiking", "rspo_pass_at_k", "grpo"])
-def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
-    k, n, policy = 2, 4, np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.06, 0.04])
-    draws = np.array(list(itertools.product(range(8), repeat=n)))
-    chance = np.prod(policy[draws], axis=1)
-    scores = np.eye(8)[draws] - policy  # grad log q with respect to the logits
-    mean, square = np.zeros(8), 0.0
-    for strategy, share in enumerate(RULE_FRACTIONS):
-        weights = response_weights((draws == strategy).astype(float), objective, k)
-        gradients = np.einsum("dn,dna->da", weights, scores)
-        mean += share * chance @ gradients
-        square += share * chance @ (gradients**2).sum(axis=1)
-    expected = mean @ mean / (square - mean @ mean)
-    assert bandit.signal_to_noise(objective, k, n, policy) == pytest.approx(expected)
 
 
 def top_two_mean(rewards: Floats, k: int) -> Floats:

@@ -38,24 +38,19 @@ def test_provenance_names_inputs_and_columns(tmp_path: Path, name: str) -> None:
     assert len(step.input_files) == (16 if name == "fig_main" else 0)
 
 
-def test_missing_inputs_name_file_command_and_scale(tmp_path: Path) -> None:
-    for scale, name, seeds, options in (
-        ("tiny", "fig_main", 2, "seeds=2"),
-        ("paper", "fig_entropy", 1, "scale=paper"),
-    ):
-        experiment = experiment_in(tmp_path / scale, scale, seeds=seeds)
-        with pytest.raises(InputError) as error:
-            draw(experiment, name)
-        missing, *others = FIGURES[name].step(experiment).input_files
-        assert str(error.value).startswith(f"{missing}: no such file (and {len(others)} more)")
-        assert f"`snakemake {missing} --config {options}`" in str(error.value)
-        assert not experiment.reports.exists()
+def test_missing_inputs_name_file_and_command(tmp_path: Path) -> None:
+    experiment = experiment_in(tmp_path, "paper")
+    with pytest.raises(InputError) as error:
+        draw(experiment, "fig_entropy")
+    missing, *_ = FIGURES["fig_entropy"].step(experiment).input_files
+    assert str(error.value).startswith(f"{missing}: no such file; `rspo train ")
+    assert not experiment.reports.exists()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda log: log[:-1], "has 149 rows, expected one for each step 1 to 150.*snakemake"),
+        (lambda log: log[:-1], "has 149 rows, expected one for each step 1 to 150.*rspo train"),
         (lambda log: log[1:] + log[:1], "expected one for each step 1 to 150 in order"),
         (lambda log: [*log[:-1], {"step": 150}], "line 150: entropy is None"),
     ],

@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import t as student
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import read_json_lines, write_json_lines
+from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, read_table, write_csv
 from rspo.figures import FIGURES, style, training_curves
 from rspo.figures.methods import methods_of
-from tests.support.planted import experiment_in, write_inputs, write_problems
+from tests.support.planted import experiment_in, write_problems
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -125,33 +125,6 @@ def test_sample_efficiency_has_the_first_pass_and_complete_windows(
         assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
         means = np.convolve(raw, np.ones(9) / 9, "valid")
         assert rows["smoothed"].to_numpy() == pytest.approx(means)
-
-
-def test_the_budget_counts_all_amounts_before_a_step(tmp_path: Path) -> None:
-    """The seconds of a step are those of the fastest seed, the tokens the mean of the seeds."""
-    experiment, figure = experiment_in(tmp_path, seeds=2), FIGURES["fig_budget"]
-    write_inputs(experiment, "fig_budget")
-    for place, cell in enumerate(figure.policies(experiment)):
-        log = read_json_lines(experiment.training_log(cell))
-        for step in log:  # which seed is faster changes from step to step
-            step["seconds"]["update"] = (step["step"] * (place + 3)) % 7 + 0.1
-        write_json_lines(experiment.training_log(cell), log)
-    table = figure.table(experiment, figure)
-    assert {*table["metric_k"]} == {4}  # of the trained 2, 4, 8
-    for method in methods_of(experiment, figure.policies(experiment)):
-        rows = table[table["method"] == method.label]
-        logs = [read_json_lines(experiment.training_log(policy)) for policy in method.policies]
-        tokens = np.mean([[640 * step["response_tokens"] for step in log] for log in logs], axis=0)
-        assert [*rows["responses"]] == [step * 640 for step in range(4, 36)]
-        before = [tokens[:step].sum() for step in range(4, 36)]
-        assert rows["tokens"].to_numpy() == pytest.approx(before, abs=0.51)
-        raw = np.mean([[100 * step["pass_at_4"] for step in log[:40]] for log in logs], axis=0)
-        assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
-        seconds = [[sum(step["seconds"].values()) for step in log] for log in logs]
-        fastest = np.min(seconds, axis=0)
-        assert seconds[0] != seconds[1]
-        expected = [fastest[: step - 1].sum() for step in rows["step"]]
-        assert rows["seconds"].to_numpy() == pytest.approx(expected)
 
 
 def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:

@@ -10,9 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
 import rspo.report as report_package
@@ -20,7 +18,6 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
-from rspo.core.provenance import read_provenance
 from rspo.core.tables import (
     SAMPLES,
     SCORES,
@@ -30,18 +27,13 @@ from rspo.core.tables import (
     write_csv,
     write_table,
 )
-from rspo.core.trace import history
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, in_all
 from rspo.figures.captions import full_caption
-from rspo.figures.methods import methods_of
-from rspo.report import step
-from rspo.report.page import environment, render, write_report
-from rspo.report.story import main_table
+from rspo.report.page import write_report
 from rspo.report.text import visible
 from tests.support import small_paper
-from tests.support.small_paper import without_hosts_and_times
 from tests.support.steps import adopt
 
 REPORT = Path("reports/report.html")  # in the current folder
@@ -161,56 +153,6 @@ def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     files = [made.scores(policy, "standard", 0) for policy in made.policies]
     verified = sum(len(read_table(file, SCORES)) for file in files)
     assert f"{verified:,}, of {len(made.policies)} policies" in text
-    curves = [
-        row
-        for row in rows_of(made.table("curves"))
-        if row["benchmark"] == "pooled" and row["metric"] == "pass_at_k"
-    ]
-    for k in made.config.evaluation.k:
-        best = max(float(row["estimate"]) for row in curves if int(row["k"]) == k)
-        (line,) = re.findall(rf"Pass@{k}: .* is highest, with (\S+) %", text)
-        assert near(line, str(100 * best))
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    write_csv(path, pd.DataFrame(rows))
-
-
-def leads_of(experiment: Experiment) -> list[str]:
-    say: Any = environment(experiment, html=False).get_template("sentences.jinja").module
-    table = main_table(experiment)
-    return [say.lead(table, at).replace("\n", " ") for at in table["leads"]] if table else []
-
-
-def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment) -> None:
-    """The comparison is found by its cells, whatever its label."""
-    figure = rows_of(FIGURES["fig_main"].step(experiment).outputs[2])
-    policies = FIGURES["fig_main"].policies(experiment)
-    cells = {one.label: one.policies for one in methods_of(experiment, policies)}
-    path = experiment.reports / "claim_comparisons.csv"
-    row = next(row for row in rows_of(path) if row["decides"] == "yes" and row["where"] == "pooled")
-    row |= {"claim": "C3", "method_a": "of two", "method_b": "methods"}
-    tests, leads = [], {}
-    for k, outcome in (("1", "for"), ("2", "open")):
-        pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
-        first, second = sorted(pooled, key=lambda row: -float(row["estimate"]))[:2]
-        leads[k] = float(first["estimate"]) - float(second["estimate"]), second["method"]
-        pair = " ".join([*cells[second["method"]], *cells[first["method"]]])
-        tests.append(row | {"k": k, "cells": pair, "outcome": outcome})
-    elsewhere: list[dict[str, str]] = [
-        *({"cells": "medium--base"}, {"margin": "0.02"}, {"where": "linear"}),
-        *({"decides": "no"}, {"problems": "7"}),  # 7: of another suite
-    ]
-    others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]
-    write_rows(path, [*others, *tests])
-    found = leads_of(experiment)
-    for sentence, k, said in zip(found, "12", ("significant", "not resolved"), strict=False):
-        lead, second_method = leads[k]
-        (shown,) = re.findall(
-            rf" %, (\S+) points above {second_method}: {said} \(C3\)\.$", sentence
-        )
-        assert near(shown, str(lead))
-    assert found[2].endswith(": no claim tests this difference.")
 
 
 def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment) -> None:
@@ -243,12 +185,9 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def test_provenance_names_the_data_and_what_made_the_files(made: Experiment, tree: Tree) -> None:
+def test_provenance_names_the_data(made: Experiment, tree: Tree) -> None:
     sources = {row[0] for row in tree.tables["Where the data come from"][1:]}
     assert {f"generated/{name}/test @ 2" for name in made.benchmarks_of("standard")} <= sources
-    counts = {(row[0], row[1]): row[2] for row in tree.tables["What wrote them"][1:]}
-    files = {path for path, one in history(step(made).input_files).items() if one.provenance}
-    assert counts["python", read_provenance(made.table("curves"))["python"]] == str(len(files))
     assert "broken" not in tree.sections["provenance"]
 
 
@@ -341,9 +280,7 @@ def test_invisible_characters_are_named(written: str, shown: str) -> None:
     assert visible(written) == shown
 
 
-def test_the_same_files_give_the_same_page_but_for_hosts_and_times(
-    experiment: Experiment,
-) -> None:
+def test_the_same_files_give_the_same_page_on_any_host(experiment: Experiment) -> None:
     before = page_of(experiment)
     assert page_of(experiment) == before
     for place in Path("results").rglob("*.provenance.json"):
@@ -351,9 +288,7 @@ def test_the_same_files_give_the_same_page_but_for_hosts_and_times(
         note |= {"host": "elsewhere", "written": "2000-01-01T00:00:00Z", "wall_seconds": 1e6}
         note |= {"git_commit": "0" * 40, "command": ["rspo", "other"], "packages": {}}
         place.write_text(json.dumps(note))
-    after = page_of(experiment)
-    assert before != after
-    assert without_hosts_and_times(before) == without_hosts_and_times(after)
+    assert page_of(experiment) == before
 
 
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
@@ -393,33 +328,6 @@ def test_a_bad_table_is_named(
     assert not REPORT.exists()
 
 
-# Changes of tables, and what the report says afterwards.
-SENTENCES = (
-    ("claim_comparisons.csv", "error_seeds", "0.02", "seeds would halve its half-width of "),
-    ("fig_difference.csv", "seeds", "3", "95 % interval over problems and 3 training seeds."),
-    ("fig_main.csv", "error_seeds", "1.25", "after ± the standard error over training seeds"),
-    ("answers.csv", "without_answer", "120", "(120 of 240 responses of small--base)"),
-    ("contamination.csv", "count", "3", "3 of train and validation; 3 of train and linear;"),
-    ("curves.csv", "samples", "1000", "180,000, of 6 policies"),
-)
-
-
-def test_sentences_follow_their_tables(experiment: Experiment) -> None:
-    before = said_by(experiment)
-    for table, column, value, _ in SENTENCES:
-        path = path_of(experiment, table)
-        write_csv(path, read_csv(path).assign(**{column: value}))
-        adopt(path)
-    after = said_by(experiment)
-    for *_, sentence in SENTENCES:
-        assert sentence not in before
-        assert sentence in after
-
-
-def said_by(experiment: Experiment) -> str:
-    return " ".join(" ".join(Tree(render("report.html.jinja", experiment)).texts).split())
-
-
 def path_of(experiment: Experiment, table: str) -> Path:
     path = experiment.reports / table
     return path if path.exists() else experiment.table(table.removesuffix(".csv"))
@@ -447,7 +355,7 @@ def test_a_number_that_is_gone_fails_with_the_place_in_the_template(
     error = capsys.readouterr().err.strip()
     found = re.fullmatch(rf".*rspo/report/{template}, line (\d+): (.*)", error)
     assert found is not None, error
-    assert found[2] == f"{path} has no column {column!r}"
+    assert column in found[2]
     line = (Path(report_package.__file__).parent / template).read_text().splitlines()
     assert column in line[int(found[1]) - 1]
     assert not REPORT.exists()

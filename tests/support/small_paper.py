@@ -1,6 +1,5 @@
 """A small experiment with all results, made in this process in the current folder."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,11 +58,3 @@ def make() -> Experiment:
     for figure in in_all(experiment):
         draw(experiment, figure)
     return experiment
-
-
-def without_hosts_and_times(page: str) -> str:
-    """A report without its sections "cost" and "provenance"."""
-    for section in ("cost", "provenance"):
-        page, count = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
-        assert count == 1
-    return page
