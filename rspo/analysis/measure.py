@@ -43,34 +43,6 @@ class Measurement:
     problems: int
     samples: int
 
-    @property
-    def one_seed(self) -> bool:
-        """Whether the variance over training seeds matters and is unknown."""
-        return self.seeds == 1 and self.comparison.metric != "time_of_dropping"
-
-    @property
-    def p_for(self) -> float:
-        """One-sided p-value of the claim about this comparison."""
-        margin = self.comparison.margin
-        if margin is None:
-            return self.estimate.p_above(0.0)
-        return max(self.estimate.p_above(-margin), self.estimate.p_below(margin))
-
-    @property
-    def p_against(self) -> float:
-        """One-sided p-value of the opposite."""
-        margin = self.comparison.margin
-        if margin is None:
-            return self.estimate.p_below(0.0)
-        return min(self.estimate.p_above(margin), self.estimate.p_below(-margin))
-
-    @property
-    def p(self) -> float:
-        """Two-sided p-value; of an equivalence, that of the two one-sided tests, not doubled."""
-        if self.comparison.margin is not None and self.p_for < self.p_against:
-            return self.p_for
-        return min(1.0, 2 * min(self.p_for, self.p_against))
-
 
 Pattern = tuple[tuple[int, float], ...]  # k and its weight; the absolute weights sum to 1
 
@@ -106,16 +78,28 @@ class Measurer:
             return self._of_entropy(comparison)
         if comparison.metric == "time_of_dropping":
             return self._of_dropping(comparison)
-        return self._of_runs(comparison) if comparison.runs else self._of_scores(comparison)
+        sizes = self._sizes(comparison)
+        parts = self._parts(comparison)
+        trained = [part for part in parts if part.trained]
+        return Measurement(
+            comparison,
+            combine(parts, sizes),
+            next((part.of_seeds for part in trained), SeedVariance()),
+            seeds=min((len(part.values) for part in trained), default=0),
+            problems=sum(sizes),
+            samples=self.scores(comparison.policies[0], comparison.benchmarks[0]).correct.shape[1],
+        )
 
-    def _of_scores(self, comparison: Comparison) -> Measurement:
+    def _parts(self, comparison: Comparison) -> list[Part]:
+        """The part of each method, or a part with the value of each run."""
+        metric: Any = comparison.metric  # of scores
+        measured = metric, comparison.benchmarks, comparison.against
+        if comparison.runs:
+            return [Part(np.array([self._run(terms, measured) for terms in comparison.runs]))]
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for term in comparison.terms:
             for k in term.ks:
                 weights[term.method][k] += term.weight / len(term.ks)
-        sizes = self._sizes(comparison)
-        metric: Any = comparison.metric  # of scores
-        measured = metric, comparison.benchmarks, comparison.against
         parts = []
         for method, by_k in weights.items():
             scale = sum(map(abs, by_k.values())) or 1.0
@@ -128,28 +112,7 @@ class Measurer:
                 reward = self.experiment.cell(method.policies[0]).reward
                 of_seeds = self.seed_variance(reward, *measured, pattern)
             parts.append(Part(np.array(values), scale, method.trained, of_seeds))
-        trained = [len(method.policies) for method in weights if method.trained]
-        return Measurement(
-            comparison,
-            combine(parts, sizes),
-            next((part.of_seeds for part in parts if part.trained), SeedVariance()),
-            seeds=min(trained, default=0),
-            problems=sum(sizes),
-            samples=self._samples(comparison),
-        )
-
-    def _of_runs(self, comparison: Comparison) -> Measurement:
-        sizes = self._sizes(comparison)
-        metric: Any = comparison.metric  # of scores
-        measured = metric, comparison.benchmarks, comparison.against
-        values = [self._run(terms, measured) for terms in comparison.runs]
-        estimate, samples = combine([Part(np.array(values))], sizes), self._samples(comparison)
-        return Measurement(comparison, estimate, SeedVariance(), len(values), sum(sizes), samples)
-
-    def _samples(self, comparison: Comparison) -> int:
-        """Number of samples of each problem, which `_sizes` compares."""
-        outcomes = self.scores(comparison.policies[0], comparison.benchmarks[0])
-        return int(outcomes.correct.shape[1])
+        return parts
 
     def _run(
         self, terms: Sequence[Term], measured: tuple[Metric, Sequence[str], Sequence[str]]

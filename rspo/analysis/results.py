@@ -7,8 +7,6 @@ adjusted by Holm for all that decide it. docs/statistics.md says which errors th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,11 @@ import pandas as pd
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.measure import Measurement
+from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv, write_csv
 from rspo.evaluation.statistics import LEVEL, holm
 
+Row = dict[str, Any]
 SUPPORTED = "supported"
 CONTRADICTED = "contradicted"
 NOT_RESOLVED = "not resolved at this size"
@@ -42,74 +42,61 @@ _READ = [
 _TEXT = [*COLUMNS[:10], "family", "outcome", "cells"]
 
 
-@dataclass(frozen=True)
-class Result:
-    """A comparison with its p-value, adjusted for the tests of its family, and its outcome."""
+def rows_of(measurements: Sequence[Measurement], study: str = "") -> list[Row]:
+    """Rows of the table of comparisons, with p-values adjusted within each family of tests.
 
-    measurement: Measurement
-    p_adjusted: float
-    outcome: str
-    tests: int
-
-
-def results_of(measurements: Sequence[Measurement]) -> list[Result]:
-    """Results of tests; each family of tests is adjusted on its own."""
-    families = [(one.comparison.family, one.comparison.decides) for one in measurements]
-    adjusted: dict[int, float] = {}
-    for family in dict.fromkeys(families):
-        members = [i for i, own in enumerate(families) if own == family]
-        adjusted |= zip(members, holm([measurements[i].p for i in members]), strict=True)
-    return [
-        Result(one, float(adjusted[i]), _outcome(one, adjusted[i]), families.count(families[i]))
-        for i, one in enumerate(measurements)
-    ]
+    Comparisons of a study without a family are not tested.
+    """
+    rows = [row_of(one, study) for one in measurements]
+    families: dict[tuple[str, bool], list[Row]] = {}
+    for row, one in zip(rows, measurements, strict=True):
+        if row["family"] or not study:
+            families.setdefault((row["family"], one.comparison.decides), []).append(row)
+    for family in families.values():
+        adjusted = holm([row["two_sided"] for row in family]).tolist()
+        for row, p_adjusted in zip(family, adjusted, strict=True):
+            row |= {"tests": len(family), "p": row["two_sided"], "p_adjusted": p_adjusted}
+            row["outcome"] = _outcome(row) if row["decides"] else ""
+    return rows
 
 
-def _outcome(measurement: Measurement, p_adjusted: float) -> str:
-    is_for = measurement.p_for < measurement.p_against
-    p = measurement.p if is_for and measurement.comparison.decides else p_adjusted
+def _outcome(row: Row) -> str:
+    is_for = row["p_for"] < row["p_against"]
+    p = row["p"] if is_for and row["decides"] == "yes" else row["p_adjusted"]
     if not p < LEVEL:
         return OPEN
     return FOR if is_for else AGAINST
 
 
-def verdict(results: Sequence[Result]) -> str:
-    """The verdict on a claim, from all of its results."""
-    outcomes = {result.outcome for result in deciding(results)}
+def verdict(rows: Sequence[Row]) -> str:
+    """The verdict on a claim, from all of its comparisons."""
+    outcomes = {row["outcome"] for row in deciding(rows)}
     if AGAINST in outcomes:
         return CONTRADICTED
     if outcomes == {FOR}:
         return SUPPORTED
-    return DOES_NOT_TRANSFER if any(map(partial(_is_lost, results), results)) else NOT_RESOLVED
+    return DOES_NOT_TRANSFER if any(_is_lost(rows, row) for row in rows) else NOT_RESOLVED
 
 
-def _is_lost(results: Sequence[Result], transfer: Result) -> bool:
+def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
     """Whether a difference is smaller here than on the usual suite, and not above 0 here."""
-    there = transfer.measurement.comparison
-    if there.family != TRANSFER or transfer.outcome != AGAINST:
+    if transfer["family"] != TRANSFER or transfer["outcome"] != AGAINST:
         return False
-    found = next(
-        one.measurement
-        for one in results
-        if one.measurement.comparison.terms == there.terms
-        if one.measurement.comparison.where == there.where and one is not transfer
+    here = next(
+        row
+        for row in rows
+        if row["where"] == POOLED and row["family"] != TRANSFER
+        if (row["cells"], row["k"]) == (transfer["cells"], transfer["k"])
     )
-    return not (found.p_for < found.p_against and found.p < LEVEL)
+    return not (here["p_for"] < here["p_against"] and here["p"] < LEVEL)
 
 
-def weakest(results: Sequence[Result]) -> Result:
-    """The deciding result with the weakest evidence for the claim."""
-    return max(deciding(results), key=lambda result: result.measurement.p_for)
+def deciding(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["decides"] == "yes"]
 
 
-def deciding(results: Sequence[Result]) -> list[Result]:
-    return [result for result in results if result.measurement.comparison.decides]
-
-
-def row_of(
-    measurement: Measurement, result: Result | None = None, study: str = ""
-) -> dict[str, Any]:
-    """A row of the table of comparisons; without a result, the comparison is not tested."""
+def row_of(measurement: Measurement, study: str = "") -> Row:
+    """A row of the table of comparisons, not tested, with its unadjusted p-values as other keys."""
     comparison, estimate = measurement.comparison, measurement.estimate
     low, high = estimate.interval()
     row = {
@@ -123,17 +110,10 @@ def row_of(
         "where": _where(comparison),
     }
     of_claim = not study or comparison.decides  # a contrast of a study decides no claim
-    tested = result and {
-        "decides": ("yes" if comparison.decides else "no") if of_claim else "",
-        "family": comparison.family,
-        "tests": result.tests,
-        "p": measurement.p,
-        "p_adjusted": result.p_adjusted,
-        "outcome": result.outcome if of_claim else "",
-    }
     return {
         "id": "/".join(filter(None, [*row.values(), comparison.family])),
         **row,
+        "decides": ("yes" if comparison.decides else "no") if of_claim else "",
         "margin": comparison.margin,
         "estimate": estimate.value,
         "low": low,
@@ -144,11 +124,12 @@ def row_of(
         "degrees": estimate.degrees,
         "pool": measurement.of_seeds.methods or None,
         "p_equal": measurement.of_seeds.p_equal,
-        **(tested or {}),
+        "family": comparison.family,
         "seeds": measurement.seeds,
         "problems": measurement.problems or None,
         "samples": measurement.samples or None,
         "cells": " ".join(comparison.policies),
+        **estimate.p_values(comparison.margin)._asdict(),
     }
 
 
@@ -158,7 +139,7 @@ def _where(comparison: Comparison) -> str:
     return comparison.where + (" minus the usual suite" if comparison.against else "")
 
 
-def write_comparisons(path: Path, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
     """Write a table of comparisons, and return it as `read_comparisons` does.
 
     Raises: ValueError for two comparisons with the same id.

@@ -7,7 +7,6 @@ them. This module imports neither numpy nor pandas: the Snakefile reads it to pl
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from rspo.analysis.claims import (
     GridMethods,
@@ -163,7 +162,7 @@ def _differences(
         other = _subtracted(contrast, line, lines, base)
         if other is None:
             continue
-        terms, name = difference(line.method, other.method, ks), other.name
+        terms, name = difference(line.method, other, ks), other.label
         if contrast.less:
             less = next(
                 (
@@ -177,7 +176,7 @@ def _differences(
             subtracted = _subtracted(contrast, less, lines, base) if less else None
             if less is None or subtracted is None:
                 continue
-            terms += difference(less.method, subtracted.method, ks, weight=-1)
+            terms += difference(less.method, subtracted, ks, weight=-1)
             name = f"{name}, less {less.method.label}"
         label, about = line.method.label, (line.variant, contrast.family)
         found.append(_of_scores(label, name, terms, *about))
@@ -207,18 +206,13 @@ def _comparable(one: Line, other: Line) -> bool:
     return one.n == other.n and (one.k == other.k or not have_k)
 
 
-class Subtracted(NamedTuple):
-    method: Method
-    name: str
-
-
 def _subtracted(
     contrast: Contrast, line: Line, lines: Sequence[Line], base: Method
-) -> Subtracted | None:
-    """What is subtracted from a method, and its name; None if the contrast is not about it."""
+) -> Method | None:
+    """What is subtracted from a method, labelled with what differs; None for no such method."""
     minus = contrast.minus
     if minus == BASE:
-        return Subtracted(base, BASE)
+        return base
     if isinstance(minus, str) and minus in OBJECTIVES:
         chosen = len({one.trained for one in lines}) == len(lines)  # one variant of each
         others = [
@@ -228,15 +222,13 @@ def _subtracted(
         ]
         if not chosen and len({one.variant for one in others}) > 1:
             others = [one for one in others if one.variant == line.variant]
-        if len(others) != 1:
-            return None
-        return Subtracted(others[0].method, others[0].method.label)
+        return others[0].method if len(others) == 1 else None
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
     others = [one for one in lines if one.variant == variant != line.variant]
     same = [one for one in others if one.trained == line.trained]
     # A method with another n than all that have this variant is compared with the only one of them.
     same = same or [one for one in others if one.trained[:2] == line.trained[:2]]
-    return Subtracted(same[0].method, same[0].variant) if len(same) == 1 else None
+    return replace(same[0].method, label=same[0].variant) if len(same) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -247,8 +239,6 @@ class ClaimPlan:
     estimate: their mean over k, on all problems; of several at one k, the first.
     """
 
-    claim: str
-    variant: str
     deciding: list[Comparison]
     estimate: Comparison
 
@@ -282,23 +272,24 @@ def planned_claims(experiment: Experiment, name: str, contrast: Contrast) -> lis
             ]
             estimate = _of_scores(claim, "", terms, variant)
             estimate = replace(estimate, claim=claim, benchmarks=benchmarks)
-            plans.append(ClaimPlan(claim, variant, deciding, estimate))
+            plans.append(ClaimPlan(deciding, estimate))
     return plans
 
 
 def changes(contrast: Contrast, plans: Sequence[ClaimPlan]) -> list[Comparison]:
     """How much larger the estimate of each claim is than with the variant to subtract."""
-    reference = {plan.claim: plan.estimate for plan in plans if plan.variant == contrast.minus}
+    estimates = [plan.estimate for plan in plans]
+    reference = {one.claim: one for one in estimates if one.variant == contrast.minus}
     return [
         replace(
-            plan.estimate,
+            one,
             method_b=str(contrast.minus),
             terms=(
-                *plan.estimate.terms,
-                *(replace(term, weight=-term.weight) for term in reference[plan.claim].terms),
+                *one.terms,
+                *(replace(term, weight=-term.weight) for term in reference[one.claim].terms),
             ),
             family=contrast.family,
         )
-        for plan in plans
-        if plan.variant != contrast.minus and plan.claim in reference
+        for one in estimates
+        if one.variant != contrast.minus and one.claim in reference
     ]

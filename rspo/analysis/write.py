@@ -1,6 +1,7 @@
 """`rspo claims` and `rspo study`: measure, and write tables and pages (docs/files.md)."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -19,12 +20,11 @@ from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
     NOT_TESTED,
-    Result,
+    Row,
     deciding,
-    results_of,
     row_of,
+    rows_of,
     verdict,
-    weakest,
     write_comparisons,
 )
 from rspo.analysis.trainings import chosen_lines, method_rows, origins
@@ -55,13 +55,12 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
         measurer = Measurer(experiment, evaluations(plans, experiment), logs(plans, "entropy"))
         claims, comparisons = [], []
         for name, plan in plans.items():
+            rows = [] if isinstance(plan, NotTested) else rows_of([*map(measurer.of, plan)])
+            row = _claim_row(CLAIMS[name], rows)
             if isinstance(plan, NotTested):
-                results, row = [], _untested_row(name, plan)
-            else:
-                results = results_of([measurer.of(comparison) for comparison in plan])
-                row = _claim_row(CLAIMS[name], results)
+                row["verdict"] = f"{NOT_TESTED}: {plan}"
             claims.append(row | {"scale": experiment.scale})
-            comparisons += [row_of(result.measurement, result) for result in results]
+            comparisons += rows
         table = write_comparisons(comparisons_csv, comparisons)
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
         contents = {
@@ -77,48 +76,36 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     made.run(work, force)
 
 
-def _claim_row(claim: Claim, results: Sequence[Result]) -> dict[str, Any]:
-    least = weakest(results)
-    low, high = least.measurement.estimate.interval()
-    measurements = [result.measurement for result in deciding(results)]
-    margins = dict.fromkeys(one.comparison.margin for one in measurements)
+def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
+    """The row of a claim without its scale; of an untested one, also without its verdict."""
+    found: Row = dict.fromkeys(CLAIM_COLUMNS, "")
+    found |= {"claim": claim.name, "title": claim.title, "hypothesis": claim.hypothesis}
+    chosen = deciding(rows)
+    if not chosen:
+        return found | {"comparisons": 0}
+    weakest = max(chosen, key=itemgetter("p_for"))
+    margins = dict.fromkeys(row["margin"] for row in chosen)
+    of_one = any(row["seeds"] == 1 and row["metric"] != "time_of_dropping" for row in chosen)
     notes = [
         claim.remark,
         *(f"equivalence_margin = {margin:g}" for margin in margins if margin is not None),
-        ONE_SEED if any(one.one_seed for one in measurements) else "",
+        ONE_SEED if of_one else "",
     ]
-    cells = dict.fromkeys(cell for one in measurements for cell in one.comparison.policies)
-    return {
-        "claim": claim.name,
-        "title": claim.title,
-        "hypothesis": claim.hypothesis,
-        "comparison": comparison_label(row_of(least.measurement)),
-        "estimate": least.measurement.estimate.value,
-        "low": low,
-        "high": high,
-        "p": least.measurement.p,
-        "verdict": verdict(results),
-        "comparisons": len(measurements),
+    cells = dict.fromkeys(cell for row in chosen for cell in row["cells"].split())
+    return found | {
+        "comparison": comparison_label(weakest),
+        **{key: weakest[key] for key in ("estimate", "low", "high", "p")},
+        "verdict": verdict(rows),
+        "comparisons": len(chosen),
         "cells": " ".join(cells),
-        "seeds": min(one.seeds for one in measurements),
-        "problems": max(one.problems for one in measurements) or "",
-        "samples": max(one.samples for one in measurements) or "",
+        "seeds": min(row["seeds"] for row in chosen),
+        "problems": max(row["problems"] or 0 for row in chosen) or "",
+        "samples": max(row["samples"] or 0 for row in chosen) or "",
         "note": "; ".join(filter(None, notes)),
     }
 
 
-def _untested_row(name: str, reason: object) -> dict[str, Any]:
-    claim, row = CLAIMS[name], dict[str, Any](dict.fromkeys(CLAIM_COLUMNS, ""))
-    return row | {
-        "claim": claim.name,
-        "title": claim.title,
-        "hypothesis": claim.hypothesis,
-        "verdict": f"{NOT_TESTED}: {reason}",
-        "comparisons": 0,
-    }
-
-
-def comparison_label(row: dict[str, Any]) -> str:
+def comparison_label(row: Row) -> str:
     """A row of the table of comparisons as text: methods, k and benchmark."""
     methods = " - ".join(filter(None, (row["method_a"], row["method_b"])))
     if row["metric"] not in _METRICS:
@@ -141,19 +128,15 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        verdicts: list[dict[str, Any]] = []
+        verdicts: list[Row] = []
         for contrast in (one for one in study.contrasts if one.claims):
             plans = studies.planned_claims(experiment, name, contrast)
             for one in plans:
-                found = verdict(results_of([measurer.of(each) for each in one.deciding]))
-                row = row_of(measurer.of(one.estimate), study=name)
-                verdicts.append(row | {"outcome": found})
+                found = verdict(rows_of([*map(measurer.of, one.deciding)]))
+                verdicts.append(row_of(measurer.of(one.estimate), name) | {"outcome": found})
                 plan += one.deciding
             plan += studies.changes(contrast, plans)
-        measured = [measurer.of(comparison) for comparison in plan]
-        tested = [one for one in measured if one.comparison.family]
-        rows = [row_of(one, study=name) for one in measured if not one.comparison.family]
-        rows += [row_of(one.measurement, one, name) for one in results_of(tested)]
+        rows = rows_of([*map(measurer.of, plan)], name)
         table = write_comparisons(comparisons_csv, [*rows, *verdicts])
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))

@@ -12,6 +12,7 @@ hold the problems of one benchmark after another, and `sizes` is the number of p
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,6 +101,14 @@ class Part:
     of_seeds: SeedVariance = SeedVariance()
 
 
+class PValues(NamedTuple):
+    """p-values of a claim about an estimate: one-sided, of the opposite, and two-sided."""
+
+    p_for: float
+    p_against: float
+    two_sided: float
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A value with its standard errors; NaN where an error cannot be estimated.
@@ -116,10 +125,8 @@ class Estimate:
     error: float
     degrees: float
 
-    def interval(
-        self, confidence: float = CONFIDENCE, largest: float = np.inf
-    ) -> tuple[float, float]:
-        """value -+ t * error; NaN without an error.
+    def interval(self, largest: float = np.inf) -> tuple[float, float]:
+        """The 95 % interval, value -+ t * error; NaN without an error.
 
         Args:
             largest: the interval is within -largest and largest: 1 for differences of two Pass@k
@@ -127,7 +134,7 @@ class Estimate:
         """
         from scipy.special import stdtrit  # here, because short commands start faster without
 
-        half = self.error * float(stdtrit(self.degrees, (1 + confidence) / 2))
+        half = self.error * float(stdtrit(self.degrees, (1 + CONFIDENCE) / 2))
         low, high = np.clip([self.value - half, self.value + half], -largest, largest)
         return float(low), float(high)
 
@@ -145,6 +152,20 @@ class Estimate:
     def p_below(self, threshold: float) -> float:
         """One-sided p-value of "the true value is below the threshold"; 1 without an error."""
         return replace(self, value=-self.value).p_above(-threshold)
+
+    def p_values(self, margin: float | None = None) -> PValues:
+        """Of the claim that the true value is above 0, or with a margin between -margin and margin.
+
+        The latter is an equivalence, which takes two one-sided tests: its p-value is not doubled.
+        """
+        if margin is None:
+            p_for, p_against = self.p_above(0.0), self.p_below(0.0)
+        else:
+            p_for = max(self.p_above(-margin), self.p_below(margin))
+            p_against = min(self.p_above(margin), self.p_below(-margin))
+        is_equivalence = margin is not None and p_for < p_against
+        two_sided = p_for if is_equivalence else min(1.0, 2 * min(p_for, p_against))
+        return PValues(p_for, p_against, two_sided)
 
 
 def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:

@@ -30,6 +30,7 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     made = steps.contamination(experiment), steps.answers(experiment)
     return [  # what others are made from comes first, so that a message names the cause
         *(steps.first_output(steps.prepare(experiment, name)) for name in benchmarks),
+        *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
         *map(steps.first_output, made),
         *results_inputs(experiment),
@@ -37,18 +38,14 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
 
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
-    """The files that `rspo results` reads; all are required, and it copies those in `reports`.
-
-    The provenance of the training logs names the processors.
-    """
+    """The files that `rspo results` reads; all are required, and it copies those in `reports`."""
     made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
     drawn = [
         (path, figure.step(experiment))
         for figure in figures(experiment)
         for path in figure_files(experiment, figure)
     ]
-    tables = [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
-    return [*(steps.log_input(experiment, cell) for cell in experiment.cells), *drawn, *tables]
+    return drawn + [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
 
 
 def require(files: Iterable[Path], page: Path, command: str) -> None:

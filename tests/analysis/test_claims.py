@@ -13,7 +13,7 @@ from rspo.analysis import measure, studies
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.measure import Measurement
-from rspo.analysis.results import results_of, verdict
+from rspo.analysis.results import rows_of, verdict
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.errors import InputError
@@ -260,14 +260,14 @@ def test_support_is_not_adjusted_and_the_opposite_is_adjusted_by_holm() -> None:
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
         return Measurement(comparison, estimate, SeedVariance(), 3, 0, 0)
 
-    judged = results_of([found(0.02, 1), found(0.03, 1), found(0.04, 1, decides=False)])
-    assert [one.outcome for one in judged] == ["for", "for", "for"]
+    judged = rows_of([found(0.02, 1), found(0.03, 1), found(0.04, 1, decides=False)])
+    assert [one["outcome"] for one in judged] == ["for", "for", "for"]
     assert verdict(judged) == "supported"
-    judged = results_of([found(0.02, -1), found(0.03, 1), found(0.9, 1), found(0.02, 1, False)])
-    assert [one.p_adjusted for one in judged] == pytest.approx([0.06, 0.06, 0.9, 0.02])
-    assert [one.outcome for one in judged] == ["open", "for", "open", "for"]
+    judged = rows_of([found(0.02, -1), found(0.03, 1), found(0.9, 1), found(0.02, 1, False)])
+    assert [one["p_adjusted"] for one in judged] == pytest.approx([0.06, 0.06, 0.9, 0.02])
+    assert [one["outcome"] for one in judged] == ["open", "for", "open", "for"]
     assert verdict(judged) == UNRESOLVED
-    judged = results_of([found(0.02, -1), found(0.03, 1)])
+    judged = rows_of([found(0.02, -1), found(0.03, 1)])
     assert verdict(judged) == "contradicted"
 
 
