@@ -25,9 +25,10 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
+import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess, allowed_names, plainly
+from rspo.core.errors import InputError, LostProcess, plainly
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -46,7 +47,6 @@ REPORTING, CLUSTER = "Figures and report", "Cluster"
 Command = Callable[..., int | None]
 
 app = typer.Typer(
-    help="RSPO: risk-seeking policy optimization for Pass@k and Max@k.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -121,9 +121,24 @@ def _given_by_snakemake() -> dict[str, Any]:
     return dict(json.loads(os.environ.get(GIVEN, "{}")))
 
 
-def _has_config(scale: str | None) -> bool:
-    """Whether there are extensions to run, which may add a verifier or an objective."""
-    return Path("config", f"{_scale(scale)}.yaml").is_file()
+def _experiment_of(
+    verifier: str, scale: Scale, overrides: Overrides, results: Results
+) -> "Experiment | None":
+    """What a verifier needs to know; None if it needs nothing.
+
+    Raises: InputError for an unknown verifier.
+    """
+    known = verifier in VERIFIERS
+    if known and verifier not in NEED_CONFIG:
+        return None
+    # Extensions of the config may add verifiers.
+    has_config = Path("config", f"{_scale(scale)}.yaml").is_file()
+    experiment = _load(scale, overrides, results) if known or has_config else None
+    if verifier not in verifier_names():
+        allowed = ", ".join(verifier_names())
+        hint = "" if has_config else "; verifiers of extensions need config/ in this folder"
+        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}{hint}")
+    return experiment
 
 
 def _name(text: str, attribute: str) -> Any:
@@ -210,6 +225,24 @@ def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], 
     return register
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rspo {rspo.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """RSPO: risk-seeking policy optimization for Pass@k and Max@k."""
+
+
 @command(DATA, "rspo prepare linear", calls="datasets.prepare:prepare")
 def prepare(
     experiment: "Experiment", data_set: DataSet, mirror: Mirror = None, force: Force = False
@@ -231,6 +264,7 @@ def pretrain(
     from rspo.status import display
     from rspo.training.pretraining import make_base_policy
 
+    _use_one_thread()
     with display.shown_in_terminal(experiment, base_name(model)):
         make_base_policy(experiment, model, mirror, force)
 
@@ -259,6 +293,8 @@ def train(
         from rspo.status import display
         from rspo.training.train import train
 
+        if not verl:
+            _use_one_thread()
         with display.shown_in_terminal(experiment, cell):
             train(experiment, cell, force)
 
@@ -281,11 +317,7 @@ def status(
         print(display.table_text(experiment))
 
 
-@command(
-    EVALUATION,
-    "rspo sample small--rspo-pass--k4--n16--s0 standard",
-    calls="evaluation.sample:sample_suite",
-)
+@command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 standard")
 def sample(
     experiment: "Experiment",
     policy: Policy,
@@ -294,6 +326,11 @@ def sample(
     force: Force = False,
 ) -> None:
     """Sample a block of responses of a policy to the problems of a suite."""
+    from rspo.evaluation.sample import sample_suite
+
+    if experiment.config.sampler == "torch":
+        _use_one_thread()
+    sample_suite(experiment, policy, suite, block, force)
 
 
 @command(
@@ -352,12 +389,7 @@ def verify(
     from rspo.evaluation.verify_file import Columns, verify_file
 
     columns = Columns(problem_column, answer_column, response_column)
-    experiment = None
-    if verifier in NEED_CONFIG or (verifier not in VERIFIERS and _has_config(scale)):
-        experiment = _load(scale, overrides, results)
-    if verifier not in verifier_names():
-        hint = allowed_names(verifier, verifier_names())
-        raise InputError(f"verifier {verifier!r} is unknown; {hint}")
+    experiment = _experiment_of(verifier, scale, overrides, results)
     print(verify_file(responses, output, verifier, columns, k, experiment, replace=force))
 
 
@@ -446,8 +478,8 @@ def diagnose(
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
-    if not known and _has_config(scale):
-        _load(scale)
+    if not known and Path("config", f"{_scale(scale)}.yaml").is_file():
+        _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
     if out is not None:
@@ -458,7 +490,7 @@ def diagnose(
     print(diagnosis)
 
 
-@command(EVALUATION, "rspo gradients small--base", calls="evaluation.gradients:write_gradients")
+@command(EVALUATION, "rspo gradients small--base")
 def gradients(
     experiment: "Experiment",
     policy: Policy,
@@ -469,6 +501,10 @@ def gradients(
     force: Force = False,
 ) -> None:
     """Measure the signal and the variance of the gradient of each objective."""
+    from rspo.evaluation.gradients import write_gradients
+
+    _use_one_thread()
+    write_gradients(experiment, policy, study, force)
 
 
 @command(EVALUATION, "rspo agreement", calls="evaluation.agreement:write_agreement")
@@ -605,6 +641,17 @@ def doctor(
     from rspo.slurm.doctor import report
 
     return 0 if report(experiment, rule, deployment) else 2
+
+
+def _use_one_thread() -> None:
+    """Use one thread per process.
+
+    Two small models in two processes are faster than one after the other, and results depend on the
+    number of threads.
+    """
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -57,7 +57,6 @@ def write_gradients(
             f"config/{experiment.scale}.yaml: models.{model}: gradients are measured on one CPU, "
             "for the tiny models; allowed: scratch"
         )
-    torch.set_num_threads(1)  # results depend on it, and jobs in parallel are faster
     step, data = steps.gradients(experiment, policy, study), experiment.problems("train")
     verdicts = experiment.verdicts(policy, "gradients")
 

@@ -140,7 +140,6 @@ class TorchSampler:
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
         """Raises: InputError for a folder that is not a Qwen2 model."""
-        torch.set_num_threads(1)  # results depend on it, and jobs in parallel are faster
         self.model = load(folder)
         self.tokenizer = tokenizer
         self.sampling = sampling

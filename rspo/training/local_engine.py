@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies import qwen2
@@ -39,7 +37,6 @@ class LocalEngine(Engine):
 
     @contextmanager
     def prepare(self) -> Iterator[Callable[[], Trained]]:
-        torch.set_num_threads(1)  # results depend on it, and cells in parallel are faster
         experiment, sampling = self.experiment, self.config.sampling
         base = experiment.policy(base_name(self.cell.model))
         tokenizer = ChatTokenizer(base)

@@ -45,7 +45,6 @@ def make_base_policy(
             f"no model {model!r} in config/{experiment.scale}.yaml; "
             f"has {', '.join(experiment.config.models)}"
         )
-    torch.set_num_threads(1)  # results depend on it, and cells in parallel are faster
     name, step = base_name(model), steps.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
     own, (policy,) = experiment.root / "results" / experiment.scale, step.outputs
