@@ -35,8 +35,8 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
             path = mirror / f"{name}.jsonl"
             origin, found, revision = str(path), read_json_lines(path), f"sha256:{digest(path)}"
         rows += [
-            SourceRow(columns, name, revision, row, origin, f"line {row + 1}")
-            for row, columns in enumerate(found)
+            SourceRow(origin, f"line {row + 1}", values, name, revision, row)
+            for row, values in enumerate(found)
         ]
     return rows
 

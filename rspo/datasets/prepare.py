@@ -116,14 +116,14 @@ def problems_of_file(
             raise InputError(f"{row.refuse(data_set.answer, expected)} ({key}.answer)")
         if text in first:
             raise InputError(
-                f"{row.origin}, {row.place}: column {data_set.problem!r} has the same problem as "
+                f"{row}: {data_set.problem!r} has the same problem as "
                 f"{first[text]}, {text!r:.60} ({key}.problem); expected each problem once"
             )
         first[text] = row.place
         unread = [one for one in text.replace("\\boxed{", "") if one not in ALPHABET]
         if scratch and unread:
             raise InputError(
-                f"{row.origin}, {row.place}: {text!r:.60} has {unread[0]!r}, which model {scratch} "
+                f"{row}: {text!r:.60} has {unread[0]!r}, which model {scratch} "
                 f"cannot read; its characters are {ALPHABET!r}"
             )
     return [problem for _, problem in pairs]
@@ -155,8 +155,8 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
     path = experiment.root / data_set.file
     found, revision = list(rows_of(path)), f"sha256:{digest_of(path)}"
     return [
-        SourceRow(values, data_set.file, revision, row, str(path), place)
-        for row, (place, values) in enumerate(found)
+        SourceRow(one.origin, one.place, one.values, data_set.file, revision, number)
+        for number, one in enumerate(found)
     ]
 
 

@@ -90,6 +90,9 @@ class Outcomes:
             np.concatenate([part.rewards for part in parts]),
             tuple(chain.from_iterable(part.strata for part in parts)),
             all(part.has_rewards for part in parts),
+            None
+            if any(part.answers is None for part in parts)
+            else [of_problem for part in parts for of_problem in part.answers or ()],
         )
 
     def select(self, problems: NDArray[np.int64]) -> "Outcomes":

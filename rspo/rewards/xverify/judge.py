@@ -129,29 +129,14 @@ class XVerify:
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
         """The reasons of the verdicts on these prompts; all that the judge replied are stored."""
-        reasons = {}
-
-        def keep(key: str, reason: str, reply: str) -> None:
-            reasons[key] = reason
-            if reason in (NO_REPLY, REFUSED):  # a later run may get a reply
-                _log.warning("the judge %s; this response counts as wrong", reply)
-                return
-            line = {"key": key, "verdict": reason, "reply": reply[:_LONGEST_REPLY]}
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
-            self._stored[key] = reason
-
         try:
-            asyncio.run(self._ask_all(prompts, keep))
+            return asyncio.run(self._ask_all(prompts))
         except (InputError, LostProcess) as error:
             raise type(error)(
                 f"{error}; {len(self._stored)} verdicts are stored in {self._path}"
             ) from None
-        return reasons
 
-    async def _ask_all(
-        self, prompts: dict[str, str], keep: Callable[[str, str, str], None]
-    ) -> None:
+    async def _ask_all(self, prompts: dict[str, str]) -> dict[str, str]:
         """Send every prompt, with `concurrent_requests` requests to each server at a time.
 
         The next prompt goes to the first server with a free slot. Servers are not chosen by
@@ -163,29 +148,34 @@ class XVerify:
 
         Args:
             prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
-            keep: called with each key, the reason of its verdict and the reply, in order of
-                arrival.
+
+        Returns: the reason of each verdict, by key.
 
         Raises: InputError as soon as a server does not answer the test prompt either; LostProcess
             if it has exited.
         """
-        waiting = iter(prompts.items())
+        waiting, reasons = iter(prompts.items()), dict[str, str]()
 
         async def ask_in_turn(client: httpx.AsyncClient, check: Callable[[], None]) -> None:
             for key, prompt in waiting:
                 try:
                     reply = await self._reply(client, check, prompt, seed=int(key[:8], 16))
-                    keep(key, reason_of(reply), reply)
-                except (_NoReplyError, _RefusedError) as error:
+                except _FailedError as error:  # not stored: a later run may get a reply
                     try:
                         await self._reply(client, check, "1", max_tokens=1)
-                    except (_NoReplyError, _RefusedError) as other:
+                    except _FailedError as other:
                         check()
                         raise InputError(
                             f"the judge at {client.base_url} {error}; and for the prompt '1' it "
                             f"{other}"
                         ) from None
-                    keep(key, error.reason, str(error))
+                    _log.warning("the judge %s; this response counts as wrong", error)
+                    reasons[key] = error.reason
+                else:
+                    reasons[key] = self._stored[key] = reason_of(reply)
+                    line = {"key": key, "verdict": reasons[key], "reply": reply[:_LONGEST_REPLY]}
+                    self._file.write(json.dumps(line) + "\n")
+                    self._file.flush()
 
         async with contextlib.AsyncExitStack() as stack:
             servers = self._clients()
@@ -198,18 +188,19 @@ class XVerify:
                         tasks.create_task(ask_in_turn(*server))
             except* (InputError, LostProcess) as errors:
                 raise errors.exceptions[0] from None
+        return reasons
 
     async def _reply(
         self, client: httpx.AsyncClient, check: Callable[[], None], prompt: str, **more: int
     ) -> str:
         """The reply to a prompt, which is sent for `retry_seconds` until there is one.
 
-        Raises: _NoReplyError or _RefusedError.
+        Raises: _FailedError.
         """
         message = {"role": "user", "content": prompt}
         request = {"model": self._settings.model, "messages": [message], **JUDGE_SAMPLING, **more}
         repeatedly = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(_NoReplyError),
+            retry=tenacity.retry_if_exception(lambda error: vars(error).get("reason") == NO_REPLY),
             wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
             stop=tenacity.stop_after_delay(self._settings.retry_seconds),
             before_sleep=lambda _: check(),
@@ -260,16 +251,12 @@ def _as_text(text: str) -> str:
     return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()
 
 
-class _NoReplyError(Exception):
-    """This attempt got no reply; a retry may."""
+class _FailedError(Exception):
+    """No reply, which a retry may get; or the server refuses the prompt, and a retry won't help."""
 
-    reason = NO_REPLY
-
-
-class _RefusedError(Exception):
-    """The server rejects this prompt; a retry will not help."""
-
-    reason = REFUSED
+    def __init__(self, message: str, reason: str = NO_REPLY) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def reason_of(reply: str) -> str:
@@ -282,13 +269,13 @@ async def _ask_once(client: httpx.AsyncClient, request: dict[str, object]) -> st
     try:
         answer = await client.post("v1/chat/completions", json=request)
     except httpx.TransportError as error:
-        raise _NoReplyError(f"gave no reply: {error or type(error).__name__}") from None
+        raise _FailedError(f"gave no reply: {error or type(error).__name__}") from None
     said = f"HTTP {answer.status_code} {' '.join(answer.text.split())[:200]}"
     if answer.status_code in _RETRIABLE:
-        raise _NoReplyError(f"gave no reply: {said}")
+        raise _FailedError(f"gave no reply: {said}")
     if answer.status_code != 200:
-        raise _RefusedError(f"refused: {said}")
+        raise _FailedError(f"refused: {said}", REFUSED)
     try:
         return str(answer.json()["choices"][0]["message"]["content"])
     except (ValueError, LookupError, TypeError):
-        raise _NoReplyError(f"gave no chat completion: {said}") from None
+        raise _FailedError(f"gave no chat completion: {said}") from None
