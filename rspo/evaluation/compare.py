@@ -137,9 +137,12 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
 def _side(
     name: str, load: Callable[[], Experiment], suite: str | None, benchmark: str | None
 ) -> _Side:
+    """Raises: InputError for an unknown name, and for scores or problems that are missing or bad."""
     if Path(name).is_file():
         outcomes = read_outcomes(Path(name))
         return _Side(outcomes, outcomes.ids)
+    from rspo.datasets.contamination import read_texts  # here, because it imports pandas
+
     try:
         experiment = load()
     except InputError as error:
@@ -155,23 +158,13 @@ def _side(
         has = ", ".join(benchmarks)
         raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; has {has}")
     chosen = benchmarks if benchmark is None else [benchmark]
-    return _policy(experiment, name, suite, chosen)
-
-
-def _policy(experiment: Experiment, name: str, suite: str, benchmarks: Sequence[str]) -> _Side:
-    """The scores of a policy on benchmarks of a suite.
-
-    Raises: InputError for scores or problems that are missing or bad.
-    """
-    from rspo.datasets.contamination import read_texts  # here, because it imports pandas
-
     scores = suite_scores(experiment, name, suite)
     names, texts = list[str](), list[str]()
-    for benchmark in benchmarks:
-        text_of = read_texts(experiment.problems(benchmark), experiment.data_set(benchmark))
-        names += [f"{benchmark}/{problem}" for problem in scores[benchmark].ids]
-        texts += [text_of.get(problem, "") for problem in scores[benchmark].ids]
-    outcomes = Outcomes.pooled(scores[benchmark] for benchmark in benchmarks)
+    for one in chosen:
+        text_of = read_texts(experiment.problems(one), experiment.data_set(one))
+        names += [f"{one}/{problem}" for problem in scores[one].ids]
+        texts += [text_of.get(problem, "") for problem in scores[one].ids]
+    outcomes = Outcomes.pooled(scores[one] for one in chosen)
     if len({*outcomes.ids}) < len(names):  # not unique without the benchmark
         outcomes = replace(outcomes, ids=tuple(names))
     return _Side(outcomes, tuple(texts), tuple(experiment.config.evaluation.k))

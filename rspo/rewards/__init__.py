@@ -37,7 +37,7 @@ from rspo.rewards import exact, sandbox
 from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 
 if TYPE_CHECKING:
-    from rspo.rewards.xverify import XVerify
+    from rspo.rewards.xverify.judge import XVerify
 
 __all__ = [
     "CASCADE",

@@ -87,8 +87,8 @@ class XVerify:
         self._stored = self._read()
 
     def __enter__(self) -> "XVerify":
-        if self._gpus and self._settings.url is None:
-            self._start()
+        if self._gpus:
+            self._clients()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -224,11 +224,12 @@ class XVerify:
         return reasons
 
     def _clients(self) -> list[tuple[httpx.AsyncClient, Callable[[], None]]]:
-        """A client and a check of the server in the config, or of each server started here."""
+        """A client and a check of the server in the config, or of each server; starts them."""
         if self._settings.url is not None:
             return [(self._client(self._settings.url), lambda: None)]
         if not self._servers:
-            self._start()
+            servers = serving(self._settings, self._server_log, self._folder, self._gpus)
+            self._servers = self._stack.enter_context(servers)
         return [(self._client(each.url, str(each.socket)), each.check) for each in self._servers]
 
     def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
@@ -240,10 +241,6 @@ class XVerify:
         transport = httpx.AsyncHTTPTransport(uds=socket, limits=limits, verify=not socket)
         timeout = self._settings.request_seconds
         return httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout)
-
-    def _start(self) -> None:
-        servers = serving(self._settings, self._server_log, self._folder, self._gpus)
-        self._servers = self._stack.enter_context(servers)
 
 
 def _as_text(text: str) -> str:
