@@ -14,15 +14,21 @@ _LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for
 
 @dataclass(frozen=True)
 class Row:
-    """One row, with its location for messages.
+    """One row, with its location for messages, and of a published one for the problems table.
 
     origin: the file or the hub's page.
     place: the row within the origin, such as "line 3".
+    source: id[/config]/split on the hub, or the name of a file.
+    revision: commit of the hub's repository, or sha256:... of a file.
+    number: index in the source.
     """
 
     origin: str
     place: str
     values: dict[str, Any]
+    source: str = ""
+    revision: str = ""
+    number: int = 0
 
     def __str__(self) -> str:
         return f"{self.origin}, {self.place}"

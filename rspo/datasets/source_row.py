@@ -5,7 +5,6 @@ lists in one text (`$69$,$84$`). Verifiers interpret them.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from rspo.config.schema import Columns
@@ -14,27 +13,13 @@ from rspo.rewards import digits
 from rspo.rewards.extraction import final_answers
 
 
-@dataclass(frozen=True)
-class SourceRow(Row):
-    """One row as published, with its location.
-
-    source: id[/config]/split on the hub, or the name of a file.
-    revision: commit of the hub's repository, or sha256:... of a file.
-    row: index in the source.
-    """
-
-    source: str
-    revision: str
-    row: int
-
-
-def passes(columns: Columns, row: SourceRow) -> bool:
+def passes(columns: Columns, row: Row) -> bool:
     """Whether the row passes the filter of the config."""
     rule = columns.filter
     return rule is None or rule.contains in str(row.value(rule.column))
 
 
-def problem_text(columns: Columns, row: SourceRow) -> str:
+def problem_text(columns: Columns, row: Row) -> str:
     """The problem as published, after its context.
 
     Raises: InputError if it is missing.
@@ -46,7 +31,7 @@ def problem_text(columns: Columns, row: SourceRow) -> str:
     return f"{context}\n\n{text}" if isinstance(context, str) and context.strip() else text
 
 
-def accepted_forms(columns: Columns, row: SourceRow) -> list[str]:
+def accepted_forms(columns: Columns, row: Row) -> list[str]:
     r"""Accepted forms of a row's answer; empty if it has no answer.
 
     Each item of a list is a form. A solution's last box is a form (MATH's own rule); if boxes form
@@ -64,7 +49,7 @@ def accepted_forms(columns: Columns, row: SourceRow) -> list[str]:
     return forms + [f"{form} {unit}" for form in forms if unit]
 
 
-def published(columns: Columns, row: SourceRow) -> list[str]:
+def published(columns: Columns, row: Row) -> list[str]:
     """The texts in a row's answer column.
 
     Raises: InputError for a value that is not text, a number, or a list of them.
@@ -75,7 +60,7 @@ def published(columns: Columns, row: SourceRow) -> list[str]:
     return [form for form in forms if form is not None]
 
 
-def _written(row: SourceRow, column: str, value: Any) -> str | None:
+def _written(row: Row, column: str, value: Any) -> str | None:
     """One value as text; the float 142.0 becomes `142`.
 
     Returns: None for null, NaN and blank text.

@@ -137,7 +137,7 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
 def _side(
     name: str, load: Callable[[], Experiment], suite: str | None, benchmark: str | None
 ) -> _Side:
-    """Raises: InputError for an unknown name, and for scores or problems that are missing or bad."""
+    """Raises: InputError for an unknown name, and for missing or bad scores or problems."""
     if Path(name).is_file():
         outcomes = read_outcomes(Path(name))
         return _Side(outcomes, outcomes.ids)
