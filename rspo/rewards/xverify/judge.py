@@ -200,7 +200,7 @@ class XVerify:
         message = {"role": "user", "content": prompt}
         request = {"model": self._settings.model, "messages": [message], **JUDGE_SAMPLING, **more}
         repeatedly = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(lambda error: vars(error).get("reason") == NO_REPLY),
+            retry=tenacity.retry_if_exception(_may_succeed),
             wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
             stop=tenacity.stop_after_delay(self._settings.retry_seconds),
             before_sleep=lambda _: check(),
@@ -249,11 +249,16 @@ def _as_text(text: str) -> str:
 
 
 class _FailedError(Exception):
-    """No reply, which a retry may get; or the server refuses the prompt, and a retry won't help."""
+    """A request without a chat completion; the reason is that of its verdict."""
 
     def __init__(self, message: str, reason: str = NO_REPLY) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+def _may_succeed(error: BaseException) -> bool:
+    """Whether a retry may get a reply; a prompt that the server refuses is refused again."""
+    return isinstance(error, _FailedError) and error.reason == NO_REPLY
 
 
 def reason_of(reply: str) -> str:
