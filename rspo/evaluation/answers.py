@@ -69,7 +69,8 @@ def _rows(read: Mapping[str, Outcomes], ks: Sequence[int], known: bool) -> Itera
         problems, samples = one.correct.shape
         of_answers, different = [np.nan, np.nan], (np.nan, np.nan)
         if known:
-            of_answers = [one.without_answer.sum(), one.answer_counts[:, 0].mean() / samples]
+            most = one.answer_counts[:, 0].mean()
+            of_answers = [int(one.without_answer.sum()), most / samples]
         for k in sorted(ks):
             right = _mean(one, "pass_hat_k", k)
             if known:

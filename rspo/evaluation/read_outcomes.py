@@ -157,7 +157,7 @@ def _values(row: Row) -> dict[str, Any]:
         raise row.refuse(name, "text")
     if correct not in (0, 1):
         raise row.refuse("correct", "true or false, or 1 or 0")
-    values = {"problem": str(problem), "correct": bool(correct)}
+    values: dict[str, Any] = {"problem": str(problem), "correct": bool(correct)}
     if is_score:
         values["sample_index"] = row.value("sample_index", hint)
         if not isinstance(values["sample_index"], int):

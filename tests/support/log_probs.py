@@ -21,6 +21,8 @@ class Logged(Drawn):
 class LoggingSampler(VllmSampler):
     """The sampler of evaluation, which also asks vLLM for log-probabilities."""
 
+    outputs: list[Any]  # of the last call
+
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
         super().__init__(folder, tokenizer, sampling)
         generate = self.llm.generate
