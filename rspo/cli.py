@@ -386,9 +386,9 @@ def verify(
     --scale, --set and --results select the judge model of xverify and cascade, and the extensions
     that may have the verifier; other verifiers need no config.
     """
-    from rspo.evaluation.verify_file import Columns, verify_file
+    from rspo.evaluation.verify_file import verify_file
 
-    columns = Columns(problem_column, answer_column, response_column)
+    columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
     experiment = _experiment_of(verifier, scale, overrides, results)
     print(verify_file(responses, output, verifier, columns, k, experiment, replace=force))
 
@@ -407,7 +407,6 @@ def compare(
     benchmark: Benchmark = None,
     metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
     k: Ks = None,
-    problems: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 5,
     scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006
     results: Results = None,
@@ -420,7 +419,7 @@ def compare(
     from rspo.evaluation.compare import compare
 
     load = partial(_load, scale, overrides, results)
-    for line in compare((first, second), load, suite, benchmark, metric, k, problems):
+    for line in compare((first, second), load, suite, benchmark, metric, k):
         print(line)
 
 

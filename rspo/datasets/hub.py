@@ -12,12 +12,12 @@ from typing import Any
 from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
 from rspo.core.files import digest, read_json_lines
-from rspo.datasets.source_row import SourceRow
+from rspo.datasets.own_file import Row
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
+def read_rows(hub: Hub, mirror: Path | None) -> list[Row]:
     """All rows of a data set's split, in the order of its configs, unfiltered.
 
     Args:
@@ -35,8 +35,8 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
             path = mirror / f"{name}.jsonl"
             origin, found, revision = str(path), read_json_lines(path), f"sha256:{digest(path)}"
         rows += [
-            SourceRow(columns, name, revision, row, origin, f"line {row + 1}")
-            for row, columns in enumerate(found)
+            Row(origin, f"line {number + 1}", values, name, revision, number)
+            for number, values in enumerate(found)
         ]
     return rows
 

@@ -2,29 +2,68 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rspo.core.errors import InputError
 from rspo.core.files import numbered_json_lines, open_file
 
 _LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for long responses
-Rows = Iterator[tuple[str, dict[str, Any]]]  # place of a row, and its values
 
 
-def rows_of(path: Path) -> Rows:
+@dataclass(frozen=True)
+class Row:
+    """One row, with its location for messages, and of a published one for the problems table.
+
+    origin: the file or the hub's page.
+    place: the row within the origin, such as "line 3".
+    source: id[/config]/split on the hub, or the name of a file.
+    revision: commit of the hub's repository, or sha256:... of a file.
+    number: index in the source.
+    """
+
+    origin: str
+    place: str
+    values: dict[str, Any]
+    source: str = ""
+    revision: str = ""
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.origin}, {self.place}"
+
+    def value(self, key: str, hint: str = "") -> Any:
+        """Raises: InputError that names the location, the key and the existing keys."""
+        if key not in self.values:
+            has = ", ".join(self.values) or "no keys"
+            raise InputError(f"{self}: the key {key!r} is missing; has {has}{hint}")
+        return self.values[key]
+
+    def refuse(self, key: str, expected: str) -> InputError:
+        """The error for a value."""
+        return InputError(f"{self}: {key!r} is {self.value(key)!r:.60}; expected {expected}")
+
+
+def rows_of(path: Path) -> Iterator[Row]:
     """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines.
 
     Raises: InputError for a file that is missing or has another format.
     """
     stream = open_file(path)
     if path.suffix not in (".csv", ".parquet"):
-        return ((f"line {line}", row) for line, row in numbered_json_lines(path, stream))
+        return json_rows(str(path), stream)
     stream.close()
     return _csv(path) if path.suffix == ".csv" else _parquet(path)
 
 
-def _csv(path: Path) -> Rows:
+def json_rows(name: str, stream: BinaryIO) -> Iterator[Row]:
+    """The rows of JSON lines, as `numbered_json_lines` reads them."""
+    for number, values in numbered_json_lines(name, stream):
+        yield Row(name, f"line {number}", values)
+
+
+def _csv(path: Path) -> Iterator[Row]:
     """Every value is text, so that answers such as 007 keep their zeros."""
     with path.open(encoding="utf-8-sig", newline="") as stream:  # Excel writes a byte order mark
         csv.field_size_limit(_LONGEST_FIELD)
@@ -40,14 +79,15 @@ def _csv(path: Path) -> Rows:
                         f"{len(header)}: {', '.join(header)}"
                     )
                 if values:
-                    yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
+                    row = dict(zip(header, values, strict=True))
+                    yield Row(str(path), f"line {reader.line_num}", row)
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num}: not CSV ({error})") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: not UTF-8 ({error})") from None
 
 
-def _parquet(path: Path) -> Rows:
+def _parquet(path: Path) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -56,4 +96,4 @@ def _parquet(path: Path) -> Rows:
     except pa.ArrowException as error:
         raise InputError(f"{path}: not Parquet ({' '.join(str(error).split())})") from None
     for number, values in enumerate(table.to_pylist(), start=1):
-        yield f"row {number}", values
+        yield Row(str(path), f"row {number}", values)

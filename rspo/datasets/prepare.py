@@ -6,6 +6,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.normal_form import normal_form
-from rspo.datasets.own_file import rows_of
-from rspo.datasets.source_row import SourceRow, accepted_forms, passes, problem_text, published
+from rspo.datasets.own_file import Row, rows_of
+from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
 
 _log = logging.getLogger(__name__)
 _WHOLE = re.compile(r"-?[0-9]+\.0+")
@@ -116,14 +117,14 @@ def problems_of_file(
             raise InputError(f"{row.refuse(data_set.answer, expected)} ({key}.answer)")
         if text in first:
             raise InputError(
-                f"{row.origin}, {row.place}: column {data_set.problem!r} has the same problem as "
+                f"{row}: {data_set.problem!r} has the same problem as "
                 f"{first[text]}, {text!r:.60} ({key}.problem); expected each problem once"
             )
         first[text] = row.place
         unread = [one for one in text.replace("\\boxed{", "") if one not in ALPHABET]
         if scratch and unread:
             raise InputError(
-                f"{row.origin}, {row.place}: {text!r:.60} has {unread[0]!r}, which model {scratch} "
+                f"{row}: {text!r:.60} has {unread[0]!r}, which model {scratch} "
                 f"cannot read; its characters are {ALPHABET!r}"
             )
     return [problem for _, problem in pairs]
@@ -146,7 +147,7 @@ def _generated(source: Generated) -> list[Problem]:
     return [row for turn in zip(*families, strict=True) for row in turn]
 
 
-def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list[SourceRow]:
+def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list[Row]:
     """The rows of a data set that is on the hub or in a file, unfiltered."""
     data_set = experiment.data_set(name)
     if data_set.file is None:
@@ -155,14 +156,14 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
     path = experiment.root / data_set.file
     found, revision = list(rows_of(path)), f"sha256:{digest_of(path)}"
     return [
-        SourceRow(values, data_set.file, revision, row, str(path), place)
-        for row, (place, values) in enumerate(found)
+        replace(row, source=data_set.file, revision=revision, number=number)
+        for number, row in enumerate(found)
     ]
 
 
 def _problems(
-    name: str, columns: Columns, rows: Sequence[SourceRow], excluded: Collection[str]
-) -> list[tuple[SourceRow, Problem]]:
+    name: str, columns: Columns, rows: Sequence[Row], excluded: Collection[str]
+) -> list[tuple[Row, Problem]]:
     """The rows that pass filter and exclude, as problems. Ids count all rows of the set."""
     pairs = []
     for position, row in enumerate(rows):
@@ -178,7 +179,7 @@ def _problems(
             "answers": accepted_forms(columns, row),
             "source": row.source,
             "revision": row.revision,
-            "row": row.row,
+            "row": row.number,
         }
         pairs.append((row, problem))
     return pairs
@@ -196,9 +197,7 @@ def _normal_forms(experiment: Experiment, name: str | None, mirror: Path | None)
     return {normal_form(problem_text(columns, row)) for row in rows if passes(columns, row)}
 
 
-def _check(
-    name: str, hub: Hub, key: str, pairs: Sequence[tuple[SourceRow, Problem]]
-) -> dict[str, Any]:
+def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) -> dict[str, Any]:
     """Compare the number of rows, of rows without an answer, and the content with the config.
 
     Args:
@@ -209,7 +208,7 @@ def _check(
     Raises: InputError with the expected and the actual value, and the key that accepts it.
     """
     rows, origin = len(pairs), pairs[0][0].origin if pairs else hub.id
-    unanswered = [f"{row.source}, row {row.row}" for row, one in pairs if not one["answers"]]
+    unanswered = [f"{row.source}, row {row.number}" for row, one in pairs if not one["answers"]]
     content = content_sha256((problem_text(hub, row), published(hub, row)) for row, _ in pairs)
     expected = hub.content_sha256.get(rows)
 

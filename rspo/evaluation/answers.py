@@ -10,12 +10,12 @@ import pandas as pd
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.names import OWN_VERIFIERS
+from rspo.config.names import OWN_VERIFIERS, Metric
 from rspo.config.schema import POOLED
 from rspo.core.tables import SAMPLES, read_frame, write_csv
-from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.outcomes import OfAnswers, Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
-from rspo.evaluation.statistics import Floats, stratified_variance
+from rspo.evaluation.statistics import stratified_variance
 from rspo.evaluation.verify_file import extracted_answer
 
 COLUMNS = [
@@ -65,22 +65,21 @@ def _rows(read: Mapping[str, Outcomes], ks: Sequence[int], known: bool) -> Itera
     Args:
         known: whether the answers are known; otherwise their columns are NaN.
     """
-    for name, parts in [*((name, [one]) for name, one in read.items()), (POOLED, [*read.values()])]:
-        samples, strata = parts[0].correct.shape[1], [len(one.ids) for one in parts]
+    for name, one in [*read.items(), (POOLED, Outcomes.pooled(read.values()))]:
+        problems, samples = one.correct.shape
         of_answers, different = [np.nan, np.nan], (np.nan, np.nan)
         if known:
-            missing = sum(int(one.without_answer.sum()) for one in parts)
-            most = np.concatenate([one.answer_counts[:, 0] for one in parts]).mean()
-            of_answers = [missing, most / samples]
+            most = one.answer_counts[:, 0].mean()
+            of_answers = [int(one.without_answer.sum()), most / samples]
         for k in sorted(ks):
-            right = _mean([one.estimates("pass_hat_k", k) for one in parts], strata)
+            right = _mean(one, "pass_hat_k", k)
             if known:
-                different = _mean([one.estimates("different_answers", k) for one in parts], strata)
-            counts = [sum(strata), samples, sum(strata) * samples, *of_answers]
+                different = _mean(one, "different_answers", k)
+            counts = [problems, samples, problems * samples, *of_answers]
             yield [name, *counts, k, *right, *different]
 
 
-def _mean(values: Sequence[Floats], strata: Sequence[int]) -> tuple[float, float]:
-    """Mean over the problems of all benchmarks, and its standard error."""
-    together = np.concatenate(values)
-    return float(together.mean()), float(np.sqrt(stratified_variance(together, strata)))
+def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int) -> tuple[float, float]:
+    """Mean over all problems, and its standard error."""
+    values = outcomes.estimates(metric, k)
+    return float(values.mean()), float(np.sqrt(stratified_variance(values, outcomes.strata)))

@@ -1,7 +1,7 @@
 """`rspo compare`: two policies, or files of verified responses, on the problems that they share."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,11 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError, did_you_mean
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k import counted, default_ks, few, left_out, number, short, span
+from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number, short, span
 from rspo.evaluation.read_outcomes import read_outcomes, suite_scores
 from rspo.evaluation.statistics import ROUNDING, Part, combine, holm, least_p
+
+SHOWN = 5  # problems to list for each of the two
 
 TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
 
@@ -21,13 +23,12 @@ TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_h
 class _Side:
     """A policy or a file.
 
-    names: of the problems, in the order of the outcomes, each once.
-    texts: of the problems; for a file the names.
+    outcomes: of problems whose ids are unique.
+    texts: of the problems; for a file the ids.
     ks: of the policy's config; empty for a file.
     """
 
     outcomes: Outcomes
-    names: tuple[str, ...]
     texts: tuple[str, ...]
     ks: tuple[int, ...] = ()
 
@@ -39,7 +40,6 @@ class Difference:
     first, second, value: means over these problems.
     interval: of 95 %; NaN for a single problem, and if all problems differ by the same.
     p: two-sided, of Student's t but at least `least_p`, not adjusted; NaN for a single problem.
-    differing: number of problems that differ.
     """
 
     k: int
@@ -48,12 +48,6 @@ class Difference:
     value: float
     interval: tuple[float, float]
     p: float
-    differing: int
-
-    @property
-    def p_is_least(self) -> bool:
-        """Whether too few problems differ for the p-value of Student's t."""
-        return self.differing > 0 and self.p == least_p(self.differing)
 
 
 def compare(
@@ -63,7 +57,6 @@ def compare(
     benchmark: str | None = None,
     metric: Metric = "pass_at_k",
     ks: Sequence[int] | None = None,
-    shown: int = 5,
 ) -> Iterator[str]:
     """Lines with the difference at each k, and the problems on which the two differ most.
 
@@ -74,7 +67,6 @@ def compare(
         suite, benchmark: of the policies' scores; default: all benchmarks of the first suite.
         ks: default: those of the config if both are policies, else 1, 2, 4, ... up to the smallest
             number of responses to a problem.
-        shown: number of problems to list for each of the two.
 
     Raises: InputError for an unknown name, bad scores, no shared problem, or a k for which no
         problem has enough responses, or Max@k of a file without rewards.
@@ -83,7 +75,8 @@ def compare(
     for name, side in zip(names, sides, strict=True):
         if metric == "max_at_k" and not side.outcomes.has_rewards:
             raise InputError(f"{name}: max_at_k needs the key 'reward' in every line")
-    shared = _shared(*(side.names for side in sides)) or _shared(*(side.texts for side in sides))
+    shared = _shared(*(side.outcomes.ids for side in sides))
+    shared = shared or _shared(*(side.texts for side in sides))
     if not shared:
         ours, theirs = (short(side.texts[0]) for side in sides)
         raise InputError(
@@ -95,24 +88,23 @@ def compare(
         for side, places in zip(sides, zip(*shared, strict=True), strict=True)
     )
     titles = [
-        f"{sides[0].names[place]} " * bool(sides[0].ks) + short(sides[0].texts[place])
+        f"{sides[0].outcomes.ids[place]} " * bool(sides[0].ks) + short(sides[0].texts[place])
         for place, _ in shared
     ]
     of_both = np.minimum(first.responses, second.responses)
-    default = sorted({*sides[0].ks} & {*sides[1].ks}) or default_ks(of_both)
-    ks = default if ks is None else sorted({*ks})
+    ks = chosen_ks(of_both, ks, default={*sides[0].ks} & {*sides[1].ks})
     results = [paired_difference(first, second, metric, k) for k in ks]
     yield from (f"{letter}: {name}" for letter, name in zip("AB", names, strict=True))
     responses = (f"{span(side.responses.tolist())} responses" for side in (first, second))
     yield f"{counted(len(shared))}, {' and '.join(dict.fromkeys(responses))} each"
-    only_a, only_b = (len(side.names) - len(shared) for side in sides)
+    only_a, only_b = (len(side.texts) - len(shared) for side in sides)
     if only_a or only_b:
         yield f"left out: {counted(only_a)} only in A, {only_b} only in B"
     yield from left_out(of_both, titles, ks)
     yield from few(len(shared))
     yield ""
     yield from _table(results, metric)
-    yield from _most_different(first, second, titles, metric, ks, shown)
+    yield from _most_different(first, second, titles, metric, ks)
     if sides[0].ks and sides[1].ks:
         yield ""
         yield "The errors are about these two policies; `rspo claims` compares methods over seeds."
@@ -121,15 +113,10 @@ def compare(
 def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int) -> Difference:
     """The paired difference at k of two policies' outcomes of the same problems.
 
-    Raises: InputError for a k below 1, or if no problem has k responses from both.
+    Args:
+        k: at most the largest number of responses that both have to a problem.
     """
-    responses = np.minimum(first.responses, second.responses)
-    if not 1 <= k <= responses.max():
-        raise InputError(
-            f"k = {k}; allowed: 1 to {responses.max()}, the largest number of responses that both "
-            "have to a problem"
-        )
-    problems = np.flatnonzero(responses >= k)
+    problems = np.flatnonzero(np.minimum(first.responses, second.responses) >= k)
     ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
     strata = first.select(problems).strata
     if min(strata) == 1:  # its variance is unknown: take all problems as one population
@@ -137,23 +124,25 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
     estimate = combine(
         [Part(ours[None], trained=False), Part(theirs[None], -1, trained=False)], strata
     )
-    differing = int((np.abs(ours - theirs) > ROUNDING).sum())
     interval, p = (np.nan, np.nan), np.nan
     if estimate.error > ROUNDING:
         interval = estimate.interval(largest=np.inf if metric == "max_at_k" else 1.0)
     if not np.isnan(estimate.error):
-        of_t = min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0)))
-        p = max(of_t, least_p(differing))
+        differing = int((np.abs(ours - theirs) > ROUNDING).sum())
+        p = max(estimate.p_values().two_sided, least_p(differing))
     means = float(ours.mean()), float(theirs.mean())
-    return Difference(k, *means, estimate.value, interval, p, differing)
+    return Difference(k, *means, estimate.value, interval, p)
 
 
 def _side(
     name: str, load: Callable[[], Experiment], suite: str | None, benchmark: str | None
 ) -> _Side:
+    """Raises: InputError for an unknown name, and for missing or bad scores or problems."""
     if Path(name).is_file():
         outcomes = read_outcomes(Path(name))
-        return _Side(outcomes, outcomes.ids, outcomes.ids)
+        return _Side(outcomes, outcomes.ids)
+    from rspo.datasets.contamination import read_texts  # here, because it imports pandas
+
     try:
         experiment = load()
     except InputError as error:
@@ -169,26 +158,16 @@ def _side(
         has = ", ".join(benchmarks)
         raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; has {has}")
     chosen = benchmarks if benchmark is None else [benchmark]
-    return _policy(experiment, name, suite, chosen)
-
-
-def _policy(experiment: Experiment, name: str, suite: str, benchmarks: Sequence[str]) -> _Side:
-    """The scores of a policy on benchmarks of a suite.
-
-    Raises: InputError for scores or problems that are missing or bad.
-    """
-    from rspo.datasets.contamination import read_texts  # here, because it imports pandas
-
     scores = suite_scores(experiment, name, suite)
     names, texts = list[str](), list[str]()
-    for benchmark in benchmarks:
-        text_of = read_texts(experiment.problems(benchmark), experiment.data_set(benchmark))
-        names += [f"{benchmark}/{problem}" for problem in scores[benchmark].ids]
-        texts += [text_of.get(problem, "") for problem in scores[benchmark].ids]
-    outcomes = Outcomes.pooled(scores[benchmark] for benchmark in benchmarks)
-    if len({*outcomes.ids}) == len(names):  # unique without the benchmark
-        names = list(outcomes.ids)
-    return _Side(outcomes, tuple(names), tuple(texts), tuple(experiment.config.evaluation.k))
+    for one in chosen:
+        text_of = read_texts(experiment.problems(one), experiment.data_set(one))
+        names += [f"{one}/{problem}" for problem in scores[one].ids]
+        texts += [text_of.get(problem, "") for problem in scores[one].ids]
+    outcomes = Outcomes.pooled(scores[one] for one in chosen)
+    if len({*outcomes.ids}) < len(names):  # not unique without the benchmark
+        outcomes = replace(outcomes, ids=tuple(names))
+    return _Side(outcomes, tuple(texts), tuple(experiment.config.evaluation.k))
 
 
 def _shared(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
@@ -210,11 +189,6 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
         values = f"{result.first:>10.3f}{result.second:>10.3f}{result.value:>+10.3f}"
         yield f"{result.k:>5}{values}  {interval:<16}{_p(result.p)}{_p(p)}"
     yield "interval and p (two-sided): paired over problems; Holm: p adjusted for the number of k"
-    least = [result for result in results if result.p_is_least]
-    for differing in dict.fromkeys(result.differing for result in least):
-        ks = ", ".join(str(result.k) for result in least if result.differing == differing)
-        p = f"{least_p(differing):.2g}"
-        yield f"A and B differ at only {counted(differing)} (k = {ks}), so p cannot be below {p}"
 
 
 def _p(value: float) -> str:
@@ -227,7 +201,6 @@ def _most_different(
     titles: Sequence[str],
     metric: Metric,
     ks: Sequence[int],
-    shown: int,
 ) -> Iterator[str]:
     """Lines with the problems of the largest differences, averaged over k, for each of the two."""
     by_k = [first.estimates(metric, k) - second.estimates(metric, k) for k in ks]
@@ -235,10 +208,10 @@ def _most_different(
     mean = np.where(known, by_k, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     for better, gains in (("A", mean), ("B", -mean)):
         places = np.argsort(-gains, kind="stable")[: int((gains > ROUNDING).sum())]
-        if len(places) and shown:
+        if len(places):
             yield ""
             yield f"{better} is better at {counted(len(places))}; A - B, averaged over k:"
-        for place in places[:shown]:
+        for place in places[:SHOWN]:
             counts = " against ".join(
                 f"{side.counts[place]} of {side.responses[place]}" for side in (first, second)
             )

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
@@ -29,12 +31,14 @@ from rspo.core.seeds import generator_of, seed_of
 from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
 from rspo.objectives import response_weights
 from rspo.policies import qwen2
-from rspo.policies.response_gradients import response_gradients
+from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_of
 
 Floats = NDArray[np.float64]
+# Responses per call of vmap; a chunk that exceeds the cache of a core is slower.
+CHUNK = 64
 
 
 def write_gradients(
@@ -164,3 +168,52 @@ def moments(
     total = float((by_split @ products * by_split).sum()) / count  # mean |sum_b g_b|^2
     signal = (total - groups * square) / (groups * (groups - 1))
     return square - signal, signal
+
+
+class _LogProbability(nn.Module):
+    """log pi(y|x) of one response, summed over its tokens, as a function of the parameters."""
+
+    def __init__(self, model: Qwen2, temperature: float) -> None:
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, prompt: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+        """prompt (L,), tokens (T,) padded at the end, mask (T,) -> a scalar."""
+        prompt_of = torch.zeros(1, dtype=torch.long)
+        logits = response_logits(self.model, prompt[None], prompt_of, tokens[None])[0]
+        log_probs = torch.log_softmax(logits / self.temperature, dim=-1)
+        chosen = log_probs.gather(-1, tokens[:, None])[:, 0]
+        return torch.where(mask, chosen, 0.0).sum()
+
+
+def response_gradients(
+    model: Qwen2, prompt: Tensor, tokens: Tensor, mask: Tensor, temperature: float = 1.0
+) -> Tensor:
+    """The gradient of each response's log-probability with respect to all parameters.
+
+    For models that one CPU can train: a gradient has as many elements as the model parameters.
+
+    Args:
+        prompt: (L,) ids.
+        tokens: (B, T) ids of the responses, padded at the end.
+        mask: (B, T) bool, true at tokens and false at padding.
+        temperature: of sampling; the policy is the distribution at this temperature.
+
+    Returns: (B, parameters), in the order of `model.named_parameters()`.
+    """
+    function = _LogProbability(model, temperature)
+    parameters = {name: value.detach() for name, value in function.named_parameters()}
+
+    def log_probability(parameters: dict[str, Tensor], tokens: Tensor, mask: Tensor) -> Tensor:
+        result: Tensor = functional_call(function, parameters, (prompt, tokens, mask))
+        return result
+
+    gradient_of_each = vmap(grad(log_probability), in_dims=(None, 0, 0))
+    chunks = []
+    for chunk, chunk_mask in zip(tokens.split(CHUNK), mask.split(CHUNK), strict=True):
+        longest = int(chunk_mask.sum(dim=1).max())
+        # Fused attention has no batched gradient: PyTorch would process one response at a time.
+        with sdpa_kernel(SDPBackend.MATH):
+            gradients = gradient_of_each(parameters, chunk[:, :longest], chunk_mask[:, :longest])
+        chunks.append(torch.cat([value.flatten(1) for value in gradients.values()], dim=1))
+    return torch.cat(chunks)

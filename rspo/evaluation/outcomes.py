@@ -83,6 +83,7 @@ class Outcomes:
     def pooled(cls, benchmarks: Iterable["Outcomes"]) -> "Outcomes":
         """Benchmarks with equal numbers of responses together: every problem counts the same."""
         parts = list(benchmarks)
+        answers = [part.answers for part in parts]
         return cls(
             tuple(chain.from_iterable(part.ids for part in parts)),
             np.concatenate([part.responses for part in parts]),
@@ -90,6 +91,7 @@ class Outcomes:
             np.concatenate([part.rewards for part in parts]),
             tuple(chain.from_iterable(part.strata for part in parts)),
             all(part.has_rewards for part in parts),
+            None if None in answers else [*chain.from_iterable(filter(None, answers))],
         )
 
     def select(self, problems: NDArray[np.int64]) -> "Outcomes":

@@ -1,6 +1,6 @@
 """Pass@k, pass^k, Max@k and figures of answers: means over problems, printed or as a table."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -123,16 +123,13 @@ def pass_at_k_of_file(
     if output.suffix not in (".parquet", ".csv"):
         raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .parquet, .csv")
     outcomes = read_outcomes(verdicts)
-    ks = default_ks(outcomes.responses) if k is None else sorted({*k})
+    ks = chosen_ks(outcomes.responses, k)
     step = Step("rspo pass-at-k", (output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})
     if not replace:
         step.require_replaceable()
     metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
     metrics += get_args(OfAnswers) if outcomes.answers is not None else []
-    try:
-        points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
-    except InputError as error:
-        raise InputError(f"{verdicts}: {error}") from None
+    points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
     frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
     if output.suffix == ".csv":
         write_csv(output, frame[CURVES.schema.names], missing="nan")
@@ -142,9 +139,27 @@ def pass_at_k_of_file(
     return list(left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks))
 
 
-def default_ks(responses: NDArray[np.int64]) -> list[int]:
-    """1, 2, 4, ... up to the smallest number of responses, so that no problem is left out."""
-    return [2**power for power in range(int(responses.min()).bit_length())]
+def chosen_ks(
+    responses: NDArray[np.int64], ks: Iterable[int] | None, default: Iterable[int] = ()
+) -> list[int]:
+    """The k to evaluate, in ascending order.
+
+    Args:
+        responses: number of responses to each problem.
+        ks: those that the user names, or None for the default. Without a default they are 1, 2, 4,
+            ... up to the smallest number of responses, so that no problem is left out.
+
+    Raises: InputError for a k below 1, or above every problem's number of responses.
+    """
+    if ks is None:
+        ks = [*default] or [2**power for power in range(int(responses.min()).bit_length())]
+    for k in ks:
+        if not 1 <= k <= responses.max():
+            raise InputError(
+                f"k = {k}; allowed: 1 to {responses.max()}, the largest number of responses to a "
+                "problem"
+            )
+    return sorted({*ks})
 
 
 def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, TableFormat, read_frame
-from rspo.datasets.own_file import rows_of
+from rspo.datasets.own_file import Row, rows_of
 from rspo.evaluation.outcomes import Outcomes
 
 if TYPE_CHECKING:
@@ -105,14 +106,12 @@ def read_outcomes(path: Path) -> Outcomes:
         of the wrong type.
     """
     table: dict[tuple[str, int], dict[str, Any]] = {}
-    for place, row in rows_of(path):
-        location = f"{path}, {place}"
-        values = _values(location, _from_text(row) if path.suffix == ".csv" else row)
+    is_text = path.suffix == ".csv"
+    for row in rows_of(path):
+        values = _values(replace(row, values=_from_text(row.values)) if is_text else row)
         sample = values["problem"], values.get("sample_index", len(table))
         if sample in table:
-            raise InputError(
-                f"{location}: sample {sample[1]} of problem {sample[0]!r} is duplicated"
-            )
+            raise InputError(f"{row}: sample {sample[1]} of problem {sample[0]!r} is duplicated")
         table[sample] = values
     if not table:
         raise InputError(f"{path}: has no rows; at least one verified response is needed")
@@ -145,40 +144,30 @@ def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
     return result
 
 
-def _values(location: str, row: Mapping[str, Any]) -> dict[str, Any]:
+def _values(row: Row) -> dict[str, Any]:
     """Problem, verdict and, where the row has them, sample index, reward and answer.
 
     Raises: InputError for a value that is missing or of the wrong type.
     """
-    is_score = "problem_id" in row and "problem" not in row
+    hint = " (`rspo verify` makes a file with verdicts from responses)"
+    is_score = "problem_id" in row.values and "problem" not in row.values
     name = "problem_id" if is_score else "problem"
-    for key in (name, "correct", *(["sample_index"] if is_score else [])):
-        if key not in row:
-            has = ", ".join(row) or "no keys"
-            raise InputError(
-                f"{location}: the key {key!r} is missing; has {has} "
-                "(`rspo verify` makes a file with verdicts from responses)"
-            )
-    is_text, is_verdict = isinstance(row[name], str | int), row["correct"] in (0, 1)
-    _require(is_text, location, name, row[name], "text")
-    _require(is_verdict, location, "correct", row["correct"], "true or false, or 1 or 0")
-    values = {"problem": str(row[name]), "correct": bool(row["correct"])}
+    problem, correct = row.value(name, hint), row.value("correct", hint)
+    if not isinstance(problem, str | int):
+        raise row.refuse(name, "text")
+    if correct not in (0, 1):
+        raise row.refuse("correct", "true or false, or 1 or 0")
+    values: dict[str, Any] = {"problem": str(problem), "correct": bool(correct)}
     if is_score:
-        index = row["sample_index"]
-        _require(isinstance(index, int), location, "sample_index", index, "a whole number")
-        values["sample_index"] = index
-    if "reward" in row:
-        reward = row["reward"]
+        values["sample_index"] = row.value("sample_index", hint)
+        if not isinstance(values["sample_index"], int):
+            raise row.refuse("sample_index", "a whole number")
+    if "reward" in row.values:
+        reward = values["reward"] = row.values["reward"]
         is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
-        finite = is_number and math.isfinite(reward)
-        _require(finite, location, "reward", reward, "a finite number")
-        values["reward"] = reward
-    if "extracted" in row:
-        answer = row["extracted"]
+        if not is_number or not math.isfinite(reward):
+            raise row.refuse("reward", "a finite number")
+    if "extracted" in row.values:
+        answer = row.values["extracted"]
         values["extracted"] = None if answer is None else str(answer)
     return values
-
-
-def _require(holds: bool, location: str, key: str, value: Any, expected: str) -> None:
-    if not holds:
-        raise InputError(f"{location}: {key!r} is {value!r:.60}; expected {expected}")

@@ -66,8 +66,8 @@ def _sample(
     def draw(name_and_batch: tuple[str, list[int]]) -> list[dict[str, Any]]:
         """Rows of the samples table for a batch of a benchmark's questions."""
         name, batch = name_and_batch
-        responses = sampler.draw(questions[name], batch, blocks[name])
-        without_end = [one.tokens[:-1] if one.ended else one.tokens for one in responses]
+        responses, drawn_with = sampler.draw(questions[name], batch, blocks[name])
+        without_end = [tokenizer.without_end(tokens) for tokens in responses]
         texts = tokenizer.decode(without_end)
         samples = [(questions[name][row], index) for row in batch for index in blocks[name].indices]
         return [
@@ -76,11 +76,11 @@ def _sample(
                 "problem_id": question.problem,
                 "sample_index": index,
                 "text": text,
-                "tokens": len(response.tokens),
-                "finish_reason": "stop" if response.ended else "length",
-                "seed": response.seed,
+                "tokens": len(tokens),
+                "finish_reason": "stop" if tokens[-1] in tokenizer.ends else "length",
+                "seed": drawn_with,
             }
-            for (question, index), response, text in zip(samples, responses, texts, strict=True)
+            for (question, index), tokens, text in zip(samples, responses, texts, strict=True)
         ]
 
     prompts = {name: [one.prompt for one in asked] for name, asked in questions.items()}

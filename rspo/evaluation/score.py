@@ -17,7 +17,7 @@ from rspo.core.provenance import Done, code_version
 from rspo.core.step import Settings
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
-from rspo.rewards import Verdict
+from rspo.rewards import Answer, Verdict
 from rspo.rewards.configured import Verify, rewards_of, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 
@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Response:
-    """A response to verify; answers: accepted forms."""
+    """A response to verify; answers: accepted forms, as `rspo.rewards.verify` takes them."""
 
     question: str
-    answers: list[str]
+    answers: Answer
     text: str
 
 

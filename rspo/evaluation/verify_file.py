@@ -5,8 +5,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import OWN_VERIFIERS
 from rspo.config.steps import judge_inputs, lock_of, verifier_settings
 from rspo.core.errors import InputError
-from rspo.core.files import atomic_write, numbered_json_lines
+from rspo.core.files import atomic_write
 from rspo.core.provenance import Done
 from rspo.core.step import Step
-from rspo.datasets.own_file import Rows, rows_of
+from rspo.datasets.own_file import Row, json_rows, rows_of
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k import counted, default_ks, pass_at_k_table, span
+from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import Response, verdict_counts, verified
 from rspo.rewards import Verdict, texts_of
@@ -32,23 +31,15 @@ from rspo.rewards.extraction import final_answers, last_box
 STANDARD_INPUT = Path("-")
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Keys of the file."""
-
-    problem: str = "problem"
-    answer: str = "answer"
-    response: str = "response"
-
-
-DEFAULT_COLUMNS = Columns()
+# What a row of the file has, by the key under which it has it.
+COLUMNS = {name: name for name in ("problem", "answer", "response")}
 
 
 def verify_file(
     path: Path,
     output: Path | None = None,
     verifier: str = "rules",
-    columns: Columns = DEFAULT_COLUMNS,
+    columns: Mapping[str, str] = COLUMNS,
     ks: Sequence[int] | None = None,
     experiment: Experiment | None = None,
     replace: bool = True,
@@ -58,6 +49,7 @@ def verify_file(
     Args:
         path: JSON lines, CSV or Parquet (`read_responses`); `-` is the standard input.
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
+        columns: the keys of the file, by those of `COLUMNS`.
         ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
         experiment: configures the judge model, for the verifiers that use one.
         replace: whether to replace an output that was made with other settings.
@@ -73,20 +65,15 @@ def verify_file(
     step = Step(
         "rspo verify",
         (output,),
-        decides | {"columns": asdict(columns)},
+        decides | {"columns": dict(columns)},
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
     if not replace:
         step.require_replaceable()
-    responses, answers, content = read_responses(path, columns)
+    responses, content = read_responses(path, columns)
     numbers = np.array([*Counter(one.question for one in responses).values()])
-    ks = default_ks(numbers) if ks is None else sorted({*ks})
-    if wrong := [k for k in ks if not 1 <= k <= numbers.max()]:
-        raise InputError(
-            f"k = {wrong[0]}; allowed: 1 to {numbers.max()}, the largest number of responses to a "
-            "problem"
-        )
+    ks = chosen_ks(numbers, ks)
     notes: dict[str, Any] = {}
     if content:
         notes = {"sources": ["standard input"], "content_sha256": content}
@@ -94,7 +81,12 @@ def verify_file(
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
             verdicts = verified(output, responses, verify, decides)
-        _write(output, map(_row, responses, answers, verdicts))
+        lines = [
+            json.dumps(_row(*one), ensure_ascii=False) + "\n"
+            for one in zip(responses, verdicts, strict=True)
+        ]
+        with atomic_write(output) as partial:  # a lone surrogate keeps its escape sequence
+            partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
         notes["verdicts"] = verdict_counts(verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
         originals = [] if content else [path]
@@ -106,7 +98,7 @@ def verify_file(
     return "\n".join([*_counts(outcomes, reasons), "", *pass_at_k_table(outcomes, ks)])
 
 
-def read_responses(path: Path, columns: Columns) -> tuple[list[Response], list[Any], str]:
+def read_responses(path: Path, columns: Mapping[str, str]) -> tuple[list[Response], str]:
     """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
 
     A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
@@ -115,8 +107,8 @@ def read_responses(path: Path, columns: Columns) -> tuple[list[Response], list[A
     Args:
         path: `-` is the standard input, JSON lines.
 
-    Returns: the responses in the order of the file, their answers as they are in it, and the
-        SHA-256 of the standard input, which is empty for a file.
+    Returns: the responses in the order of the file, and the SHA-256 of the standard input, which is
+        empty for a file.
 
     Raises: InputError for a file that is missing, empty or of another format, a key that is missing
         or has a value of the wrong type, or two different answers to one problem.
@@ -125,43 +117,34 @@ def read_responses(path: Path, columns: Columns) -> tuple[list[Response], list[A
     if path == STANDARD_INPUT:
         name, data = "standard input", sys.stdin.buffer.read()
         content = hashlib.sha256(data).hexdigest()
-        numbered = numbered_json_lines(name, io.BytesIO(data))
-        rows: Rows = ((f"line {number}", line) for number, line in numbered)
-    else:
-        rows = rows_of(path)
+    rows = json_rows(name, io.BytesIO(data)) if content else rows_of(path)
     responses: list[Response] = []
-    answers: list[Any] = []
     answer_of: dict[str, Any] = {}
-    for place, line in rows:
-        location = f"{name}, {place}"
-        _check_line(location, line, columns)
-        problem, answer = line[columns.problem], line[columns.answer]
+    for row in rows:
+        problem, answer, response = _values(row, columns)
         if (before := answer_of.setdefault(problem, answer)) != answer:
             raise InputError(
-                f"{location}: the answer {answer!r:.60} differs from {before!r:.60}, given before "
-                "for the same problem"
+                f"{row}: the answer {answer!r:.60} differs from {before!r:.60}, given before for "
+                "the same problem"
             )
-        responses.append(Response(problem, texts_of(answer), line[columns.response]))
-        answers.append(answer)
+        responses.append(Response(problem, answer, response))
     if not responses:
         raise InputError(f"{name}: has no rows; at least one response is needed")
-    return responses, answers, content
+    return responses, content
 
 
-def _check_line(location: str, line: Mapping[str, Any], columns: Columns) -> None:
-    """Raises: InputError unless problem and response are text and the answer has a valid form."""
-    for name, key in asdict(columns).items():
-        if key not in line:
-            has = ", ".join(line) or "no keys"
-            raise InputError(
-                f"{location}: the key {key!r} is missing; has {has} "
-                f"(--{name}-column names the key of the {name})"
-            )
-        forms = texts_of(line[key]) if name == "answer" else [line[key]]
+def _values(row: Row, columns: Mapping[str, str]) -> Iterator[Any]:
+    """Problem, answer and response of a row.
+
+    Raises: InputError unless problem and response are text and the answer has a valid form.
+    """
+    for name, key in columns.items():
+        value = row.value(key, f" (--{name}-column names the key of the {name})")
+        forms = texts_of(value) if name == "answer" else [value]
         is_text = bool(forms) and all(isinstance(form, str) for form in forms)
         if not is_text or (name == "answer" and not all(form.strip() for form in forms)):
-            expected = "text, number or list of them" if name == "answer" else "text"
-            raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
+            raise row.refuse(key, "text, number or list of them" if name == "answer" else "text")
+        yield value
 
 
 def default_output(path: Path) -> Path:
@@ -187,7 +170,7 @@ def _check_output(path: Path, output: Path) -> None:
         raise InputError(f"{output} has the responses; name another output")
 
 
-def _row(response: Response, answer: Any, verdict: Verdict) -> dict[str, Any]:
+def _row(response: Response, verdict: Verdict) -> dict[str, Any]:
     """The row of a response; its most informative keys come first.
 
     A verifier of the user's own does not say which answer it reads, so it has no key `extracted`.
@@ -196,7 +179,7 @@ def _row(response: Response, answer: Any, verdict: Verdict) -> dict[str, Any]:
     if verdict.verifier not in OWN_VERIFIERS:
         row["extracted"] = extracted_answer(response.text, verdict.verifier)
     return row | {
-        "answer": answer,
+        "answer": response.answers,
         "verifier": verdict.verifier,
         "problem": response.question,
         "response": response.text,
@@ -211,16 +194,6 @@ def extracted_answer(response: str, verifier: str) -> str | None:
     if verifier in ("exact", "xverify"):
         return last_box(response)
     return next(iter(final_answers(response)), None)
-
-
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """JSON lines that are UTF-8, to be readable in every language.
-
-    A lone surrogate, which UTF-8 does not have, keeps its escape sequence.
-    """
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with atomic_write(path) as partial:
-        partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
 
 
 def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:

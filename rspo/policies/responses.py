@@ -29,15 +29,6 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Response:
-    """One sampled response."""
-
-    tokens: list[int]  # ids, including the end token
-    ended: bool  # whether the last token is the end token
-    seed: int  # of its random numbers
-
-
-@dataclass(frozen=True)
 class Drawn:
     """One sampled response of a training: ids, including the end token, and log-probabilities."""
 
@@ -53,5 +44,10 @@ class Sampler(Protocol):
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
         """Partition the indices of the questions into batches, in order."""
 
-    def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
-        """Sample the block's responses to each question of a batch, in the order of the batch."""
+    def draw(
+        self, questions: Sequence[Question], batch: list[int], block: Block
+    ) -> tuple[list[list[int]], int]:
+        """Sample the block's responses to each question of a batch, in the order of the batch.
+
+        Returns: the token ids of each, including the end token; and the seed of all of them.
+        """

@@ -17,7 +17,7 @@ from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of, seed_of
 from rspo.policies.qwen2 import LAST, KVCache, Qwen2, StaticKVCache, load
-from rspo.policies.responses import Block, Question, Response
+from rspo.policies.responses import Block, Question
 from rspo.policies.tokenizer import ChatTokenizer
 
 # With 32 samples of each problem, a batch has 1,024 rows, which keep one core busy.
@@ -154,7 +154,9 @@ class TorchSampler:
             for first in range(0, len(run), PROBLEMS_PER_BATCH)
         ]
 
-    def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
+    def draw(
+        self, questions: Sequence[Question], batch: list[int], block: Block
+    ) -> tuple[list[list[int]], int]:
         """Sample with one stream of random numbers for the batch.
 
         The stream does not depend on the policy: policies are compared under the same numbers.
@@ -170,8 +172,5 @@ class TorchSampler:
             generator=generator_of(*stream),
             temperature=self.sampling.temperature,
         )
-        columns = (drawn.tokens, drawn.lengths, drawn.finished)
-        return [
-            Response(tokens[:length], ended, seed_of(*stream))
-            for tokens, length, ended in zip(*(column.tolist() for column in columns), strict=True)
-        ]
+        rows = zip(drawn.tokens.tolist(), drawn.lengths.tolist(), strict=True)
+        return [tokens[:length] for tokens, length in rows], seed_of(*stream)

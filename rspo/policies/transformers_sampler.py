@@ -1,28 +1,20 @@
-"""Sampling from language models of transformers, with `generate`, in one process on a CPU.
+"""Sampling from language models of transformers, in one process on a CPU.
 
-`generate` alone would process each prompt once for each response, and compute finished responses to
-the end. Here the longest common beginning of all prompts is computed once, the rest of each prompt
-once for all its responses, and finished responses leave the batch every few tokens.
+Their own `generate` would process each prompt once for each response, and compute finished
+responses to the end. Here the longest common beginning of all prompts is computed once, the rest of
+each prompt once for all its responses, and finished responses leave the batch every few tokens.
 
 The random numbers of a response are its own. Its tokens do not depend on the other responses, up to
 rounding.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoModelForCausalLM,
-    DynamicCache,
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    TemperatureLogitsWarper,
-    TopPLogitsWarper,
-)
+from transformers import AutoModelForCausalLM, DynamicCache, TopPLogitsWarper
 from transformers.cache_utils import DynamicLayer
 
 from rspo.core.errors import InputError
@@ -44,7 +36,7 @@ class TransformersModel:
         Raises: InputError for a model whose layers have states other than keys and values.
         """
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.ends, self.pad = frozenset(ends), ends[0]
+        self.ends, self.pad = tuple(ends), ends[0]
         layers = DynamicCache(config=self.model.config).layers
         if other := next((one for one in layers if not isinstance(one, DynamicLayer)), None):
             raise InputError(
@@ -53,10 +45,6 @@ class TransformersModel:
             )
         # A sliding window would count padding.
         self.pads = all(type(layer) is DynamicLayer for layer in layers) and self._may_pad()
-        # `generate` adds the settings of the model's own config, such as a repetition penalty.
-        self.model.generation_config = GenerationConfig(
-            do_sample=False, eos_token_id=[*ends], pad_token_id=self.pad
-        )
 
     def kind(self, prompt: Sequence[int]) -> Hashable:
         """The same for all prompts: `sample` takes any together."""
@@ -92,9 +80,6 @@ class TransformersModel:
             max_tokens: maximum length of a response, including its end token.
         """
         noise = torch.stack([torch.rand(max_tokens, generator=own) for own in generators])
-        warpers = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
-        if top_p < 1:
-            warpers.append(TopPLogitsWarper(top_p))
         # Equal prompts, and prompts of similar length, are sampled together.
         order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), [*prompts[row]]))
         drawn: dict[int, Drawn] = {}
@@ -103,7 +88,7 @@ class TransformersModel:
             for first in range(0, len(alike), ROWS):
                 rows = alike[first : first + ROWS]
                 texts = [tuple(prompts[row]) for row in rows]
-                drawn |= zip(rows, self._batch(texts, noise[rows], warpers), strict=True)
+                drawn |= zip(rows, self._batch(texts, noise[rows], temperature, top_p), strict=True)
         return [drawn[row] for row in range(len(prompts))]
 
     @torch.inference_mode()
@@ -111,47 +96,54 @@ class TransformersModel:
         """Whether a padded prompt has the same next tokens; ALiBi, for one, counts the padding."""
         prompts = [tuple(range(12)), (*range(5), 7)]
         ids, mask, cache = self._prompts(prompts)
-        positions = mask.sum(dim=1, keepdim=True) - 1
-        padded = self.model(
-            ids[:, -1:], attention_mask=mask, position_ids=positions, past_key_values=cache
-        )
+        padded = self._next_logits(ids[:, -1:], mask, cache)
         alone = [self.model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts]
-        log_p = [torch.log_softmax(one, -1) for one in (padded.logits[:, -1], torch.stack(alone))]
+        log_p = [torch.log_softmax(one, -1) for one in (padded, torch.stack(alone))]
         return bool((log_p[0] - log_p[1]).abs().max() < 1e-3)
 
     def _batch(
-        self, prompts: list[tuple[int, ...]], noise: Tensor, warpers: LogitsProcessorList
+        self, prompts: list[tuple[int, ...]], noise: Tensor, temperature: float, top_p: float
     ) -> list[Drawn]:
+        """Draw by inverse transform sampling with uniform random numbers, (responses, tokens)."""
         distinct = list(dict.fromkeys(prompts))
         ids, mask, cache = self._prompts(distinct)
         prompt_of = torch.tensor([distinct.index(prompt) for prompt in prompts])
-        ids, mask = ids[prompt_of], mask[prompt_of]
+        last, mask = ids[prompt_of, -1:], mask[prompt_of]
         cache.batch_select_indices(prompt_of)
-        responses = [Drawn([], []) for _ in prompts]
-        running = torch.arange(len(prompts))  # responses without an end token
-        for first in range(0, noise.shape[1], STRETCH):
-            draw = _Draw(noise[running, first : first + STRETCH], warpers)
-            ids = self.model.generate(
-                ids,
-                attention_mask=mask,
-                past_key_values=cache,
-                max_new_tokens=draw.noise.shape[1],
-                logits_processor=LogitsProcessorList([draw]),
-            )
-            mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
-            for row, (tokens, log_probs) in zip(running.tolist(), draw.columns(), strict=True):
-                ending = (place for place, token in enumerate(tokens, 1) if token in self.ends)
-                length = next(ending, len(tokens))
-                responses[row].tokens.extend(tokens[:length])
-                responses[row].log_probs.extend(log_probs[:length])
-            unfinished = torch.tensor(
-                [responses[row].tokens[-1] not in self.ends for row in running.tolist()]
-            ).nonzero()[:, 0]
-            if len(unfinished) == 0:
+        tokens, log_probs = torch.full(noise.shape, self.pad), torch.zeros(noise.shape)
+        rows = torch.arange(len(prompts))  # responses in the batch
+        unfinished = torch.ones(len(prompts), dtype=torch.bool)
+        for step in range(noise.shape[1]):
+            scores = self._next_logits(last, mask, cache).float() / temperature
+            if top_p < 1:
+                scores = TopPLogitsWarper(top_p)(last, scores)
+            log_p = torch.log_softmax(scores, dim=-1)
+            last = draw_tokens(log_p, torch.arange(len(rows)), noise[rows, step])[:, None]
+            tokens[rows, step] = last[:, 0]
+            log_probs[rows, step] = log_p.gather(1, last)[:, 0]
+            mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+            unfinished &= ~torch.isin(last[:, 0], torch.tensor(self.ends))
+            if not unfinished.any():
                 break
-            running, ids, mask = running[unfinished], ids[unfinished], mask[unfinished]
-            cache.batch_select_indices(unfinished)
-        return responses
+            if (step + 1) % STRETCH == 0:
+                cache.batch_select_indices(unfinished.nonzero()[:, 0])
+                rows, last, mask = rows[unfinished], last[unfinished], mask[unfinished]
+                unfinished = unfinished[unfinished]
+        return [self._up_to_end(*one) for one in zip(tokens, log_probs, strict=True)]
+
+    def _up_to_end(self, tokens: Tensor, log_probs: Tensor) -> Drawn:
+        ids = tokens.tolist()
+        length = next((place for place, id in enumerate(ids, 1) if id in self.ends), len(ids))
+        return Drawn(ids[:length], log_probs[:length].tolist())
+
+    def _next_logits(self, last: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
+        """Logits after the last token (rows, 1), which follows those in the cache."""
+        positions = mask.sum(dim=1, keepdim=True) - 1
+        output = self.model(
+            last, attention_mask=mask, position_ids=positions, past_key_values=cache
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
 
     def _prompts(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, DynamicCache]:
         """Token ids and attention mask, both (P, L), and the cache of all but the last token.
@@ -184,31 +176,3 @@ class TransformersModel:
                 logits_to_keep=1,
             )
         return ids, mask, cache
-
-
-class _Draw(LogitsProcessor):
-    """Draws tokens by inverse transform sampling, and leaves `generate` no other choice."""
-
-    def __init__(self, noise: Tensor, warpers: LogitsProcessorList) -> None:
-        """
-        Args:
-            noise: uniform random numbers, (responses, tokens).
-        """
-        self.noise, self.warpers = noise, warpers
-        self.tokens: list[Tensor] = []
-        self.log_probs: list[Tensor] = []
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """scores (responses, vocabulary) -> 0 for the drawn token, else -infinity."""
-        warped = self.warpers(input_ids, scores.float())  # type: ignore[arg-type]
-        log_p = torch.log_softmax(warped, dim=-1)
-        rows = torch.arange(len(log_p))
-        chosen = draw_tokens(log_p, rows, self.noise[:, len(self.tokens)])[:, None]
-        self.tokens.append(chosen)
-        self.log_probs.append(log_p.gather(1, chosen))
-        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
-
-    def columns(self) -> Iterator[tuple[list[int], list[float]]]:
-        """Tokens and log-probabilities of each response, also after its end token."""
-        tokens, log_probs = (torch.cat(part, dim=1) for part in (self.tokens, self.log_probs))
-        yield from zip(tokens.tolist(), log_probs.tolist(), strict=True)

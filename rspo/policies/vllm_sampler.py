@@ -20,7 +20,7 @@ from rspo.core.errors import InputError
 from rspo.core.gpus import require_vllm_on_gpus
 from rspo.core.seeds import seed_of
 from rspo.policies.published import require_context
-from rspo.policies.responses import Block, Question, Response
+from rspo.policies.responses import Block, Question
 from rspo.policies.tokenizer import ChatTokenizer
 
 # A killed job loses at most this many; many times what one GPU computes at once.
@@ -89,7 +89,9 @@ class VllmSampler:
         indices = list(range(len(questions)))
         return [indices[first : first + size] for first in range(0, len(indices), size)]
 
-    def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
+    def draw(
+        self, questions: Sequence[Question], batch: list[int], block: Block
+    ) -> tuple[list[list[int]], int]:
         """Sample with one stream of random numbers for the batch."""
         from transformers import set_seed
         from vllm import SamplingParams
@@ -112,11 +114,8 @@ class VllmSampler:
         set_seed(seed)
         self.llm.reset_prefix_cache()
         results = self.llm.generate(prompts, parameters, use_tqdm=False)
-        return [self._response(output, seed) for result in results for output in result.outputs]
-
-    def _response(self, output: Any, seed: int) -> Response:
-        if output.finish_reason not in ("stop", "length"):
-            raise InputError(f"vLLM did not finish a response: {output.finish_reason}")
-        tokens = list(output.token_ids)
-        # The finish reason would be "length" for an end token at the limit.
-        return Response(tokens, tokens[-1] in self.ends, seed)
+        outputs = [output for result in results for output in result.outputs]
+        for output in outputs:
+            if output.finish_reason not in ("stop", "length"):
+                raise InputError(f"vLLM did not finish a response: {output.finish_reason}")
+        return [list(output.token_ids) for output in outputs], seed

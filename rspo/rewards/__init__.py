@@ -37,7 +37,7 @@ from rspo.rewards import exact, sandbox
 from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 
 if TYPE_CHECKING:
-    from rspo.rewards.xverify import XVerify
+    from rspo.rewards.xverify.judge import XVerify
 
 __all__ = [
     "CASCADE",
@@ -150,10 +150,11 @@ def _forms(answer: Answer, index: int) -> tuple[str, ...]:
 def texts_of(answer: Any) -> list[Any]:
     """The forms of an answer, with the digits of numbers in their place: 142 for 142.0."""
     several = isinstance(answer, Iterable) and not isinstance(answer, (str, Mapping))
-    return [_digits(form) for form in (answer if several else [answer])]
+    return [digits(form) for form in (answer if several else [answer])]
 
 
-def _digits(value: Any) -> Any:
+def digits(value: Any) -> Any:
+    """The digits of a finite number, 142 for 142.0; anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):

@@ -86,8 +86,8 @@ def verifier_of(
         raise InputError(
             f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
         )
-    from rspo.rewards.xverify import XVerify
     from rspo.rewards.xverify.download import template_in
+    from rspo.rewards.xverify.judge import XVerify
 
     prompt, log = experiment.judge_prompt, verdicts.with_suffix(".server.log")
     template, model = template_in(prompt.read_text(), str(prompt)), experiment.judge_model

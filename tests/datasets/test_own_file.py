@@ -126,10 +126,10 @@ def test_a_character_that_a_model_from_scratch_cannot_read_is_refused(tmp_path: 
 
 def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "my.jsonl").write_text('\n{"question": "a", "gold": 1}\n\n{"question": "b"}\n')
-    with pytest.raises(InputError, match=r"my.jsonl, line 4: has no column 'gold'"):
+    with pytest.raises(InputError, match=r"my.jsonl, line 4: the key 'gold' is missing"):
         prepare(load(tmp_path), "mine")
     (tmp_path / "my.csv").write_text('question,gold\n"a\nb",1\n\nc,\n')
-    with pytest.raises(InputError, match=r"my.csv, line 5: column 'gold' is ''"):
+    with pytest.raises(InputError, match=r"my.csv, line 5: 'gold' is ''"):
         prepare(load_published(tmp_path, "my.csv"), "mine")
 
 

@@ -259,13 +259,13 @@ def test_each_number_of_rows_has_its_own_content(
         (b"[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),
         (
             [row(), {"question": "x", "solution": "y"}],
-            r"test\.jsonl, line 2: has no column 'answer'; has question, solution",
+            r"test\.jsonl, line 2: the key 'answer' is missing; has question, solution",
         ),
-        ([row(), row("  ")], r"line 2: column 'question' is '  '; expected the problem's text"),
-        ([row(), row("x", {"a": 1})], r"line 2: column 'answer' is {'a': 1}; expected text, num"),
-        ([row(), row("x", True)], r"line 2: column 'answer' is True"),
+        ([row(), row("  ")], r"line 2: 'question' is '  '; expected the problem's text"),
+        ([row(), row("x", {"a": 1})], r"line 2: 'answer' is {'a': 1}; expected text, num"),
+        ([row(), row("x", True)], r"line 2: 'answer' is True"),
         (b"\x1f\x8b", r"test\.jsonl: not a complete gzip file"),
-        ([row(), row("x", float("inf"))], r"line 2: column 'answer' is inf"),
+        ([row(), row("x", float("inf"))], r"line 2: 'answer' is inf"),
     ],
 )
 def test_a_bad_mirror_is_refused(

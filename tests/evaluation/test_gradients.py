@@ -14,11 +14,10 @@ from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.tables import GRADIENTS, read_table
-from rspo.evaluation.gradients import moments, write_gradients
+from rspo.evaluation.gradients import moments, response_gradients, write_gradients
 from rspo.figures.gradient_variance import ratio_of_means
 from rspo.objectives import compared, response_weights
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
-from rspo.policies.response_gradients import response_gradients
 from tests.support import ROOT, tiny_world
 
 

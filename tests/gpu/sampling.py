@@ -39,9 +39,9 @@ def compare(settings: Settings, folder: Path) -> str:
     ]
     sampler = LoggingSampler(folder, tokenizer, sampling)
     rows = list(range(len(questions)))
-    sampler.draw(questions, rows[:1], BLOCK)  # the first requests compile
+    sampler.logged(questions, rows[:1], BLOCK)  # the first requests compile
     started = time.perf_counter()
-    responses = sampler.draw(questions, rows, BLOCK)
+    responses = sampler.logged(questions, rows, BLOCK)
     seconds = time.perf_counter() - started
     asked = [question.prompt for question in questions for _ in BLOCK.indices]
     difference = mean_difference(folder, asked[:COMPARED], responses[:COMPARED])

@@ -21,7 +21,7 @@ from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.estimators import pass_at_k, pass_at_k_variance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import response_logits
-from rspo.policies.responses import Block, Question, Response
+from rspo.policies.responses import Block, Question
 from rspo.policies.sampler import TorchSampler
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
@@ -78,7 +78,7 @@ def drawn(results: dict[str, Any]) -> list[list[Logged]]:
 
 
 def log_probabilities(
-    folder: Path, questions: list[Question], responses: list[Response], temperature: float
+    folder: Path, questions: list[Question], responses: list[Logged], temperature: float
 ) -> list[torch.Tensor]:
     """(T, vocabulary) of each response, from the model of the torch sampler."""
     longest = max(len(response.tokens) for response in responses)
@@ -125,30 +125,30 @@ def test_temperature_and_top_p_follow_the_config(
     assert ((drawn_log_p - kept.log()) - given).abs()[clear].max() < 1e-4
 
 
-def ends_early(questions: list[Question], responses: list[Response]) -> np.ndarray:
+def ends_early(questions: list[Question], responses: list[list[int]]) -> np.ndarray:
     """(problems, samples): "correct" is a response that ends within 1, 2, ... 9 tokens."""
     limits = [1 + row % 9 for row in range(len(questions)) for _ in range(BLOCK.size)]
-    right = [r.ended and len(r.tokens) <= limit for r, limit in zip(responses, limits, strict=True)]
+    right = [r[-1] == END and len(r) <= limit for r, limit in zip(responses, limits, strict=True)]
     return np.array(right).reshape(len(questions), BLOCK.size)
 
 
 @pytest.fixture(scope="module")
-def drawn_by_torch(folder: Path, questions: list[Question]) -> list[Response]:
+def drawn_by_torch(folder: Path, questions: list[Question]) -> list[list[int]]:
     """Responses of the torch sampler with the settings FULL."""
     sampler = TorchSampler(folder, ChatTokenizer(folder), FULL)
     batches = sampler.batches(questions, BLOCK)
-    return [row for batch in batches for row in sampler.draw(questions, batch, BLOCK)]
+    return [row for batch in batches for row in sampler.draw(questions, batch, BLOCK)[0]]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 8, 16])
 def test_pass_at_k_agrees_within_sampling_error(
     questions: list[Question],
     drawn: list[list[Logged]],
-    drawn_by_torch: list[Response],
+    drawn_by_torch: list[list[int]],
     k: int,
 ) -> None:
     estimates, variances = [], []
-    for responses in (drawn[0], drawn_by_torch):
+    for responses in ([response.tokens for response in drawn[0]], drawn_by_torch):
         right = ends_early(questions, responses).sum(axis=1)
         estimates.append(pass_at_k(BLOCK.size, right, k).mean())
         variances.append(pass_at_k_variance(BLOCK.size, right, k).sum() / PROBLEM_COUNT**2)
@@ -179,9 +179,8 @@ def test_responses_stop_at_the_end_token_or_their_own_limit(
     rows = [question for question in questions for _ in range(BLOCK.size)]
     for question, response in zip(rows, drawn[0], strict=True):
         assert response.tokens[:-1].count(END) == 0
-        assert response.ended == (response.tokens[-1] == END)
-        assert response.ended or len(response.tokens) == question.max_tokens
-    assert {response.ended for response in drawn[0]} == {True, False}
+        assert response.tokens[-1] == END or len(response.tokens) == question.max_tokens
+    assert {response.tokens[-1] == END for response in drawn[0]} == {True, False}
 
 
 # Small batches, so that the job has several of them.

@@ -1,4 +1,4 @@
-"""Sampling with `generate` from a model of transformers, compared with plain forward passes."""
+"""Sampling from a model of transformers, compared with plain forward passes."""
 
 import math
 from collections import Counter

@@ -13,8 +13,7 @@ import pytest
 from rspo.config.schema import Upstream, XVerifySettings
 from rspo.core.errors import InputError
 from rspo.rewards import verify
-from rspo.rewards.xverify import XVerify
-from rspo.rewards.xverify.judge import reason_of
+from rspo.rewards.xverify.judge import XVerify, reason_of
 from tests.support.judge_server import Answer, Judge, reply, running
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"

@@ -7,7 +7,7 @@ import pytest
 
 from rspo.config.schema import Upstream, XVerifySettings
 from rspo.core.errors import InputError, LostProcess
-from rspo.rewards.xverify import XVerify
+from rspo.rewards.xverify.judge import XVerify
 from tests.support import fake_vllm
 from tests.support.processes import processes_with
 

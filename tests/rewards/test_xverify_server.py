@@ -10,7 +10,7 @@ import transformers
 
 from rspo.config.schema import Upstream, XVerifySettings
 from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
-from rspo.rewards.xverify import XVerify
+from rspo.rewards.xverify.judge import XVerify
 from rspo.rewards.xverify.server import _command
 from tests.support import ROOT, paper_scale
 from tests.support.processes import LONGEST_WAIT, processes_with, wait_until

@@ -28,7 +28,7 @@ if __name__ == "__main__":
     batches = sampler.batches(questions, block)
 
     def draw(batches: list[list[int]], block: Block) -> list[dict[str, Any]]:
-        return [asdict(row) for batch in batches for row in sampler.draw(questions, batch, block)]
+        return [asdict(row) for batch in batches for row in sampler.logged(questions, batch, block)]
 
     drawn = []
     for sampling in samplings:

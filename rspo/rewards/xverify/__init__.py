@@ -4,7 +4,3 @@ download   the authors' prompt at a pinned commit, and the model
 server     starts vLLM servers and stops them together with the process that uses them
 judge      sends concurrent requests, retries them, and keeps the verdicts on disk
 """
-
-from rspo.rewards.xverify.judge import XVerify
-
-__all__ = ["XVerify"]

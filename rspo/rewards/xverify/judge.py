@@ -87,8 +87,8 @@ class XVerify:
         self._stored = self._read()
 
     def __enter__(self) -> "XVerify":
-        if self._gpus and self._settings.url is None:
-            self._start()
+        if self._gpus:
+            self._clients()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,29 +129,14 @@ class XVerify:
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
         """The reasons of the verdicts on these prompts; all that the judge replied are stored."""
-        reasons = {}
-
-        def keep(key: str, reason: str, reply: str) -> None:
-            reasons[key] = reason
-            if reason in (NO_REPLY, REFUSED):  # a later run may get a reply
-                _log.warning("the judge %s; this response counts as wrong", reply)
-                return
-            line = {"key": key, "verdict": reason, "reply": reply[:_LONGEST_REPLY]}
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
-            self._stored[key] = reason
-
         try:
-            asyncio.run(self._ask_all(prompts, keep))
+            return asyncio.run(self._ask_all(prompts))
         except (InputError, LostProcess) as error:
             raise type(error)(
                 f"{error}; {len(self._stored)} verdicts are stored in {self._path}"
             ) from None
-        return reasons
 
-    async def _ask_all(
-        self, prompts: dict[str, str], keep: Callable[[str, str, str], None]
-    ) -> None:
+    async def _ask_all(self, prompts: dict[str, str]) -> dict[str, str]:
         """Send every prompt, with `concurrent_requests` requests to each server at a time.
 
         The next prompt goes to the first server with a free slot. Servers are not chosen by
@@ -163,29 +148,34 @@ class XVerify:
 
         Args:
             prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
-            keep: called with each key, the reason of its verdict and the reply, in order of
-                arrival.
+
+        Returns: the reason of each verdict, by key.
 
         Raises: InputError as soon as a server does not answer the test prompt either; LostProcess
             if it has exited.
         """
-        waiting = iter(prompts.items())
+        waiting, reasons = iter(prompts.items()), dict[str, str]()
 
         async def ask_in_turn(client: httpx.AsyncClient, check: Callable[[], None]) -> None:
             for key, prompt in waiting:
                 try:
                     reply = await self._reply(client, check, prompt, seed=int(key[:8], 16))
-                    keep(key, reason_of(reply), reply)
-                except (_NoReplyError, _RefusedError) as error:
+                except _FailedError as error:  # not stored: a later run may get a reply
                     try:
                         await self._reply(client, check, "1", max_tokens=1)
-                    except (_NoReplyError, _RefusedError) as other:
+                    except _FailedError as other:
                         check()
                         raise InputError(
                             f"the judge at {client.base_url} {error}; and for the prompt '1' it "
                             f"{other}"
                         ) from None
-                    keep(key, error.reason, str(error))
+                    _log.warning("the judge %s; this response counts as wrong", error)
+                    reasons[key] = error.reason
+                else:
+                    reasons[key] = self._stored[key] = reason_of(reply)
+                    line = {"key": key, "verdict": reasons[key], "reply": reply[:_LONGEST_REPLY]}
+                    self._file.write(json.dumps(line) + "\n")
+                    self._file.flush()
 
         async with contextlib.AsyncExitStack() as stack:
             servers = self._clients()
@@ -198,18 +188,19 @@ class XVerify:
                         tasks.create_task(ask_in_turn(*server))
             except* (InputError, LostProcess) as errors:
                 raise errors.exceptions[0] from None
+        return reasons
 
     async def _reply(
         self, client: httpx.AsyncClient, check: Callable[[], None], prompt: str, **more: int
     ) -> str:
         """The reply to a prompt, which is sent for `retry_seconds` until there is one.
 
-        Raises: _NoReplyError or _RefusedError.
+        Raises: _FailedError.
         """
         message = {"role": "user", "content": prompt}
         request = {"model": self._settings.model, "messages": [message], **JUDGE_SAMPLING, **more}
         repeatedly = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(_NoReplyError),
+            retry=tenacity.retry_if_exception(_may_succeed),
             wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
             stop=tenacity.stop_after_delay(self._settings.retry_seconds),
             before_sleep=lambda _: check(),
@@ -233,11 +224,12 @@ class XVerify:
         return reasons
 
     def _clients(self) -> list[tuple[httpx.AsyncClient, Callable[[], None]]]:
-        """A client and a check of the server in the config, or of each server started here."""
+        """A client and a check of the server in the config, or of each server; starts them."""
         if self._settings.url is not None:
             return [(self._client(self._settings.url), lambda: None)]
         if not self._servers:
-            self._start()
+            servers = serving(self._settings, self._server_log, self._folder, self._gpus)
+            self._servers = self._stack.enter_context(servers)
         return [(self._client(each.url, str(each.socket)), each.check) for each in self._servers]
 
     def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
@@ -250,26 +242,23 @@ class XVerify:
         timeout = self._settings.request_seconds
         return httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout)
 
-    def _start(self) -> None:
-        servers = serving(self._settings, self._server_log, self._folder, self._gpus)
-        self._servers = self._stack.enter_context(servers)
-
 
 def _as_text(text: str) -> str:
     """The text without control tokens and without characters that UTF-8 cannot encode."""
     return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()
 
 
-class _NoReplyError(Exception):
-    """This attempt got no reply; a retry may."""
+class _FailedError(Exception):
+    """A request without a chat completion; the reason is that of its verdict."""
 
-    reason = NO_REPLY
+    def __init__(self, message: str, reason: str = NO_REPLY) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
-class _RefusedError(Exception):
-    """The server rejects this prompt; a retry will not help."""
-
-    reason = REFUSED
+def _may_succeed(error: BaseException) -> bool:
+    """Whether a retry may get a reply; a prompt that the server refuses is refused again."""
+    return isinstance(error, _FailedError) and error.reason == NO_REPLY
 
 
 def reason_of(reply: str) -> str:
@@ -282,13 +271,13 @@ async def _ask_once(client: httpx.AsyncClient, request: dict[str, object]) -> st
     try:
         answer = await client.post("v1/chat/completions", json=request)
     except httpx.TransportError as error:
-        raise _NoReplyError(f"gave no reply: {error or type(error).__name__}") from None
+        raise _FailedError(f"gave no reply: {error or type(error).__name__}") from None
     said = f"HTTP {answer.status_code} {' '.join(answer.text.split())[:200]}"
     if answer.status_code in _RETRIABLE:
-        raise _NoReplyError(f"gave no reply: {said}")
+        raise _FailedError(f"gave no reply: {said}")
     if answer.status_code != 200:
-        raise _RefusedError(f"refused: {said}")
+        raise _FailedError(f"refused: {said}", REFUSED)
     try:
         return str(answer.json()["choices"][0]["message"]["content"])
     except (ValueError, LookupError, TypeError):
-        raise _NoReplyError(f"gave no chat completion: {said}") from None
+        raise _FailedError(f"gave no chat completion: {said}") from None
