@@ -19,7 +19,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
-from rspo.report import pictures, read, require, results_inputs, step, story, text
+from rspo.report import read, require, results_inputs, step, text
 
 FOLDER = Path(__file__).parent
 
@@ -107,13 +107,13 @@ def _snakemake(experiment: Experiment, target: Path | str) -> str:
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
-    """The templates of this folder, which read the tables by the functions of three modules."""
+    """The templates of this folder, which read the tables by the functions of `read`."""
     found = pages.environment(FOLDER, html=html)
     found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
     found.tests["known"] = isfinite
     found.globals |= {"experiment": experiment, "config": experiment.config}
     found.globals |= {"LEVEL": LEVEL, "inf": inf, "METRICS": text.METRICS}
-    found.globals |= {"story": story, "read": read, "pictures": pictures}
+    found.globals["read"] = read
     return found
 
 
