@@ -31,7 +31,6 @@ def render(template: Path, contents: Mapping[str, Any]) -> str:
     """
     found = environment(template.parent, FOLDER)
     found.filters |= {"points": points, "interval": interval, "number": number}
-    found.filters["p_value"] = p_value
     found.globals |= {"significant": significant, "fail": _fail}
     return fill(found, template.name, contents)
 
@@ -111,10 +110,6 @@ def points(value: float, sign: bool = True) -> str:
 def interval(row: Mapping[str, float]) -> str:
     """An estimate and its 95 % interval in percentage points."""
     return f"{points(row['estimate'])} ({points(row['low'])} to {points(row['high'])})"
-
-
-def p_value(p: float) -> str:
-    return "< .0001" if p < 1e-4 else f"{min(p, 1):.4f}".removeprefix("0")
 
 
 def number(value: float, form: str = "g") -> str:

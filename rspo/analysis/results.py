@@ -46,13 +46,15 @@ _NUMBERS = {
 def rows_of(measurements: Sequence[Measurement], study: str = "") -> list[Row]:
     """Rows of the table of comparisons, with p-values adjusted within each family of tests.
 
-    Comparisons of a study without a family are not tested.
+    A family of a claim is of its deciding comparisons, or of the others. Comparisons of a study
+    without a family are not tested.
     """
     rows = [row_of(one, study) for one in measurements]
-    families: dict[tuple[str, bool], list[Row]] = {}
-    for row, one in zip(rows, measurements, strict=True):
+    families: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
         if row["family"] or not study:
-            families.setdefault((row["family"], one.comparison.decides), []).append(row)
+            claim = "" if study else row["claim"]
+            families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
         adjusted = holm([row["two_sided"] for row in family]).tolist()
         for row, p_adjusted in zip(family, adjusted, strict=True):

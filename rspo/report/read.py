@@ -91,9 +91,7 @@ def claims(experiment: Experiment) -> list[Row]:
     found = read_rows(experiment.reports / "claims.csv", "claim", "verdict").to_dict("records")
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
-        deciding = [
-            one for one in every if one["claim"] == row["claim"] and one["decides"] == "yes"
-        ]
+        deciding = [one for one in tested if one["claim"] == row["claim"]]
         open_ones = [one for one in deciding if one["outcome"] == OPEN]
         open_ones.sort(key=itemgetter("p"))
         row |= {
