@@ -18,6 +18,7 @@ from rspo.evaluation.statistics import LEVEL
 
 FOLDER = Path(__file__).parent / "templates"
 MINUS = "\u2212"
+METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}  # names in front of @k
 _ERRORS: tuple[type[Exception], ...] = (
     *(InputError, jinja2.TemplateError, LookupError, TypeError, ValueError),
     *(ArithmeticError, RecursionError),

@@ -48,7 +48,7 @@ class Line(Method):
     variant: str
 
     @property
-    def family(self) -> tuple[str, int, int]:
+    def objective_k_n(self) -> tuple[str, int, int]:
         """What variants have in common."""
         return self.objective, self.k, self.n
 
@@ -79,7 +79,7 @@ def step(experiment: Experiment, name: str) -> Step:
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
     if study.choose_by_pass_at:  # which variant is chosen, the data decides
-        lines = [*{line.family: line for line in lines}.values()]
+        lines = [*{line.objective_k_n: line for line in lines}.values()]
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
         if contrast.family not in families:
@@ -213,7 +213,7 @@ def _subtracted(
     if minus == BASE:
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
-        chosen = len({one.family for one in lines}) == len(lines)  # one variant of each
+        chosen = len({one.objective_k_n for one in lines}) == len(lines)  # one variant of each
         others = [
             one
             for one in lines
@@ -224,9 +224,9 @@ def _subtracted(
         return others[0] if len(others) == 1 else None
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
     others = [one for one in lines if one.variant == variant != line.variant]
-    same = [one for one in others if one.family == line.family]
+    same = [one for one in others if one.objective_k_n == line.objective_k_n]
     # A method with another n than all that have this variant is compared with the only one of them.
-    same = same or [one for one in others if one.family[:2] == line.family[:2]]
+    same = same or [one for one in others if one.objective_k_n[:2] == line.objective_k_n[:2]]
     return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 
 

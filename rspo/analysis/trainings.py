@@ -46,7 +46,7 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[L
         return list(lines)
     groups: dict[tuple[str, int, int], list[Line]] = {}
     for line in lines:
-        groups.setdefault(line.family, []).append(line)
+        groups.setdefault(line.objective_k_n, []).append(line)
     return [
         max(
             group,
@@ -97,7 +97,9 @@ def method_rows(
             "learning_rate": _rate(measurer, line),
         }
         if study.choose_by_pass_at:
-            rates = [_rate(measurer, one) for one in lines if one.family == line.family]
+            rates = [
+                _rate(measurer, one) for one in lines if one.objective_k_n == line.objective_k_n
+            ]
             row["at_edge"] = "yes" if row["learning_rate"] in (min(rates), max(rates)) else "no"
             row["validation"] = validation(measurer, line, study.choose_by_pass_at)
         if "late_entropy" in columns:
@@ -108,7 +110,7 @@ def method_rows(
         if "cpu_seconds" in columns:
             row["cpu_seconds"] = fmean(_cpu_seconds(measurer, cell) for cell in cells)
         if "gradient_noise" in columns:
-            row |= gradients.get(line.family, {})
+            row |= gradients.get(line.objective_k_n, {})
         if "false_accept_share" in columns:
             row |= _false_accepts(measurer, name, line, lines, config.rewards.false_accepts)
         yield row | {"seeds": len(cells), "cells": " ".join(cells)}
@@ -191,7 +193,7 @@ def _false_accepts(
         return {}
     policies = {"base": measurer.experiment.bases_of(name)}
     for one in lines:
-        if one.family == line.family and one.variant == DEFAULT_VARIANT:
+        if one.objective_k_n == line.objective_k_n and one.variant == DEFAULT_VARIANT:
             policies["trained"] = [*one.policies]
     row = {}
     for which, cells in policies.items():

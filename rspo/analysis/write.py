@@ -16,7 +16,7 @@ from rspo.analysis.claims import (
     step,
 )
 from rspo.analysis.measure import Measurer
-from rspo.analysis.pages import FOLDER, render, the_row, the_rows
+from rspo.analysis.pages import FOLDER, METRICS, render, the_row, the_rows
 from rspo.analysis.results import (
     NOT_TESTED,
     Row,
@@ -36,7 +36,6 @@ CLAIM_COLUMNS = [
     *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
 ]
 ONE_SEED = "one training seed: the interval does not cover training variance"
-_METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}
 
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
@@ -104,9 +103,9 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
 def comparison_label(row: Row) -> str:
     """A row of the table of comparisons as text: methods, k and benchmark."""
     methods = " - ".join(filter(None, (row["method_a"], row["method_b"])))
-    if row["metric"] not in _METRICS:
+    if row["metric"] not in METRICS:
         return methods
-    return f"{methods}, {_METRICS[row['metric']]}@{row['k'].replace(' ', ',')}, {row['where']}"
+    return f"{methods}, {METRICS[row['metric']]}@{row['k'].replace(' ', ',')}, {row['where']}"
 
 
 def write_study(experiment: Experiment, name: str, force: bool = False) -> None:

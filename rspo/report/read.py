@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from rspo.analysis.claims import TRANSFER
+from rspo.analysis.pages import METRICS
 from rspo.analysis.results import (
     AGAINST,
     CONTRADICTED,
@@ -29,7 +30,7 @@ from rspo.figures import curves, difference
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import model_labels
 from rspo.report import figure_files, figures, readable, step
-from rspo.report.text import METRICS, four_digits
+from rspo.report.text import four_digits
 from rspo.training.clipping import clipping_warning
 from rspo.training.logs import column, read_log
 from rspo.training.sampler_difference import sampler_warning

@@ -13,7 +13,6 @@ import yaml
 from rspo.analysis.pages import MINUS
 from rspo.config.schema import Config
 
-METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}  # names in front of @k
 # C: control, format (writing direction, zero width), surrogate, private, unassigned. Zl, Zp: two
 # separators that browsers and editors treat differently.
 _INVISIBLE = ("C", "Zl", "Zp")
