@@ -10,7 +10,7 @@ trained for (1 for policy gradient) and that the config evaluates; comparisons a
 are for information.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -101,7 +101,7 @@ class GridMethods:
     def base(self) -> Method:
         return Method("base", (base_name(self.model),), trained=False)
 
-    def by_k(self, objective: str, label: str) -> dict[int, Method]:
+    def by_k(self, objective: str) -> dict[int, Method]:
         """The methods of an objective by the k they are trained for.
 
         Raises: NotTested if there is none, or several for one k.
@@ -111,9 +111,9 @@ class GridMethods:
             raise NotTested(f"grid.{self.name} has no {objective}")
         if len({(cell.n, cell.reward) for cell in cells}) > 1:
             raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
-        return _methods(cells, "k", lambda k: f"{label} k={k}")
+        return _methods(cells, "k", lambda k: label_of(objective, k))
 
-    def by_n(self, label: str) -> dict[int, Method]:
+    def by_n(self) -> dict[int, Method]:
         """RSPO by the number of responses per prompt, trained for a single k.
 
         Raises: NotTested if there are several k.
@@ -121,15 +121,15 @@ class GridMethods:
         cells = [cell for cell in self.cells if cell.objective == self.rspo]
         if len({cell.k for cell in cells}) != 1:
             raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
-        return _methods(cells, "n", lambda n: f"{label} n={n}")
+        return _methods(cells, "n", lambda n: f"{label_of(self.rspo)} n={n}")
 
     def risk_neutral(self) -> Method:
-        (method,) = self.by_k(RISK_NEUTRAL, "PG").values()
-        return Method("PG", method.policies)
+        (method,) = self.by_k(RISK_NEUTRAL).values()
+        return method
 
     def by_trained_k(self) -> dict[int, Method]:
         """RSPO, with policy gradient as its k = 1."""
-        return {1: self.risk_neutral()} | self.by_k(self.rspo, "RSPO")
+        return {1: self.risk_neutral()} | self.by_k(self.rspo)
 
     def compare(
         self,
@@ -142,8 +142,7 @@ class GridMethods:
     ) -> Comparison:
         """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
         terms = difference(one, other, ks)
-        found = self.compare_terms(one.label, other.label, terms, where, decides)
-        return replace(found, margin=margin)
+        return self.compare_terms(one.label, other.label, terms, where, decides, margin)
 
     def compare_terms(
         self,
@@ -152,10 +151,13 @@ class GridMethods:
         terms: Sequence[Term],
         where: str = POOLED,
         decides: bool = True,
+        margin: float | None = None,
     ) -> Comparison:
         benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
         return Comparison(
-            method_a, method_b, self.metric, tuple(terms), where, benchmarks, decides=decides
+            *(method_a, method_b, self.metric, tuple(terms), where, benchmarks),
+            decides=decides,
+            margin=margin,
         )
 
 
@@ -168,7 +170,7 @@ def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> di
 
 
 def above_baseline(grid: GridMethods) -> list[Comparison]:
-    rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
+    rspo, baseline = grid.by_k(grid.rspo), grid.by_k(BASELINE)
     pairs = [(rspo[k], baseline[k]) for k in rspo if k in baseline]
     if not pairs:
         raise NotTested(f"grid.{grid.name} has no k with both {grid.rspo} and {BASELINE}")
@@ -176,36 +178,23 @@ def above_baseline(grid: GridMethods) -> list[Comparison]:
 
 
 def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
-    baseline = grid.by_k(BASELINE, "Baseline")
+    baseline = grid.by_k(BASELINE)
     if len(baseline) < 2:
         raise NotTested(f"grid.{grid.name} has {BASELINE} with one k")
     return _table("Baseline, smaller", "next k", grid, [*pairwise(baseline.values())])
 
 
 def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
-    methods, ks = _trained_and_evaluated(grid)
-    return [
-        grid.compare(methods[k], method, (k,)) for k, _, method in _own_k_and_another(methods, ks)
-    ]
-
-
-def _trained_and_evaluated(grid: GridMethods) -> tuple[dict[int, Method], list[int]]:
-    """RSPO by the k it is trained for, and the evaluated ones of these k.
-
-    Raises: NotTested if fewer than two are evaluated.
-    """
     methods = grid.by_trained_k()
     ks = [k for k in grid.planned if k in methods]
     if len(ks) < 2:
         raise NotTested(f"evaluation.k has less than two k that grid.{grid.name} trains RSPO for")
-    return methods, ks
-
-
-def _own_k_and_another(
-    methods: Mapping[int, Method], ks: Sequence[int]
-) -> list[tuple[int, int, Method]]:
-    """Each k with each other k that RSPO is trained for, and the method trained for the other."""
-    return [(k, other, methods[other]) for k in ks for other in methods if other != k]
+    return [
+        grid.compare(methods[k], method, (k,))
+        for k in ks
+        for other, method in methods.items()
+        if other != k
+    ]
 
 
 def _table(
@@ -252,7 +241,7 @@ def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
     if "main" not in experiment.config.grid:
         return found
     grid, usual = (GridMethods(experiment, name) for name in ("contamination_free", "main"))
-    rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
+    rspo, baseline = grid.by_k(grid.rspo), grid.by_k(BASELINE)
     transfer = [
         replace(
             grid.compare(rspo[k], baseline[k], (k,), decides=False),
@@ -283,7 +272,7 @@ def _more_samples(beyond: bool) -> Plan:
         usual = max(cell.n for cell in experiment.cells_of("main"))
         pairs = [
             (more, fewer)
-            for (_, fewer), (n, more) in pairwise(grid.by_n("RSPO").items())
+            for (_, fewer), (n, more) in pairwise(grid.by_n().items())
             if (n > usual) == beyond
         ]
         if not pairs:
@@ -296,8 +285,8 @@ def _more_samples(beyond: bool) -> Plan:
 
 def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
     grid = GridMethods(experiment, "grpo", k_of="main")
-    (grpo,) = grid.by_k(GRPO, "GRPO").values()
-    methods = Method("GRPO", grpo.policies), GridMethods(experiment, "main").risk_neutral()
+    (grpo,) = grid.by_k(GRPO).values()
+    methods = grpo, GridMethods(experiment, "main").risk_neutral()
     margin = experiment.config.evaluation.equivalence_margin
     return [
         grid.compare(*methods, (k,), where, where == POOLED and k in grid.planned, margin=margin)
@@ -441,18 +430,19 @@ def register(claim: Claim) -> None:
     CLAIMS[claim.name] = claim
 
 
-def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
-    """The comparisons of every claim by its name, or why it is not tested."""
-    plans: dict[str, list[Comparison] | NotTested] = {}
+def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
+    """The comparisons of every claim; and by their names, why the other claims are not tested."""
+    plan: list[Comparison] = []
+    reasons = {}
     for name, claim in CLAIMS.items():
         try:
-            plan = claim.plan(experiment)
-            if not any(comparison.decides for comparison in plan):
+            found = claim.plan(experiment)
+            if not any(comparison.decides for comparison in found):
                 raise NotTested("evaluation.k has no k at which it would be decided")
-            plans[name] = [replace(comparison, claim=name) for comparison in plan]
+            plan += [replace(comparison, claim=name) for comparison in found]
         except NotTested as reason:
-            plans[name] = reason
-    return plans
+            reasons[name] = str(reason)
+    return plan, reasons
 
 
 def step(experiment: Experiment) -> Step:
@@ -460,35 +450,27 @@ def step(experiment: Experiment) -> Step:
     return steps.claims(experiment, lambda: _inputs(experiment))
 
 
-def evaluations(plans: Mapping[str, list[Comparison] | NotTested], experiment: Experiment) -> Pairs:
-    """Each policy and suite whose scores the planned comparisons need, once."""
+def evaluations(plan: Sequence[Comparison], experiment: Experiment) -> Pairs:
+    """Each policy and suite whose scores some comparisons need, once."""
     return dict.fromkeys(
         (policy, experiment.suite_of(benchmark))
-        for comparison in _all_of(plans)
+        for comparison in plan
         for benchmark in (*comparison.benchmarks, *comparison.against)
         for policy in comparison.policies
     )
 
 
-def logs(plans: Mapping[str, list[Comparison] | NotTested], metric: Quantity) -> dict[str, None]:
-    """The cells whose training logs the planned comparisons of a quantity need."""
-    compared = (one for one in _all_of(plans) if one.metric == metric)
+def logs(plan: Sequence[Comparison], *metrics: Quantity) -> dict[str, None]:
+    """The cells whose training logs the comparisons of some quantities need."""
+    compared = (one for one in plan if one.metric in metrics)
     return dict.fromkeys(cell for one in compared for cell in one.policies)
-
-
-def _all_of(plans: Mapping[str, list[Comparison] | NotTested]) -> list[Comparison]:
-    return [one for plan in plans.values() if not isinstance(plan, NotTested) for one in plan]
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """The scores and training logs that the claims are tested on."""
-    plans = planned(experiment)
-    cells = logs(plans, "entropy") | logs(plans, "time_of_dropping")
+    plan, _ = planned(experiment)
+    scored = evaluations(plan, experiment)
     return [
-        *(
-            pair
-            for one in evaluations(plans, experiment)
-            for pair in steps.score_inputs(experiment, *one)
-        ),
-        *(steps.log_input(experiment, cell) for cell in cells),
+        *(pair for one in scored for pair in steps.score_inputs(experiment, *one)),
+        *(steps.log_input(experiment, cell) for cell in logs(plan, "entropy", "time_of_dropping")),
     ]

@@ -8,7 +8,7 @@ made from it without training, and a policy that is trained again is compared wi
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -58,6 +58,10 @@ class Kept:
 
     keys: tuple[str, ...]
     rewards: frozenset[str]
+
+    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """What is kept of a record of a training log."""
+        return {name: record[name] for name in record if any(fnmatch(name, k) for k in self.keys)}
 
 
 @dataclass
@@ -247,15 +251,12 @@ def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Ste
     """
     found: dict[str, dict[Path, Step]] = {}
     for path, step in files.items():
-        parts = path.relative_to(experiment.results).parts if _is_below(path, experiment) else ()
+        below = path.is_relative_to(experiment.results)
+        parts = path.relative_to(experiment.results).parts if below else ()
         if parts[:1] in (("cells",), (PROBLEMS,)) and "curves" not in parts:
             policy = parts[1] if parts[0] == "cells" else PROBLEMS
             found.setdefault(policy, {})[path] = step
     return found
-
-
-def _is_below(path: Path, experiment: Experiment) -> bool:
-    return path.is_relative_to(experiment.results)
 
 
 def _is_scores(path: Path) -> bool:
@@ -292,9 +293,11 @@ def _rows(experiment: Experiment, policy: str, files: Files, kept: Kept) -> pa.T
         if _is_scores(path):
             rows = _counted(read_frame(path, SCORES), policy in kept.rewards)
         elif path.name.startswith("gradients"):
-            rows = _with_content(read_frame(path, GRADIENTS).to_dict("list"))
+            content = _rounded(read_frame(path, GRADIENTS).to_dict("list"))
+            rows = [{"content": json.dumps(content)}]
         elif _has_content(path):
-            rows = _with_content([_only(kept.keys, record) for record in read_json_lines(path)])
+            content = _rounded([kept.of(record) for record in read_json_lines(path)])
+            rows = [{"content": json.dumps(content)}]
         else:
             rows = [{}]
         rows[0]["provenance"] = json.dumps(note)
@@ -311,14 +314,6 @@ def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
     if rewards:
         rows["rewards"] = problems["reward"].agg(list)
     return rows.reset_index().to_dict("records")
-
-
-def _only(keys: Sequence[str], record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: record[name] for name in record if any(fnmatch(name, key) for key in keys)}
-
-
-def _with_content(values: object) -> list[dict[str, Any]]:
-    return [{"content": json.dumps(_rounded(values))}]
 
 
 def _rounded(value: Any) -> Any:

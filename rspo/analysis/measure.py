@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,8 @@ class Measurement:
     estimate: Estimate
     of_seeds: SeedVariance
     seeds: int
-    problems: int
-    samples: int
+    problems: int = 0
+    samples: int = 0
 
 
 Pattern = tuple[tuple[int, float], ...]  # k and its weight; the absolute weights sum to 1
@@ -65,12 +65,10 @@ class Measurer:
         self.experiment, self.evaluations = experiment, evaluations
         self.evaluated = experiment.by_method(policy for policy, _ in evaluations)
         self.logged = experiment.by_method(logs)
-        self.suite = cache(self._suite)
-        self.scores = cache(self._scores)
+        self.suite = cache(partial(suite_scores, experiment))
         self.estimates = cache(self._estimates)
         self.log = cache(self._log)
         self.seed_variance = cache(self._seed_variance)
-        self.seed_variance_of_entropy = cache(self._seed_variance_of_entropy)
 
     def of(self, comparison: Comparison) -> Measurement:
         """Raises: InputError for scores or training logs that are missing, incomplete or bad."""
@@ -200,10 +198,7 @@ class Measurer:
         suite = self.experiment.suite_of(benchmark)
         return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
 
-    def _suite(self, policy: str, suite: str) -> dict[str, Outcomes]:
-        return suite_scores(self.experiment, policy, suite)
-
-    def _scores(self, policy: str, benchmark: str) -> Outcomes:
+    def scores(self, policy: str, benchmark: str) -> Outcomes:
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
 
     def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
@@ -217,12 +212,10 @@ class Measurer:
         higher, lower = (
             [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
         )
-        of_seeds = self.seed_variance_of_entropy()
+        runs = [[*map(self.late_entropy, names)] for names in self.logged.values()]
+        of_seeds = SeedVariance.of(runs)
         estimate, seeds = difference_of_runs(higher, lower, of_seeds), min(len(higher), len(lower))
-        return Measurement(comparison, estimate, of_seeds, seeds, problems=0, samples=0)
-
-    def _seed_variance_of_entropy(self) -> SeedVariance:
-        return SeedVariance.of([[*map(self.late_entropy, names)] for names in self.logged.values()])
+        return Measurement(comparison, estimate, of_seeds, seeds)
 
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
@@ -234,17 +227,17 @@ class Measurer:
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
         estimate = mean_of_steps(np.concatenate(added))
-        return Measurement(comparison, estimate, SeedVariance(), len(added), problems=0, samples=0)
+        return Measurement(comparison, estimate, SeedVariance(), len(added))
 
     def _added(self, keeping: str, dropping: str) -> Floats:
         """Update seconds that a run adds to another, relative to its seconds a step, [steps]."""
-        more, fewer = (self._update_seconds(cell) for cell in (keeping, dropping))
+        more, fewer = (
+            np.array([float(row["seconds"]["update"]) for row in self.log(cell)])
+            for cell in (keeping, dropping)
+        )
         steps = min(len(more), len(fewer))
         whole = [sum(row["seconds"].values()) for row in self.log(dropping)[:steps]]
         return (more[:steps] - fewer[:steps]) / np.mean(whole)
-
-    def _update_seconds(self, cell: str) -> Floats:
-        return np.array([float(row["seconds"]["update"]) for row in self.log(cell)])
 
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""

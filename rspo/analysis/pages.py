@@ -18,6 +18,7 @@ from rspo.evaluation.statistics import LEVEL
 
 FOLDER = Path(__file__).parent / "templates"
 MINUS = "\u2212"
+METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}  # names in front of @k
 _ERRORS: tuple[type[Exception], ...] = (
     *(InputError, jinja2.TemplateError, LookupError, TypeError, ValueError),
     *(ArithmeticError, RecursionError),
@@ -31,7 +32,6 @@ def render(template: Path, contents: Mapping[str, Any]) -> str:
     """
     found = environment(template.parent, FOLDER)
     found.filters |= {"points": points, "interval": interval, "number": number}
-    found.filters["p_value"] = p_value
     found.globals |= {"significant": significant, "fail": _fail}
     return fill(found, template.name, contents)
 
@@ -111,10 +111,6 @@ def points(value: float, sign: bool = True) -> str:
 def interval(row: Mapping[str, float]) -> str:
     """An estimate and its 95 % interval in percentage points."""
     return f"{points(row['estimate'])} ({points(row['low'])} to {points(row['high'])})"
-
-
-def p_value(p: float) -> str:
-    return "< .0001" if p < 1e-4 else f"{min(p, 1):.4f}".removeprefix("0")
 
 
 def number(value: float, form: str = "g") -> str:

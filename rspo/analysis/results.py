@@ -34,24 +34,27 @@ COLUMNS = [
     *("seeds", "problems", "samples", "cells"),
 ]
 _WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
-# What code reads; templates name the others, and fail with their place without one.
-_READ = [
-    *("id", "claim", "metric", "k", "where", "decides", "margin", "estimate", "p", "outcome"),
-    "cells",
-]
-_TEXT = [*COLUMNS[:10], "family", "outcome", "cells"]
+# Columns of every table that are numbers.
+_NUMBERS = {
+    *("estimate", "low", "high", "lowest", "highest", "error", "error_problems", "error_seeds"),
+    *("degrees", "pool", "p_equal", "tests", "p", "p_adjusted", "margin"),
+    *("seeds", "problems", "samples", "responses", "without_answer", "count"),
+    *("wall_seconds", "cpu_seconds", "gpu_seconds"),
+}
 
 
 def rows_of(measurements: Sequence[Measurement], study: str = "") -> list[Row]:
     """Rows of the table of comparisons, with p-values adjusted within each family of tests.
 
-    Comparisons of a study without a family are not tested.
+    A family of a claim is of its deciding comparisons, or of the others. Comparisons of a study
+    without a family are not tested.
     """
     rows = [row_of(one, study) for one in measurements]
-    families: dict[tuple[str, bool], list[Row]] = {}
-    for row, one in zip(rows, measurements, strict=True):
+    families: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
         if row["family"] or not study:
-            families.setdefault((row["family"], one.comparison.decides), []).append(row)
+            claim = "" if study else row["claim"]
+            families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
         adjusted = holm([row["two_sided"] for row in family]).tolist()
         for row, p_adjusted in zip(family, adjusted, strict=True):
@@ -154,11 +157,18 @@ def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read_comparisons(path: Path) -> pd.DataFrame:
-    """A table of comparisons: text, and numbers that are NaN where they are unknown.
+    """A table of comparisons, as `read_rows`; it may have no rows."""
+    return read_rows(path, *COLUMNS, empty=True)
 
-    Raises: InputError for a table that is missing or lacks a column.
+
+def read_rows(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
+    """A CSV table: text, and numbers that are NaN where they are unknown.
+
+    Arguments and errors are those of `read_csv`.
     """
-    table = read_csv(path, *_READ, empty=True)
-    numbers = [column for column in table.columns if column not in _TEXT]
-    table[numbers] = table[numbers].apply(pd.to_numeric)
-    return table.astype(dict.fromkeys(numbers, float)) if table.empty else table
+    table = read_csv(path, *columns, empty=empty)
+    numbers = sorted(_NUMBERS.intersection(table.columns))
+    if table.empty:
+        return table.astype(dict.fromkeys(numbers, float))
+    table[numbers] = table[numbers].replace("nan", "").apply(pd.to_numeric)
+    return table

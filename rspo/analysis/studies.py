@@ -35,9 +35,9 @@ CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
 OVER_MODELS = "mean over models"
 
 
-@dataclass(frozen=True)
-class Line:
-    """A trained method of a study: cells that differ only in their seed.
+@dataclass(frozen=True, kw_only=True)
+class Line(Method):
+    """A trained method of a study.
 
     variant: of the settings; the model's name in a study of several models.
     """
@@ -46,11 +46,10 @@ class Line:
     k: int
     n: int
     variant: str
-    method: Method
 
     @property
-    def trained(self) -> tuple[str, int, int]:
-        """Objective, k and n: what variants have in common."""
+    def objective_k_n(self) -> tuple[str, int, int]:
+        """What variants have in common."""
         return self.objective, self.k, self.n
 
 
@@ -68,12 +67,6 @@ def study_of(experiment: Experiment, name: str) -> Study:
                 f"config/{experiment.scale}.yaml: studies.{name}.frontier = {k}; allowed: "
                 f"evaluation.k, which is {', '.join(map(str, evaluated))}"
             )
-    for claim in (claim for one in studies[name].contrasts for claim in one.claims):
-        if claim not in CLAIMS:
-            raise InputError(
-                f"config/{experiment.scale}.yaml: studies.{name}.contrasts: claims = {claim!r}; "
-                f"allowed: {', '.join(CLAIMS)}"
-            )
     return studies[name]
 
 
@@ -86,11 +79,10 @@ def step(experiment: Experiment, name: str) -> Step:
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
     if study.choose_by_pass_at:  # which variant is chosen, the data decides
-        lines = [*{line.trained: line for line in lines}.values()]
+        lines = [*{line.objective_k_n: line for line in lines}.values()]
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
-        plans = planned_claims(experiment, name, contrast)
-        if contrast.family not in families and not changes(contrast, plans):
+        if contrast.family not in families:
             raise InputError(
                 f"config/{experiment.scale}.yaml: studies.{name}.contrasts: {contrast.family!r} "
                 "compares nothing: no two of its cells differ only in what is subtracted"
@@ -101,22 +93,25 @@ def step(experiment: Experiment, name: str) -> Step:
 def lines_of(experiment: Experiment, name: str) -> list[Line]:
     """Every method of a study, before one variant of each is chosen."""
     cells, study = experiment.cells_of(name), study_of(experiment, name)
-    policies: dict[tuple[str, int, int, str], list[str]] = {}
-    for cell in cells:
-        variant = cell.model if study.several_models else cell.variant
-        key = cell.objective, cell.k, cell.n, variant
-        policies.setdefault(key, []).append(cell.name)
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
-    for (objective, k, n, variant), names in policies.items():
-        label = label_of(objective, k) + (f", n={n}" if several_n else "")
-        method = Method(re.sub(r"[$^{}]", "", label), tuple(names))  # no formulas in tables
-        lines.append(Line(objective, k, n, variant, method))
+    for cell, policies in experiment.by_method(cell.name for cell in cells).items():
+        label = label_of(cell.objective, cell.k) + (f", n={cell.n}" if several_n else "")
+        lines.append(
+            Line(
+                label=re.sub(r"[$^{}]", "", label),  # no formulas in tables
+                policies=tuple(policies),
+                objective=cell.objective,
+                k=cell.k,
+                n=cell.n,
+                variant=cell.model if study.several_models else cell.variant,
+            )
+        )
     return lines
 
 
 def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Comparison]:
-    """The comparisons of a study: Pass@k of every method, and its contrasts.
+    """The comparisons of a study: Pass@k of every method, its contrasts, and what claims say.
 
     Args:
         lines: the methods, one variant of each if the study chooses one.
@@ -125,7 +120,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Co
     bases = [Method(BASE, (one,), trained=False) for one in experiment.bases_of(name)]
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
     every = lines_of(experiment, name)
-    levels = [(line.method, line.variant) for line in every]
+    levels: list[tuple[Method, str]] = [(line, line.variant) for line in every]
     levels += [
         (one, experiment.model_of(one.policies[0]) if study.several_models else "") for one in bases
     ]
@@ -143,7 +138,12 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Co
             of = every if contrast.each_variant else lines
             differences = _differences(contrast, of, bases[0], k)
             found += differences + (_over_models(differences) if study.several_models else [])
-    return [replace(comparison, benchmarks=benchmarks) for comparison in found]
+    found = [replace(comparison, benchmarks=benchmarks) for comparison in found]
+    for contrast in study.contrasts:
+        if contrast.claims:
+            deciding, estimates = _of_claims(experiment, name, contrast)
+            found += [*deciding, *_changes(contrast, estimates), *estimates]
+    return found
 
 
 def _of_scores(
@@ -162,7 +162,7 @@ def _differences(
         other = _subtracted(contrast, line, lines, base)
         if other is None:
             continue
-        terms, name = difference(line.method, other, ks), other.label
+        terms, name = difference(line, other, ks), other.label
         if contrast.less:
             less = next(
                 (
@@ -176,10 +176,9 @@ def _differences(
             subtracted = _subtracted(contrast, less, lines, base) if less else None
             if less is None or subtracted is None:
                 continue
-            terms += difference(less.method, subtracted, ks, weight=-1)
-            name = f"{name}, less {less.method.label}"
-        label, about = line.method.label, (line.variant, contrast.family)
-        found.append(_of_scores(label, name, terms, *about))
+            terms += difference(less, subtracted, ks, weight=-1)
+            name = f"{name}, less {less.label}"
+        found.append(_of_scores(line.label, name, terms, line.variant, contrast.family))
     return found
 
 
@@ -214,7 +213,7 @@ def _subtracted(
     if minus == BASE:
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
-        chosen = len({one.trained for one in lines}) == len(lines)  # one variant of each
+        chosen = len({one.objective_k_n for one in lines}) == len(lines)  # one variant of each
         others = [
             one
             for one in lines
@@ -222,31 +221,31 @@ def _subtracted(
         ]
         if not chosen and len({one.variant for one in others}) > 1:
             others = [one for one in others if one.variant == line.variant]
-        return others[0].method if len(others) == 1 else None
+        return others[0] if len(others) == 1 else None
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
     others = [one for one in lines if one.variant == variant != line.variant]
-    same = [one for one in others if one.trained == line.trained]
+    same = [one for one in others if one.objective_k_n == line.objective_k_n]
     # A method with another n than all that have this variant is compared with the only one of them.
-    same = same or [one for one in others if one.trained[:2] == line.trained[:2]]
-    return replace(same[0].method, label=same[0].variant) if len(same) == 1 else None
+    same = same or [one for one in others if one.objective_k_n[:2] == line.objective_k_n[:2]]
+    return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 
 
-@dataclass(frozen=True)
-class ClaimPlan:
-    """A claim on the methods of one variant.
+def claim_family(claim: str, variant: str) -> str:
+    """The family of the comparisons that decide a claim on the methods of a variant."""
+    return f"{claim} of {variant}"
 
-    deciding: the comparisons that decide it.
-    estimate: their mean over k, on all problems; of several at one k, the first.
+
+def _of_claims(
+    experiment: Experiment, name: str, contrast: Contrast
+) -> tuple[list[Comparison], list[Comparison]]:
+    """What decides the contrast's claims on every variant, as far as its methods allow.
+
+    Returns: the deciding comparisons; and of each claim and variant their mean over k, on all
+        problems. Of several at one k, it takes the first.
     """
-
-    deciding: list[Comparison]
-    estimate: Comparison
-
-
-def planned_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[ClaimPlan]:
-    """The claims of a contrast on every variant, as far as its methods allow."""
     benchmarks = tuple(experiment.benchmarks_of(study_of(experiment, name).suite))
-    plans = []
+    every: list[Comparison] = []
+    estimates = []
     for variant in dict.fromkeys(cell.variant for cell in experiment.cells_of(name)):
         for claim in contrast.claims:
             try:
@@ -255,7 +254,7 @@ def planned_claims(experiment: Experiment, name: str, contrast: Contrast) -> lis
                 continue
             if not any(one.decides for one in plan):
                 continue
-            family = f"{claim} of {variant}"
+            family = claim_family(claim, variant)
             deciding = [
                 replace(one, claim=claim, variant=variant, family=family)
                 for one in plan
@@ -271,14 +270,13 @@ def planned_claims(experiment: Experiment, name: str, contrast: Contrast) -> lis
                 for term in one.terms
             ]
             estimate = _of_scores(claim, "", terms, variant)
-            estimate = replace(estimate, claim=claim, benchmarks=benchmarks)
-            plans.append(ClaimPlan(deciding, estimate))
-    return plans
+            estimates.append(replace(estimate, claim=claim, benchmarks=benchmarks))
+            every += deciding
+    return every, estimates
 
 
-def changes(contrast: Contrast, plans: Sequence[ClaimPlan]) -> list[Comparison]:
+def _changes(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Comparison]:
     """How much larger the estimate of each claim is than with the variant to subtract."""
-    estimates = [plan.estimate for plan in plans]
     reference = {one.claim: one for one in estimates if one.variant == contrast.minus}
     return [
         replace(

@@ -46,7 +46,7 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[L
         return list(lines)
     groups: dict[tuple[str, int, int], list[Line]] = {}
     for line in lines:
-        groups.setdefault(line.trained, []).append(line)
+        groups.setdefault(line.objective_k_n, []).append(line)
     return [
         max(
             group,
@@ -59,7 +59,7 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[L
 def validation(measurer: Measurer, line: Line, k: int) -> float:
     """Pass@k on the validation split after the last step, mean over seeds."""
     found = []
-    for cell in line.method.policies:
+    for cell in line.policies:
         value = measurer.log(cell)[-1].get("validation", {}).get(f"pass_at_{k}")
         if not isinstance(value, float):
             path = measurer.experiment.training_log(cell)
@@ -83,10 +83,10 @@ def method_rows(
     columns = set(study.columns)
     gradients = _gradients(experiment, name) if "gradient_noise" in columns else {}
     for line in lines:
-        config, cells = _settings(experiment, line), line.method.policies
+        config, cells = _settings(experiment, line), line.policies
         changed = dict(_changed(experiment.config, line.variant))
         row: Row = {
-            "method": line.method.label,
+            "method": line.label,
             "objective": line.objective,
             "trained_k": line.k if OBJECTIVES[line.objective].has_k else None,
             "n": line.n,
@@ -97,7 +97,9 @@ def method_rows(
             "learning_rate": _rate(measurer, line),
         }
         if study.choose_by_pass_at:
-            rates = [_rate(measurer, one) for one in lines if one.trained == line.trained]
+            rates = [
+                _rate(measurer, one) for one in lines if one.objective_k_n == line.objective_k_n
+            ]
             row["at_edge"] = "yes" if row["learning_rate"] in (min(rates), max(rates)) else "no"
             row["validation"] = validation(measurer, line, study.choose_by_pass_at)
         if "late_entropy" in columns:
@@ -108,19 +110,19 @@ def method_rows(
         if "cpu_seconds" in columns:
             row["cpu_seconds"] = fmean(_cpu_seconds(measurer, cell) for cell in cells)
         if "gradient_noise" in columns:
-            row |= gradients.get(line.trained, {})
+            row |= gradients.get(line.objective_k_n, {})
         if "false_accept_share" in columns:
             row |= _false_accepts(measurer, name, line, lines, config.rewards.false_accepts)
         yield row | {"seeds": len(cells), "cells": " ".join(cells)}
 
 
 def _rate(measurer: Measurer, line: Line) -> float:
-    model = measurer.experiment.cell(line.method.policies[0]).model
+    model = measurer.experiment.cell(line.policies[0]).model
     return _settings(measurer.experiment, line).models[model].learning_rate
 
 
 def _settings(experiment: Experiment, line: Line) -> Config:
-    return experiment.of_cell(line.method.policies[0]).config
+    return experiment.of_cell(line.policies[0]).config
 
 
 def _changed(config: Config, variant: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -191,8 +193,8 @@ def _false_accepts(
         return {}
     policies = {"base": measurer.experiment.bases_of(name)}
     for one in lines:
-        if one.trained == line.trained and one.variant == DEFAULT_VARIANT:
-            policies["trained"] = [*one.method.policies]
+        if one.objective_k_n == line.objective_k_n and one.variant == DEFAULT_VARIANT:
+            policies["trained"] = [*one.policies]
     row = {}
     for which, cells in policies.items():
         now, before = (_pass_at_k(measurer, name, cells, k) for k in (line.k, line.k - 1))

@@ -10,19 +10,17 @@ from rspo.analysis import studies
 from rspo.analysis.claims import (
     CLAIMS,
     Claim,
-    NotTested,
     evaluations,
     logs,
     planned,
     step,
 )
 from rspo.analysis.measure import Measurer
-from rspo.analysis.pages import FOLDER, render, the_row, the_rows
+from rspo.analysis.pages import FOLDER, METRICS, render, the_row, the_rows
 from rspo.analysis.results import (
     NOT_TESTED,
     Row,
     deciding,
-    row_of,
     rows_of,
     verdict,
     write_comparisons,
@@ -38,8 +36,6 @@ CLAIM_COLUMNS = [
     *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
 ]
 ONE_SEED = "one training seed: the interval does not cover training variance"
-Setting = tuple[str, str]  # method and variant
-_METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}
 
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
@@ -51,17 +47,16 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     claims_csv, page, comparisons_csv = made.outputs
 
     def work() -> None:
-        plans = planned(experiment)
-        measurer = Measurer(experiment, evaluations(plans, experiment), logs(plans, "entropy"))
-        claims, comparisons = [], []
-        for name, plan in plans.items():
-            rows = [] if isinstance(plan, NotTested) else rows_of([*map(measurer.of, plan)])
-            row = _claim_row(CLAIMS[name], rows)
-            if isinstance(plan, NotTested):
-                row["verdict"] = f"{NOT_TESTED}: {plan}"
-            claims.append(row | {"scale": experiment.scale})
-            comparisons += rows
+        plan, reasons = planned(experiment)
+        measurer = Measurer(experiment, evaluations(plan, experiment), logs(plan, "entropy"))
+        comparisons = rows_of([*map(measurer.of, plan)])
         table = write_comparisons(comparisons_csv, comparisons)
+        claims = []
+        for name, claim in CLAIMS.items():
+            row = _claim_row(claim, [one for one in comparisons if one["claim"] == name])
+            if name in reasons:
+                row["verdict"] = f"{NOT_TESTED}: {reasons[name]}"
+            claims.append(row | {"scale": experiment.scale})
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
         contents = {
             "scale": experiment.scale,
@@ -108,9 +103,9 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
 def comparison_label(row: Row) -> str:
     """A row of the table of comparisons as text: methods, k and benchmark."""
     methods = " - ".join(filter(None, (row["method_a"], row["method_b"])))
-    if row["metric"] not in _METRICS:
+    if row["metric"] not in METRICS:
         return methods
-    return f"{methods}, {_METRICS[row['metric']]}@{row['k'].replace(' ', ',')}, {row['where']}"
+    return f"{methods}, {METRICS[row['metric']]}@{row['k'].replace(' ', ',')}, {row['where']}"
 
 
 def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
@@ -128,16 +123,11 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        verdicts: list[Row] = []
-        for contrast in (one for one in study.contrasts if one.claims):
-            plans = studies.planned_claims(experiment, name, contrast)
-            for one in plans:
-                found = verdict(rows_of([*map(measurer.of, one.deciding)]))
-                verdicts.append(row_of(measurer.of(one.estimate), name) | {"outcome": found})
-                plan += one.deciding
-            plan += studies.changes(contrast, plans)
         rows = rows_of([*map(measurer.of, plan)], name)
-        table = write_comparisons(comparisons_csv, [*rows, *verdicts])
+        for row in (one for one in rows if one["claim"] and not one["family"]):
+            family = studies.claim_family(row["claim"], row["variant"])
+            row["outcome"] = verdict([one for one in rows if one["family"] == family])
+        table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
         template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
@@ -159,11 +149,6 @@ def study_contents(
 ) -> dict[str, Any]:
     """What the template of a study's page reads; its cells by their origin, as `origins` gives."""
     study = studies.study_of(experiment, name)
-    ahead = ahead_of(table, study.frontier) if study.frontier else {}
-    lines = [
-        {**line, "ahead": ahead.get((line["method"], line["variant"]), [])}
-        for line in methods.to_dict("records")
-    ]
     return {
         "name": name,
         "scale": experiment.scale,
@@ -174,24 +159,7 @@ def study_contents(
         "alpha": LEVEL,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
-        "methods": lines,
+        "methods": methods.to_dict("records"),
         "origins": origins,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
-    }
-
-
-def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:
-    """For each method and variant, those with a higher Pass@k at both k, by the estimates.
-
-    Those without any are the frontier.
-
-    Args:
-        table: the comparisons of a study, which include Pass@k of every method and variant.
-    """
-    levels = table[(table["method_b"] == "") & (table["claim"] == "") & (table["variant"] != "")]
-    by_k = levels.pivot(index=["method_a", "variant"], columns="k", values="estimate")
-    points = by_k[[str(k) for k in ks]]
-    return {
-        setting: [other for other, above in points.iterrows() if (above > point).all()]
-        for setting, point in points.iterrows()
     }

@@ -571,7 +571,7 @@ class Contrast(Section):
     # Also subtract the same difference of this objective.
     less: Name | None = None
     # Claims whose estimate is compared, instead of Pass@k; only with a variant to subtract.
-    claims: tuple[str, ...] = ()
+    claims: tuple[Literal["C1", "C3", "C10"], ...] = ()
     # Of Pass@k; default: evaluation.k.
     k: tuple[Positive, ...] | None = None
     # Whether to average over k.

@@ -140,7 +140,9 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     # Six columns are two panels above and three below.
     grid = picture.add_gridspec(1 + rows, 6, height_ratios=[2.1, *[1.4] * rows])
     above = [picture.add_subplot(grid[0, :3]), picture.add_subplot(grid[0, 3:])]
-    _draw_pooled(above, table, experiment, figure)
+    pooled = table[table["benchmark"] == POOLED]
+    for axes, y in zip(above, ("estimate", "difference"), strict=True):
+        _draw_panel(axes, pooled, experiment, figure, "all benchmarks pooled", y)
     for place, (name, benchmark) in enumerate(suite.items()):
         row, column = divmod(place, PANELS_PER_ROW)
         axes = picture.add_subplot(grid[1 + row, 2 * column : 2 * column + 2])
@@ -159,30 +161,6 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         + ("; whiskers: lowest to highest seed" if several else ""),
     )
     return picture
-
-
-def draw_pooled(
-    table: "pd.DataFrame", experiment: "Experiment", figure: Figure, narrow: bool
-) -> "Picture":
-    """Only the panels of all problems, without the small print; if narrow, only the differences."""
-    if narrow:
-        picture = style.new_picture(style.COLUMN_WIDTH, 2.8)
-        rows = table[table["benchmark"] == POOLED]
-        _draw_panel(picture.subplots(), rows, experiment, figure, "all benchmarks pooled")
-    else:
-        picture = style.new_picture(style.TEXT_WIDTH, 3.1)
-        _draw_pooled(list(picture.subplots(1, 2)), table, experiment, figure)
-    style.legend(picture, methods_of(experiment, figure.policies(experiment)))
-    return picture
-
-
-def _draw_pooled(
-    panels: "Sequence[Axes]", table: "pd.DataFrame", experiment: "Experiment", figure: Figure
-) -> None:
-    """Levels in the first panel, differences in the second one."""
-    rows = table[table["benchmark"] == POOLED]
-    for axes, y in zip(panels, ("estimate", "difference"), strict=True):
-        _draw_panel(axes, rows, experiment, figure, "all benchmarks pooled", y)
 
 
 def _draw_panel(

@@ -8,7 +8,6 @@ import inspect
 import shutil
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -19,7 +18,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
-from rspo.report import pictures, read, require, results_inputs, step, story, text
+from rspo.report import read, require, results_inputs, step, text
 
 FOLDER = Path(__file__).parent
 
@@ -33,7 +32,8 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     require(made.input_files, made.outputs[0], _snakemake(experiment, made.outputs[0]))
 
     def work() -> None:
-        write_text(made.outputs[0], render("report.html.jinja", experiment))
+        page = pages.fill(environment(experiment, html=True), "report.html.jinja", {})
+        write_text(made.outputs[0], page)
 
     made.run(work, force)
 
@@ -56,15 +56,14 @@ def write_results(
     folder = page.with_suffix("")
     copied = [path for path, _ in inputs if path.parent == experiment.reports]
     commits = {note["git_commit"] for file in copied if (note := read_provenance(file))}
-    content = render(
-        "results.md.jinja",
-        experiment,
-        folder=folder.name,
-        command=_snakemake(experiment, "all"),
-        evidence=evidence,
-        origins=origins(experiment, experiment.cells),
-        commits=sorted(commits),
-    )
+    contents = {
+        "folder": folder.name,
+        "command": _snakemake(experiment, "all"),
+        "evidence": evidence,
+        "origins": origins(experiment, experiment.cells),
+        "commits": sorted(commits),
+    }
+    content = pages.fill(environment(experiment, html=False), "results.md.jinja", contents)
     with atomic_write(folder) as partial:
         partial.mkdir()
         for file in copied:
@@ -107,20 +106,11 @@ def _snakemake(experiment: Experiment, target: Path | str) -> str:
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
-    """The templates of this folder, which read the tables by the functions of three modules."""
+    """The templates of this folder, which read the tables by the functions of `read`."""
     found = pages.environment(FOLDER, html=html)
     found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
     found.tests["known"] = isfinite
     found.globals |= {"experiment": experiment, "config": experiment.config}
-    found.globals |= {"LEVEL": LEVEL, "inf": inf, "METRICS": text.METRICS}
-    found.globals |= {"story": story, "read": read, "pictures": pictures}
+    found.globals |= {"LEVEL": LEVEL, "inf": inf, "METRICS": pages.METRICS}
+    found.globals["read"] = read
     return found
-
-
-def render(name: str, experiment: Experiment, **values: Any) -> str:
-    """Fill in a template.
-
-    Raises: InputError with the place in the template, for missing or bad tables and for a number
-        that it names and no table has.
-    """
-    return pages.fill(environment(experiment, ".html" in name), name, values)

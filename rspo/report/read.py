@@ -1,13 +1,24 @@
-"""The tables that the pages show: as rows for the templates, with the names of their files."""
+"""What the pages show: tables as rows for the templates, and what follows from them."""
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from math import ceil, inf, isnan, nan
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
-import pandas as pd
-
-from rspo.analysis.results import read_comparisons
+from rspo.analysis.claims import TRANSFER
+from rspo.analysis.pages import METRICS
+from rspo.analysis.results import (
+    AGAINST,
+    CONTRADICTED,
+    DOES_NOT_TRANSFER,
+    NOT_RESOLVED,
+    OPEN,
+    Row,
+    read_comparisons,
+    read_rows,
+)
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
@@ -15,75 +26,139 @@ from rspo.core.tables import read_csv
 from rspo.core.trace import faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
-from rspo.report import readable, step
+from rspo.figures import curves, difference
+from rspo.figures.captions import full_caption
+from rspo.figures.methods import model_labels
+from rspo.report import figure_files, figures, readable, step
+from rspo.report.text import four_digits
 from rspo.training.clipping import clipping_warning
 from rspo.training.logs import column, read_log
 from rspo.training.sampler_difference import sampler_warning
 
-Row = dict[str, Any]  # of a table
-_NUMBERS = {
-    *("estimate", "low", "high", "lowest", "highest", "error", "error_problems"),
-    *("error_seeds", "degrees", "p", "p_adjusted", "margin", "seeds", "problems", "samples"),
-    *("responses", "without_answer", "count", "wall_seconds", "cpu_seconds", "gpu_seconds"),
-}
+_ORDER = [CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED]
+_FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
+_SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
 
 
-def table(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
-    """A CSV table, with NaN for a number that is empty.
+# --- what the pages conclude ----------------------------------------------------------------------
 
-    Args:
-        columns: those that Python needs; the templates name the others.
 
-    Raises: InputError, as `read_csv`.
+def headline(experiment: Experiment) -> dict[str, Any]:
+    """The models and the rows of fig_difference; no rows for a scale without the figure.
+
+    Raises: InputError for a table that is missing.
     """
-    frame = read_csv(path, *columns, empty=empty)
-    numbers = sorted(_NUMBERS.intersection(frame.columns))
-    if frame.empty:
-        return frame.astype(dict.fromkeys(numbers, float))
-    frame[numbers] = frame[numbers].replace("nan", "").apply(pd.to_numeric)
-    return frame
+    figure = next((one for one in figures(experiment) if one.name == difference.FIGURE.name), None)
+    if figure is None:
+        return {"rows": []}
+    path = figure_files(experiment, figure)[1]
+    models = model_labels(experiment, figure.policies(experiment))
+    return {"models": models, "rows": read_rows(path, empty=True).to_dict("records")}
 
 
-_UNITS = {
-    "pass_at_k": "points",
-    "max_at_k": "reward",
-    "entropy": "nats",
-    "time_of_dropping": "time",
-}
-_FACTORS = {"points": 100.0, "time": 100.0}
+def main_table(experiment: Experiment) -> dict[str, Any] | None:
+    """The last panel of fig_main, or else of the first figure like it, if the scale has one.
 
-
-def comparisons(experiment: Experiment) -> list[Row]:
-    """Every comparison of the claims, in the order of the table. Nothing else reads it.
-
-    The numbers are in the row's unit: "points", "reward", "nats" or "time". `margin`: the claim
-    says that the value is between -margin and margin; NaN: that it is above 0. `distance`: from the
-    estimate to the value it is tested against, above 0 if the estimate is as the claim says.
-    `p_for`: the one-sided p-value of the claim about it.
-
-    Raises: InputError for a table that is missing or lacks a column.
+    Raises: InputError for tables that are missing or lack a column.
     """
-    scaled = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
+    # A figure of one's own may read curves and have another table.
+    candidates = {one.name: one for one in figures(experiment) if one.table is curves.table}
+    if not candidates:
+        return None
+    figure = candidates.get(curves.MAIN.name) or next(iter(candidates.values()))
+    frame = read_rows(figure_files(experiment, figure)[1], "benchmark", "method", "k")
+    pooled = frame[frame["benchmark"] == POOLED]
+    by_method = pooled.groupby("method", sort=False)
+    return {
+        "figure": figure.name,
+        "metric": figure.metric,
+        "columns": [f"{METRICS[figure.metric]}@{k}" for k in pooled["k"].unique()],
+        "methods": {name: rows.to_dict("records") for name, rows in by_method},
+    }
+
+
+def claims(experiment: Experiment) -> list[Row]:
+    """The rows of claims.csv, each with the comparisons that decide it.
+
+    `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
+    `order`: of claims that are not supported. `weakest`: the comparison with the weakest evidence,
+    or None. `unresolved`: the comparisons that are not as claimed, those against the claim first,
+    then the open ones by p, each with `seeds_to_halve`. `transfer`: differences between two suites.
+
+    Raises: InputError for tables that are missing or lack a column.
+    """
+    every = _comparisons(experiment)
+    tested = [one for one in every if one["decides"] == "yes"]
+    found = read_rows(experiment.reports / "claims.csv", "claim", "verdict").to_dict("records")
+    for row in found:
+        verdict, _, reason = row["verdict"].partition(": ")
+        deciding = [one for one in tested if one["claim"] == row["claim"]]
+        open_ones = [one for one in deciding if one["outcome"] == OPEN]
+        open_ones.sort(key=itemgetter("p"))
+        row |= {
+            "verdict": verdict,
+            "reason": reason,
+            "of_paper": bool(re.fullmatch(r"C\d+[a-z]?", row["claim"])),
+            "order": _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER),
+            "deciding": deciding,
+            "transfer": [one for one in every if one["family"] == TRANSFER],
+            "weakest": max(deciding, key=_p_for, default=None),
+            "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
+        }
+        for one in row["unresolved"]:
+            one["seeds_to_halve"] = _seeds_to_halve(one)
+    return found
+
+
+def _comparisons(experiment: Experiment) -> list[Row]:
+    """Every comparison of the claims; of Pass@k and of time in percent."""
     frame = read_comparisons(experiment.reports / "claim_comparisons.csv")
-    unit = frame["metric"].map(_UNITS)
-    factor = unit.map(_FACTORS).astype(float).fillna(1.0)  # of an empty table: text
-    frame[scaled] = frame[scaled].mul(factor, axis="index")
-    inside = frame["margin"] - frame["estimate"].abs()
-    distance = inside.fillna(frame["estimate"])
-    one_sided = (frame["p"] / 2).where(frame["margin"].isna(), frame["p"])  # TOST is not doubled
-    frame = frame.assign(
-        unit=unit,
-        distance=distance,
-        p_for=one_sided.where(distance > 0, 1 - frame["p"] / 2),
-        decides=frame["decides"] == "yes",
-        ks=frame["k"].str.split(),
-    )
-    return frame.to_dict("records")
+    frame[_SCALED] = frame[_SCALED].mul(frame["metric"].map(_FACTORS).astype(float), axis="index")
+    return frame.assign(ks=frame["k"].str.split()).to_dict("records")
+
+
+def _p_for(one: Row) -> float:
+    """The one-sided p-value of what the claim says about a comparison."""
+    is_difference = isnan(one["margin"])
+    as_claimed = one["estimate"] > 0 if is_difference else abs(one["estimate"]) < one["margin"]
+    one_sided = one["p"] / 2 if is_difference else one["p"]  # that of an equivalence is not doubled
+    return float(one_sided if as_claimed else 1 - one["p"] / 2)
+
+
+def _seeds_to_halve(one: Row) -> float:
+    """The number of seeds with which the error of a comparison is half of the measured one.
+
+    With S' instead of S seeds, the part error_seeds^2 of the variance is S / S' of it, and the rest
+    is that of the problems. NaN with one seed; infinite if that of the problems is more than half.
+    """
+    if isnan(one["error_seeds"]) or isnan(one["error"]) or one["error"] == 0:
+        return nan
+    rest = max(0.0, one["error"] ** 2 - one["error_seeds"] ** 2)
+    left = (one["error"] / 2) ** 2 - rest
+    return ceil(one["seeds"] * one["error_seeds"] ** 2 / left) if left > 0 else inf
+
+
+# --- what was run ---------------------------------------------------------------------------------
+
+
+def pictures(experiment: Experiment) -> Iterator[Row]:
+    """The figures, results before formulas, with their captions, pictures and numbers.
+
+    Raises: InputError for numbers that are not a CSV file.
+    """
+    for figure in figures(experiment):
+        image, numbers = figure_files(experiment, figure)
+        yield {
+            "figure": figure,
+            "caption": full_caption(experiment, figure),
+            "png": image.read_bytes(),
+            "numbers": read_csv(numbers).map(four_digits),
+        }
 
 
 def setup(experiment: Experiment) -> dict[str, Any]:
     """The number of responses and of policies, the models, and the problems of each benchmark."""
-    frame = table(experiment.table("curves"), "cell", "benchmark", "problems", "samples")
+    frame = read_rows(experiment.table("curves"), "cell", "benchmark", "problems", "samples")
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
@@ -100,7 +175,7 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 def answers(experiment: Experiment) -> list[Row]:
     """Each policy and suite with `share`, that of its responses without an answer, sorted by it."""
     columns = ["policy", "suite", "benchmark", "responses", "without_answer"]
-    frame = table(experiment.table("answers"), *columns)
+    frame = read_rows(experiment.table("answers"), *columns)
     pooled = frame[frame["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
     pooled = pooled.assign(share=pooled["without_answer"] / pooled["responses"])
     return pooled.sort_values("share", kind="stable").to_dict("records")
@@ -108,7 +183,7 @@ def answers(experiment: Experiment) -> list[Row]:
 
 def contamination(experiment: Experiment) -> list[Row]:
     """The pairs of data sets that have problems in common, after normalization."""
-    frame = table(experiment.table("contamination"), "set_a", "set_b", "kind", "count")
+    frame = read_rows(experiment.table("contamination"), "set_a", "set_b", "kind", "count")
     frame["of_training"] = (frame["set_a"] == "train") | (frame["set_b"] == "train")
     return frame[(frame["kind"] == "normalized") & (frame["count"] > 0)].to_dict("records")
 
@@ -134,13 +209,13 @@ def warnings(experiment: Experiment) -> list[str]:
 def cost(experiment: Experiment) -> list[Row]:
     """The seconds of each policy, training and evaluation together, and of all."""
     seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
-    frame = table(experiment.table("cost"), "policy", *seconds)
+    frame = read_rows(experiment.table("cost"), "policy", *seconds)
     sums = frame.groupby("policy", sort=False)[seconds].sum()
     sums.loc["all"] = sums.sum()
     return sums.reset_index().to_dict("records")
 
 
-def samples(experiment: Experiment) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
     """For each benchmark a policy and the first of its responses of each kind, or None.
 
     Raises: InputError for tables that are missing or do not belong together.

@@ -1,24 +1,21 @@
 """The filters of the pages: numbers with the digits that their errors allow, and safe text."""
 
 import base64
+import contextlib
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from rspo.analysis.pages import MINUS
 from rspo.config.schema import Config
 
-METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}  # names in front of @k
 # C: control, format (writing direction, zero width), surrogate, private, unassigned. Zl, Zp: two
 # separators that browsers and editors treat differently.
 _INVISIBLE = ("C", "Zl", "Zp")
-# Columns of p-values and of degrees of freedom, which have two significant digits in tables.
-_TWO_DIGITS = ("p", "p_adjusted", "degrees")
 
 
 def decimals(error: float) -> int:
@@ -39,11 +36,7 @@ def rounded(value: float, error: float, signed: bool = False) -> str:
     Args:
         signed: with its sign also where it is above 0.
     """
-    return fixed(value, decimals(error), signed)
-
-
-def fixed(value: float, places: int, signed: bool = False) -> str:
-    """A value with so many decimals; less than 0 of them round to tens, hundreds, ..."""
+    places = decimals(error)  # less than 0: tens, hundreds, ...
     near = round(value, places) or 0.0  # not -0.0
     text = f"{near:{'+' if signed and near else ''}.{max(0, places)}f}"
     return text.replace("-", MINUS)
@@ -85,64 +78,12 @@ def p_value(p: float) -> str:
     return "= 1" if p > 0.995 else f"= {p:.2g}"
 
 
-def cells(table: pd.DataFrame, digits: int) -> list[list[str]]:
-    """The rows of any table; the numbers of a column have the same decimals, as errors allow.
-
-    Args:
-        digits: significant digits at most of numbers without an error that are no integers.
-    """
-    rows = table.to_dict("records")
-    errors = [_errors(row) for row in rows]
-    columns = [
-        _column(
-            [row[name] for row in rows],
-            [error[name] for error in errors if error.get(name, math.nan) > 0],
-            2 if name in _TWO_DIGITS else digits,
-        )
-        for name in table.columns
-    ]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _errors(row: Mapping[Any, Any]) -> dict[Any, float]:
-    """What the numbers of a row may be rounded by: standard errors, or half of an interval."""
-    errors = {name: _real(row[name]) for name in row if name.startswith("error")}
-    for low in (name for name in row if name.endswith("low")):
-        prefix = low.removesuffix("low")  # such as "multiple_", or nothing
-        value = prefix.removesuffix("_") or "estimate"
-        half = (_real(row.get(f"{prefix}high")) - _real(row[low])) / 2
-        if half > 0:
-            columns = [value, f"{prefix}low", f"{prefix}high"]
-            columns += ["lowest", "highest"] if value == "estimate" else []
-            errors |= dict.fromkeys(columns, half)
-    return errors
-
-
-def _column(values: list[Any], errors: list[float], digits: int) -> list[str]:
-    """Texts and integers as they are; other numbers with the same decimals, if none becomes 0."""
-    fractions = {
-        text: real
-        for text in map(str, values)
-        if math.isfinite(real := _real(text)) and not text.lstrip("+-").isdigit()
-    }
-    sizes = [size for size in map(abs, fractions.values()) if size]
-    if not sizes:
-        return [str(value) for value in values]
-    places = decimals(median(errors)) if errors else digits - 1 - math.floor(math.log10(max(sizes)))
-    vanishes = not errors and not round(min(sizes), places)
-    shown = {
-        text: f"{real:.{digits}g}" if vanishes else fixed(real, places)
-        for text, real in fractions.items()
-    }
-    return [shown.get(text, text) for text in map(str, values)]
-
-
-def _real(value: Any) -> float:
-    """NaN for text that is not a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
+def four_digits(text: str) -> str:
+    """A number with four significant digits; whole numbers and other text as they are."""
+    with contextlib.suppress(ValueError):
+        if not text.lstrip("+-").isdigit():
+            return f"{float(text):.4g}".replace("-", MINUS)
+    return text
 
 
 def data_url(png: bytes) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from rspo.analysis.write import write_claims
@@ -14,10 +13,9 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.figures import draw
 from rspo.report.page import environment
-from rspo.report.story import claims
+from rspo.report.read import claims
 from rspo.report.text import (
     MINUS,
-    cells,
     common_error,
     decimals,
     one_line,
@@ -159,24 +157,6 @@ def test_no_error_is_written_with_more_than_two_digits() -> None:
             in_last_place = round(error * 10.0 ** decimals(error))
             assert 1 <= in_last_place <= 30, error
     assert plus_minus(3.7560, 2.6378, 4.8742) == "+3.8\u00a0±\u00a01.1"
-
-
-def test_the_numbers_of_a_column_have_the_same_decimals() -> None:
-    table = pd.DataFrame(
-        {
-            "k": ["1", "16"],
-            "estimate": ["30.512", "2.0"],
-            "low": ["29.4", "1.91"],
-            "high": ["31.5", "2.09"],
-            "share": ["0.25", "0.12345"],
-            "p": ["0.5", "1.2345e-07"],
-            "name": ["a", ""],
-        }
-    )
-    assert cells(table, 3) == [
-        ["1", "30.5", "29.4", "31.5", "0.250", "0.5", "a"],
-        ["16", "2.0", "1.9", "2.1", "0.123", "1.2e-07", ""],
-    ]
 
 
 def test_the_digits_of_a_table_are_those_of_its_median_error() -> None:

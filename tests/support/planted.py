@@ -215,12 +215,13 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             # A first pass of 40 steps; the last three prompts do not fill another step.
             write_problems(experiment, 40 * experiment.config.training.prompts_per_step + 3)
         if figure.reads("comparisons"):
-            plans = claims.planned(experiment).values()
-            plan = [one for plan in plans if isinstance(plan, list) for one in plan]
+            plan, _ = claims.planned(experiment)
             write_comparisons(figure.step(experiment).input_files[0], made_up(plan))
         if figure.reads("study"):
             path = figure.step(experiment).input_files[0]
-            write_comparisons(path, made_up(plan_of_study(experiment, figure.grids[0])))
+            (name,) = figure.grids
+            plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
+            write_comparisons(path, made_up(plan))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.reads("curves", "scores") and (policy, figure.suite(experiment)) not in done:
                 suite = figure.suite(experiment)
@@ -238,14 +239,6 @@ def write_problems(experiment: Experiment, count: int) -> None:
     """A training set of so many problems."""
     rows = [problem("linear/train", row, "1+x=2") for row in range(count)]
     write_table(experiment.problems("train"), PROBLEM_ROWS, rows)
-
-
-def plan_of_study(experiment: Experiment, name: str) -> list[Comparison]:
-    plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
-    for contrast in experiment.config.studies[name].contrasts:
-        if contrast.claims:
-            plan += studies.changes(contrast, studies.planned_claims(experiment, name, contrast))
-    return plan
 
 
 def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:
