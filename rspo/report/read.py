@@ -16,9 +16,7 @@ from rspo.core.trace import faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.report import readable, step
-from rspo.training.clipping import clipping_warning
-from rspo.training.logs import column, read_log
-from rspo.training.sampler_difference import sampler_warning
+from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 Row = dict[str, Any]  # of a table
 _NUMBERS = {

@@ -22,8 +22,13 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints, use_checkpoint
+from rspo.training.checkpoint import (
+    is_begun_with,
+    load_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+    use_checkpoint,
+)
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -53,9 +58,7 @@ def make_base_policy(
         elsewhere = steps.pretrain(replace(experiment, results=own), model)
 
     def work() -> Done:
-        earlier = use_checkpoint(
-            step, checkpoint, {}, lambda folder: (folder / STATE_FILE).is_file(), force
-        )
+        earlier = use_checkpoint(step, checkpoint, {}, force)
         with atomic_write(policy) as partial:
             if elsewhere and elsewhere.has_outputs() and not elsewhere.fault_of_outputs():
                 finished = elsewhere.outputs[0]
@@ -70,7 +73,7 @@ def make_base_policy(
         return Done(
             notes={"sources": [origin]},
             earlier=earlier,
-            clean_up=lambda: remove_checkpoints(checkpoint),
+            clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
     step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
