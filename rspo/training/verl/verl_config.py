@@ -110,13 +110,11 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
         "verl.overrides": settings.overrides,
     }
     of_cell = cell_settings(experiment, cell, settings)
+    config = copy.deepcopy(_verl_defaults())
+    config.merge_with(device, of_cell)
     for origin, layer in own.items():
         _require_effect(layer, origin, of_cell)
-    layers = {f"{settings.device}.yaml": device, "the cell": of_cell, **own}
-    config = copy.deepcopy(_verl_defaults())
-    for origin, layer in layers.items():
-        if origin in own:
-            _require_types(config, layer, origin)
+        _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
     _require_gpu_memory(experiment, config)
@@ -133,7 +131,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
             "train_files": str(experiment.problems("train").absolute()),
-            "val_files": [],  # held_out.py uses other problems
+            "val_files": [],  # verification.py has the held-out problems
             "shuffle": False,  # the data set has the cell's order
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
