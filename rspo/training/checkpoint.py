@@ -11,13 +11,17 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import Usage
 from rspo.core.step import Step, differences
 from rspo.training.progress import usage_before
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
 
 STATE_FILE = "state.pt"  # of a training in one process
 _ORIGIN_FILE = "origin.json"
@@ -84,21 +88,30 @@ def _origin(folder: Path) -> dict[str, Any]:
     return origin
 
 
-def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` (tensors and plain data); it replaces the previous checkpoint atomically."""
+def save_checkpoint(
+    folder: Path, model: "nn.Module", optimizer: "Optimizer", rest: dict[str, Any]
+) -> None:
+    """Write a checkpoint of a training in one process; it replaces the previous one atomically.
+
+    Args:
+        rest: further state, as plain data.
+    """
     import torch  # here, because `rspo status` imports this module
 
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **rest}
     buffer = io.BytesIO()  # torch.save to a file reports a full disk as another error
     torch.save(state, buffer)
     with atomic_write(folder / STATE_FILE) as partial:
         partial.write_bytes(buffer.getbuffer())
 
 
-def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """Read the last saved state; None if there is none or it is damaged."""
+def load_checkpoint(folder: Path, model: "nn.Module", optimizer: "Optimizer") -> dict[str, Any]:
+    """Read the last checkpoint into model and optimizer; returns the rest, empty without one."""
     import torch
 
-    if not (folder / STATE_FILE).is_file() or is_damaged(folder):
-        return None
+    if not (folder / STATE_FILE).is_file():
+        return {}
     state: dict[str, Any] = torch.load(folder / STATE_FILE, weights_only=True)
+    model.load_state_dict(state.pop("model"))
+    optimizer.load_state_dict(state.pop("optimizer"))
     return state

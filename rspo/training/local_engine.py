@@ -2,8 +2,6 @@
 
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -43,7 +41,11 @@ def train(experiment: Experiment, name: str) -> Trained:
         trainer = Trainer(config, cell, qwen2.load(base), tokenizer, verify)
         if config.rewards.false_accepts_fixed:
             trainer.wrong_answers = fixed_errors(trainer, prompts)
-        records = _resume(trainer, checkpoint)
+        model, optimizer = trainer.model, trainer.optimizer
+        resumed = load_checkpoint(checkpoint, model, optimizer)
+        records: list[Record] = json.loads(resumed.get("records", "[]"))
+        if records:
+            print(f"{name} resumes from step {len(records)} of {training.steps}", flush=True)
         progress = Progress(checkpoint, len(records), training.steps)
         for record in trainer.train(prompts, first=len(records)):
             step = record["step"]
@@ -54,28 +56,12 @@ def train(experiment: Experiment, name: str) -> Trained:
             progress.report(step, shown_metrics(record, cell))
             stop = is_requested() and step < training.steps
             if stop or step % training.checkpoint_every == 0:
-                save_checkpoint(checkpoint, _state(trainer) | {"records": json.dumps(records)})
+                done = {"records": json.dumps(records)}
+                save_checkpoint(checkpoint, model, optimizer, done)
             if stop:
                 raise Stopped(step)
     tokens = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
-    return Trained(records, lambda folder: qwen2.save(trainer.model, folder, tokens), notes=notes)
-
-
-def _resume(trainer: Trainer, checkpoint: Path) -> list[Record]:
-    """Load the last checkpoint, if any; returns the records of its steps."""
-    state = load_checkpoint(checkpoint)
-    if state is None:
-        return []
-    trainer.model.load_state_dict(state["model"])
-    trainer.optimizer.load_state_dict(state["optimizer"])
-    records: list[Record] = json.loads(state["records"])
-    steps = trainer.config.training.steps
-    print(f"{trainer.cell.name} resumes from step {len(records)} of {steps}", flush=True)
-    return records
-
-
-def _state(trainer: Trainer) -> dict[str, Any]:
-    return {"model": trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict()}
+    return Trained(records, lambda folder: qwen2.save(model, folder, tokens), notes=notes)
 
 
 def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:

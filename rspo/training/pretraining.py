@@ -103,11 +103,8 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
-    start = 0
-    if state := load_checkpoint(checkpoint):
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        start = state["step"]
+    start = load_checkpoint(checkpoint, model, optimizer).get("step", 0)
+    if start:
         print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
     progress = Progress(checkpoint, start, scratch.steps)
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
@@ -120,8 +117,7 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
         optimizer.step()
         progress.report(step + 1, {"loss": loss})
         if (step + 1) % CHECKPOINT_EVERY == 0:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            save_checkpoint(checkpoint, {**state, "step": step + 1})
+            save_checkpoint(checkpoint, model, optimizer, {"step": step + 1})
     qwen2.save(model, folder, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
 
 
