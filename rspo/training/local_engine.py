@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 import torch
 
@@ -24,8 +25,11 @@ from rspo.training.validation import held_out_prompts, is_due, validate, verifie
 _SAMPLES = 32  # of the base policy, to each prompt with a systematic error
 
 
-def train(experiment: Experiment, name: str) -> Trained:
+def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Trained:
     """Train the remaining steps of a cell; validate, report and save between the steps.
+
+    Args:
+        begin: called when the inputs are verified; chooses the checkpoint.
 
     Raises: InputError for invalid inputs, and when the gradient is not finite; Stopped after a
         checkpoint, when a stop is requested.
@@ -39,6 +43,7 @@ def train(experiment: Experiment, name: str) -> Trained:
     verdicts = experiment.verdicts(name, "train")
     with verifier_of(experiment, config.verifier, verdicts) as verify:
         trainer = Trainer(config, cell, qwen2.load(base), tokenizer, verify)
+        begin()
         if config.rewards.false_accepts_fixed:
             trainer.wrong_answers = fixed_errors(trainer, prompts)
         model, optimizer = trainer.model, trainer.optimizer

@@ -13,14 +13,15 @@ from statistics import fmean
 from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
-from rspo.core.provenance import Done
+from rspo.core.provenance import Done, Usage
 from rspo.training.checkpoint import is_begun, is_begun_with, remove_checkpoint, use_checkpoint
 from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
 from rspo.training.validation import validation_note
 
-# Trains the remaining steps of a cell, from its checkpoint if it has one.
-Engine = Callable[[Experiment, str], Trained]
+# Trains the remaining steps of a cell, from its checkpoint if it has one. It calls the last
+# argument, which may remove the checkpoint, when it has verified its inputs.
+Engine = Callable[[Experiment, str, Callable[[], None]], Trained]
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +45,16 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     policy, log = step.outputs
     base = experiment.policy(base_name(experiment.cell(name).model))
     problems, held_out = (experiment.problems(part) for part in ("train", "validation"))
+    earlier: list[Usage] = []
 
-    def work() -> Done:
+    def begin() -> None:
         # With other weights or problems, it is another training.
         weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
         inputs = {"base": weights, "problems": digest(problems)}
-        earlier = use_checkpoint(step, checkpoint, inputs, force)
-        trained = engine(experiment, name)
+        earlier.extend(use_checkpoint(step, checkpoint, inputs, force))
+
+    def work() -> Done:
+        trained = engine(experiment, name, begin)
         clipped = {name: fmean(record["gradient_clipped"] for record in trained.records)}
         if warning := clipping_warning(clipped, config.training.optimizer.gradient_clip):
             _log.warning("%s", warning)

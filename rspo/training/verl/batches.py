@@ -56,6 +56,7 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
 
     Dropping responses of weight 0 saves their forward and backward pass; docs/verl.md says why the
     update stays the same.
+
     If the number of responses with non-zero weight is not a multiple of the ranks, the shortest
     responses of weight 0 fill up.
 

@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -64,8 +65,11 @@ def config_text(experiment: Experiment, name: str) -> str:
     return text
 
 
-def train(experiment: Experiment, name: str) -> Trained:
+def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Trained:
     """Train the remaining steps of a cell. Besides a cell's other files it writes verl.yaml.
+
+    Args:
+        begin: called when the inputs are verified; chooses the checkpoint.
 
     Raises: InputError for missing GPUs, packages and invalid settings, and what `_run` raises.
     """
@@ -80,6 +84,7 @@ def train(experiment: Experiment, name: str) -> Trained:
     notes = report_too_long(too_long, sampling, "left out of training")
     from omegaconf import OmegaConf
 
+    begin()
     write_text(folder / CONFIG_FILE, OmegaConf.to_yaml(config))
     keep_the_last(checkpoint)
     started, ranks = time.monotonic(), config.trainer.n_gpus_per_node

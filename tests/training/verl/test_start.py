@@ -97,6 +97,16 @@ def test_other_settings_start_over(root: Path, capsys: pytest.CaptureFixture[str
     assert [status.state for status in statuses(second, {CELL: ["standard"]})] == ["waiting"]
 
 
+def test_other_settings_that_verl_rejects_keep_the_checkpoint(root: Path) -> None:
+    first = with_clip(root, 0.1)
+    start(first)
+    leave_checkpoint(first, step=2)
+    training = tiny_world.OVERRIDES["training"] | {"ppo_clip": 0.2}
+    with pytest.raises(InputError, match="trainer.nonsense"):
+        train(load(root, training=training, verl={"overrides": {"trainer": {"nonsense": 1}}}), CELL)
+    assert (first.checkpoint(CELL) / "global_step_2").is_dir()
+
+
 def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
     start(load(root))
     leave_checkpoint(load(root), step=2)
