@@ -102,7 +102,7 @@ def test_other_settings_that_verl_rejects_keep_the_checkpoint(root: Path) -> Non
     start(first)
     leave_checkpoint(first, step=2)
     training = tiny_world.OVERRIDES["training"] | {"ppo_clip": 0.2}
-    with pytest.raises(InputError, match="trainer.nonsense"):
+    with pytest.raises(InputError, match=r"trainer\.nonsense"):
         train(load(root, training=training, verl={"overrides": {"trainer": {"nonsense": 1}}}), CELL)
     assert (first.checkpoint(CELL) / "global_step_2").is_dir()
 
