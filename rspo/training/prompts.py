@@ -24,8 +24,12 @@ class Prompts:
 
     def of(self, rows: list[int]) -> "Prompts":
         """Select prompts, in the order of `rows`."""
-        columns = self.tokens, self.questions, self.answers, self.families
-        return Prompts(*([column[row] for row in rows] for column in columns))
+        return Prompts(
+            [self.tokens[row] for row in rows],
+            [self.questions[row] for row in rows],
+            [self.answers[row] for row in rows],
+            [self.families[row] for row in rows],
+        )
 
 
 def read_prompts(

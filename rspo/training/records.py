@@ -57,9 +57,11 @@ class Scored:
     @classmethod
     def of(cls, lengths: Any, finished: Any, correct: Any, rewards: Any, weights: Any) -> "Scored":
         """From lists, arrays or tensors; `weights` is (prompts, n), the others have its size."""
-        shape, columns = weights.shape, (lengths, finished, correct, rewards)
-        views = (torch.as_tensor(column).view(shape) for column in columns)
-        return cls(*views, torch.as_tensor(weights).float())
+        columns = (lengths, finished, correct, rewards)
+        lengths, finished, correct, rewards = (
+            torch.as_tensor(column).view(weights.shape) for column in columns
+        )
+        return cls(lengths, finished, correct, rewards, torch.as_tensor(weights).float())
 
 
 class Stopwatch:
