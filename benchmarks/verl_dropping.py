@@ -117,7 +117,7 @@ def _update(worker: Any, settings: Any, lengths: torch.Tensor, rows: list[int]) 
     import verl.utils.tensordict_utils as verl_tensors
     from verl.workers.utils.padding import response_from_nested
 
-    from rspo.training.verl.dropping import update_settings
+    from rspo.training.verl.batches import update_settings
 
     batch = _batch([int(lengths[row]) for row in rows])
     settings_of_pass = {

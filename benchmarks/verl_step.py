@@ -98,7 +98,7 @@ def train(folder: str) -> None:
     from omegaconf import OmegaConf
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    from rspo.training.verl import task
+    from rspo.training.verl import trainer
     from rspo.training.verl.verl_config import verl_config
 
     experiment = Experiment.load("tiny", OVERRIDES)
@@ -109,8 +109,8 @@ def train(folder: str) -> None:
     settings["runtime_env"] = get_ppo_ray_runtime_env(config)
     ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
-        task.Trainer = alternating_trainer()
-        task.train(config)
+        trainer.Trainer = alternating_trainer()
+        trainer.train(config)
     finally:
         ray.shutdown()
 

@@ -482,7 +482,7 @@ def diagnose(
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
     if out is not None:
-        from rspo.figures.diagnosis import write_diagnosis
+        from rspo.figures.exact import write_diagnosis
 
         write_diagnosis(diagnosis, out)
     print(f"{name}, {f'k = {diagnosis.k}, ' if OBJECTIVES[name].has_k else ''}n = {n}, 0/1 rewards")

@@ -161,7 +161,7 @@ def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     ("killed_in", "state", "left"),
     [
         ("rspo.core.step.write_provenance", "stopped", {"state.pt", "progress.json"}),
-        ("rspo.training.cell.remove_checkpoints", "stopped", {"state.pt", "progress.json"}),
+        ("rspo.training.train.remove_checkpoint", "stopped", {"state.pt", "progress.json"}),
         ("shutil.rmtree", "trained", {"state.pt"}),
     ],
 )

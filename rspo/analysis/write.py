@@ -36,6 +36,7 @@ CLAIM_COLUMNS = [
     *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
 ]
 ONE_SEED = "one training seed: the interval does not cover training variance"
+Setting = tuple[str, str]  # method and variant
 
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
@@ -149,6 +150,11 @@ def study_contents(
 ) -> dict[str, Any]:
     """What the template of a study's page reads; its cells by their origin, as `origins` gives."""
     study = studies.study_of(experiment, name)
+    ahead = ahead_of(table, study.frontier) if study.frontier else {}
+    lines = [
+        {**line, "ahead": ahead.get((line["method"], line["variant"]), [])}
+        for line in methods.to_dict("records")
+    ]
     return {
         "name": name,
         "scale": experiment.scale,
@@ -159,7 +165,24 @@ def study_contents(
         "alpha": LEVEL,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
-        "methods": methods.to_dict("records"),
+        "methods": lines,
         "origins": origins,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
+    }
+
+
+def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:
+    """For each method and variant, those with a higher Pass@k at both k, by the estimates.
+
+    Those without any are the frontier.
+
+    Args:
+        table: the comparisons of a study, which include Pass@k of every method and variant.
+    """
+    levels = table[(table["method_b"] == "") & (table["claim"] == "") & (table["variant"] != "")]
+    by_k = levels.pivot(index=["method_a", "variant"], columns="k", values="estimate")
+    points = by_k[[str(k) for k in ks]]
+    return {
+        setting: [other for other, above in points.iterrows() if (above > point).all()]
+        for setting, point in points.iterrows()
     }

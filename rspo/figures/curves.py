@@ -71,11 +71,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
             rows = rows[rows["metric"] == figure.metric]
             frames.append(rows.assign(**named, **trained))
     curves = pd.concat(frames).astype({"trained_k": "Int64", "n": "Int64"})
-    points = ["benchmark", "method", "k"]
-    means = curves.groupby(points, as_index=False).agg(
-        objective=("objective", "first"),
-        trained_k=("trained_k", "first"),
-        n=("n", "first"),
+    points, trained_with = ["benchmark", "method", "k"], ["objective", "trained_k", "n"]
+    means = curves.groupby([*points, *trained_with], as_index=False, dropna=False).agg(
         estimate=("estimate", fmean),
         low=("low", fmean),
         high=("high", fmean),

@@ -18,20 +18,22 @@ measures.
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write
 from rspo.figures import style
-from rspo.figures.figure import Figure
+from rspo.figures.figure import Figure, save
 from rspo.figures.methods import SAME_NOTE, binary_lines, label_of, shown_as
 from rspo.objectives import OBJECTIVES, compared
-from rspo.objectives.diagnose import Form, diagnose
+from rspo.objectives.diagnose import Diagnosis, Form, diagnose
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
 Floats = NDArray[np.float64]
@@ -55,26 +57,31 @@ def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
     return replace(form, variance=form.variance * size / n)
 
 
-def _known(objective: str, k: int, n: int, p: Floats) -> Form | None:
-    """`expectations`; None where there are none."""
+def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> "pd.DataFrame | None":
+    """The numbers of both figures, a row for each p; None where there are none."""
+    import pandas as pd
+
     try:
-        return expectations(objective, k, n, p)
+        form = expectations(objective, k, n, p)
     except ValueError:
         return None
+    mean, variance = p * (1 - p) * form.slope, form.variance
+    ratio = mean**2 / np.where(variance > 0, variance, np.nan)
+    named = {"panel": panel, "objective": objective, "line": shown_as(objective), "k": k, "n": n}
+    weights = {"correct_weight": form.correct, "wrong_weight": form.wrong}
+    update = {"factor": form.slope, "update": mean, "mean": mean}
+    noise = {"variance": variance, "variance_times_n": n * variance}
+    ratios = {"signal_to_noise": ratio, "per_response": ratio / n}
+    return pd.DataFrame({**named, "p": p, **weights, **update, **noise, **ratios})
 
 
 def difficulty_table() -> "pd.DataFrame":
     """One row for each objective, k and p."""
     import pandas as pd
 
-    p, frames = np.arange(1, 50) / 50, []
-    for k, objective in product(KS, compared()):
-        if form := _known(objective, k, N, p):
-            named = {"objective": objective, "line": shown_as(objective), "k": k, "n": N, "p": p}
-            weights = {"correct_weight": form.correct, "wrong_weight": form.wrong}
-            update = {"factor": form.slope, "update": p * (1 - p) * form.slope}
-            frames.append(pd.DataFrame(named | weights | update))
-    return pd.concat(frames, ignore_index=True)
+    p = np.arange(1, 50) / 50
+    found = [_numbers("", name, k, N, p) for k, name in product(KS, compared())]
+    return pd.concat(found, ignore_index=True)[list(WEIGHT_BY_DIFFICULTY.columns)]
 
 
 def draw_difficulty(table: "pd.DataFrame") -> "Picture":
@@ -121,6 +128,12 @@ _ROWS = {
     "k": ("$k$ of the objective", f"$p={HARD}$, $n={N}$"),
     "n": ("$n$, responses per prompt", f"$p={HARD}$, $k={K}$"),
 }
+_PER_GROUP = {"variance": "variance", "signal_to_noise": "signal / noise"}
+_PER_RESPONSE = {
+    "variance_times_n": "variance times $n$",
+    "per_response": "signal / noise per response",
+}
+LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio; smaller ones are of no interest
 
 
 def variance_table() -> "pd.DataFrame":
@@ -133,16 +146,8 @@ def variance_table() -> "pd.DataFrame":
         ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
         points += [("k", name, k, N, hard) for k in ks]
     points += [("n", name, K, n, hard) for name in names for n in NS]
-    frames = []
-    for panel, name, k, n, p in points:
-        if form := _known(name, k, n, p):
-            mean, variance = p * (1 - p) * form.slope, form.variance
-            ratio = mean**2 / np.where(variance > 0, variance, np.nan)
-            named = {"panel": panel, "objective": name, "line": shown_as(name), "k": k, "n": n}
-            moments = {"p": p, "mean": mean, "variance": variance, "variance_times_n": n * variance}
-            ratios = {"signal_to_noise": ratio, "per_response": ratio / n}
-            frames.append(pd.DataFrame(named | moments | ratios))
-    return pd.concat(frames, ignore_index=True)
+    found = [_numbers(*point) for point in points]
+    return pd.concat(found, ignore_index=True)[list(ESTIMATOR_VARIANCE.columns)]
 
 
 def draw_variance(table: "pd.DataFrame") -> "Picture":
@@ -150,31 +155,21 @@ def draw_variance(table: "pd.DataFrame") -> "Picture":
     methods = binary_lines(table["objective"].unique())
     for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
         rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
-        by_n = x == "n"
-        variance = ("variance_times_n", "variance times $n$") if by_n else ("variance", "variance")
-        ratio = ("per_response", "signal / noise per response") if by_n else _RATIO
-        for axes, (quantity, name) in zip(row, (variance, ratio), strict=True):
+        quantities = _PER_RESPONSE if x == "n" else _PER_GROUP
+        for axes, (quantity, name) in zip(row, quantities.items(), strict=True):
             every = 12 if x == "p" else 1
             style.draw_lines(axes, rows, methods, x, quantity, by="objective", every=every)
             axes.set(title=f"{name}; {fixed}", xlabel=label)
-            _scale(axes, rows, x, quantity)
+            limited = (x, quantity) == ("p", "signal_to_noise")
+            style.make_log10(axes, LIMITS if limited else rows[quantity])
+            if limited:
+                axes.set_ylim(LIMITS)
+            if x == "p":
+                axes.set_xlim(0, 1)
+            else:
+                style.make_log2(axes, rows[x])
     _explain(picture, table, "exact; 0/1 rewards, gradient of a single logit")
     return picture
-
-
-_RATIO = ("signal_to_noise", "signal / noise")
-LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio; smaller ones are of no interest
-
-
-def _scale(axes: "Axes", rows: "pd.DataFrame", x: str, quantity: str) -> None:
-    if x == "p":
-        axes.set_xlim(0, 1)
-    else:
-        style.make_log2(axes, rows[x])
-    limited = (x, quantity) == ("p", "signal_to_noise")
-    style.make_log10(axes, LIMITS if limited else rows[quantity])
-    if limited:
-        axes.set_ylim(LIMITS)
 
 
 WEIGHT_BY_DIFFICULTY = Figure(
@@ -219,3 +214,43 @@ ESTIMATOR_VARIANCE = Figure(
     draw_variance,
     inputs=("objectives",),
 )
+
+_FORMS = {
+    "weights": ("as they are", style.INK, "-"),
+    "centred": ("centred", style.SKY, "--"),
+    "standardized": ("standardized", style.ORANGE, "-."),
+}
+_PANELS = {
+    "value": "$F(p)$, which it maximizes",
+    "slope": "$F'(p)$",
+    "signal_to_noise": "signal / noise",
+}
+
+
+def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
+    """Draw F, F' and the signal-to-noise ratio against p for the three forms of the weights.
+
+    This picture of `rspo diagnose --out` is not a figure of the report.
+
+    Raises: InputError for a suffix other than .pdf and .png.
+    """
+    if path.suffix not in (".pdf", ".png"):
+        raise InputError(f"{path}: allowed: .pdf, .png")
+    with style.applied(), atomic_write(path) as file:
+        save(draw_diagnosis(diagnosis), file, path.suffix)
+
+
+def draw_diagnosis(diagnosis: Diagnosis) -> "Picture":
+    picture = style.new_picture(style.TEXT_WIDTH, 2.5)
+    for axes, (quantity, title) in zip(picture.subplots(1, 3), _PANELS.items(), strict=True):
+        for form, (label, colour, line) in _FORMS.items():
+            values = getattr(getattr(diagnosis, form), quantity)
+            axes.plot(diagnosis.p, values, label=label, color=colour, linestyle=line)
+            if quantity == "signal_to_noise" and np.nanmax(values, initial=0.0) > 0:
+                style.make_log10(axes, LIMITS)
+                axes.set_ylim(LIMITS)
+        axes.set(title=title, xlabel="$p$, probability of a correct response", xlim=(0, 1))
+    picture.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    name = label_of(diagnosis.name, diagnosis.k)
+    style.note(picture, f"{name}, groups of n = {diagnosis.n}; exact; 0/1 rewards")
+    return picture

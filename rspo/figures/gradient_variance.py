@@ -123,13 +123,12 @@ def _title(experiment: "Experiment", policy: str) -> str:
 
 def _draw_panel(axes: "Axes", table: "pd.DataFrame", y: str) -> None:
     """Lines with whiskers; lines are shifted sideways, so that no whisker hides another one."""
-    lines = binary_lines()
-    for place, method in enumerate(lines):
-        rows = style.rows_of(table, method, "objective")
-        rows = rows.assign(x=rows["k"] * 2 ** (0.08 * (place - (len(lines) - 1) / 2)))
-        ends = (f"{y}_low", f"{y}_high")
-        style.draw_intervals(axes, rows, [method], "x", ends, by="objective", alpha=None)
-        style.draw_lines(axes, rows, [method], "x", y, by="objective")
+    lines, ends = binary_lines(), (f"{y}_low", f"{y}_high")
+    names = [line.objective for line in lines]
+    place = table["objective"].map(dict(zip(names, range(len(names)), strict=True)))
+    rows = table.assign(x=table["k"] * 2 ** (0.08 * (place - (len(names) - 1) / 2)))
+    style.draw_intervals(axes, rows, lines, "x", ends, by="objective", alpha=None)
+    style.draw_lines(axes, rows, lines, "x", y, by="objective")
     style.make_log2(axes, table["k"])
 
 

@@ -48,14 +48,16 @@ def policy_loss(
     Returns: a scalar, in float32 or log_probs' larger dtype.
 
     Raises:
-        TypeError: log_probs are not of a floating dtype.
-        ValueError: shapes that do not fit; log_probs above 0 where the mask is 1; max_tokens below
-            1; clip not between 0 and 1.
+        TypeError: log_probs are no tensor of a floating dtype.
+        ValueError: shapes that do not fit; a mask of other values than 0 and 1; weights that are
+            not finite; log_probs or old_log_probs above 0 or not finite where the mask is 1;
+            max_tokens below 1; clip not between 0 and 1.
     """
     import torch  # the other objectives need numpy only
 
-    if not log_probs.is_floating_point():
-        raise TypeError(f"log_probs must have a floating dtype, got {log_probs.dtype}")
+    if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
+        got = getattr(log_probs, "dtype", None) or type(log_probs).__name__
+        raise TypeError(f"log_probs must be a torch tensor of a floating dtype, got {got}")
     if log_probs.ndim != 3 or 0 in log_probs.shape[:2]:
         raise ValueError(f"log_probs must be (prompts, n, tokens), got {tuple(log_probs.shape)}")
     weights = torch.as_tensor(weights, device=log_probs.device).detach()
@@ -70,11 +72,16 @@ def policy_loss(
         raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
     if not 0 < clip < 1:
         raise ValueError(f"clip must be between 0 and 1, got {clip}")
-    largest = log_probs.detach().where(mask.bool(), 0).amax() if log_probs.shape[2] else 0.0
-    if largest > ROUNDING:
-        raise ValueError(f"log_probs must be at most 0, got {float(largest):g}; are they logits?")
+    if not ((mask == 0) | (mask == 1)).all():
+        raise ValueError("mask must be 0 or 1")
+    if not weights.isfinite().all():
+        raise ValueError("weights must be finite")
+    mask = mask.bool()
+    _require_log_probs(log_probs, mask, "log_probs")
+    if old_log_probs is not None:
+        _require_log_probs(old_log_probs, mask, "old_log_probs")
     dtype = torch.promote_types(log_probs.dtype, torch.float32)
-    log_probs, mask = log_probs.to(dtype), mask.bool()
+    log_probs = log_probs.to(dtype)
     weights = weights.to(dtype)[..., None]
     if old_log_probs is None:
         terms = weights * log_probs.where(mask, 0)
@@ -82,3 +89,11 @@ def policy_loss(
         ratio = (log_probs - old_log_probs.detach().to(dtype)).where(mask, 0).exp()
         terms = torch.minimum(weights * ratio, weights * ratio.clamp(1 - clip, 1 + clip))
     return -terms.where(mask, 0).sum() / (len(log_probs) * max_tokens)
+
+
+def _require_log_probs(values: "torch.Tensor", mask: "torch.Tensor", name: str) -> None:
+    shown = values.detach()[mask]
+    if not shown.isfinite().all():
+        raise ValueError(f"{name} must be finite where the mask is 1")
+    if len(shown) and (largest := float(shown.max())) > ROUNDING:
+        raise ValueError(f"{name} must be at most 0, got {largest:g}; are they logits?")

@@ -96,8 +96,10 @@ def unknown_objective(name: str) -> str:
     """The error message for a name that is not in `OBJECTIVES`."""
     from difflib import get_close_matches
 
-    meant = "".join(f"did you mean {one}?; " for one in get_close_matches(name, OBJECTIVES, n=1))
-    return f"unknown objective {name!r}; {meant}allowed: {', '.join(OBJECTIVES)}"
+    short = {short_name(one).replace("_", "-"): one for one in OBJECTIVES}  # as names of cells
+    close = get_close_matches(name, [*OBJECTIVES, *short], n=1)
+    meant = f" Did you mean {short.get(close[0], close[0])}?" if close else ""
+    return f"unknown objective {name!r}; allowed: {', '.join(OBJECTIVES)}.{meant}"
 
 
 @overload

@@ -30,10 +30,8 @@ from rspo.figures import curves, difference
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import model_labels
 from rspo.report import figure_files, figures, readable, step
-from rspo.report.text import four_digits
-from rspo.training.clipping import clipping_warning
-from rspo.training.logs import column, read_log
-from rspo.training.sampler_difference import sampler_warning
+from rspo.report.text import same_decimals
+from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _ORDER = [CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED]
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
@@ -152,7 +150,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
             "figure": figure,
             "caption": full_caption(experiment, figure),
             "png": image.read_bytes(),
-            "numbers": read_csv(numbers).map(four_digits),
+            "numbers": read_csv(numbers).apply(same_decimals),
         }
 
 

@@ -1,13 +1,13 @@
 """The filters of the pages: numbers with the digits that their errors allow, and safe text."""
 
 import base64
-import contextlib
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from rspo.analysis.pages import MINUS
@@ -78,12 +78,23 @@ def p_value(p: float) -> str:
     return "= 1" if p > 0.995 else f"= {p:.2g}"
 
 
-def four_digits(text: str) -> str:
-    """A number with four significant digits; whole numbers and other text as they are."""
-    with contextlib.suppress(ValueError):
-        if not text.lstrip("+-").isdigit():
-            return f"{float(text):.4g}".replace("-", MINUS)
-    return text
+def same_decimals(column: pd.Series) -> list[str]:
+    """A column of texts whose numbers have as many decimals as give the largest one four digits.
+
+    Other text and columns of whole numbers stay as they are. If a number would be shown as 0, each
+    has three digits.
+    """
+    numbers = pd.to_numeric(column, errors="coerce")
+    sizes = numbers[numbers.abs() < math.inf].abs()
+    if (sizes % 1 == 0).all():
+        return list(column)
+    decimals = max(0, 3 - math.floor(math.log10(sizes.max())))
+    vanishes = sizes[sizes > 0].min() < 0.5 * 10**-decimals
+    style = ".3g" if vanishes else f".{decimals}f"
+    return [
+        f"{number:{style}}".replace("-", MINUS) if math.isfinite(number) else text
+        for text, number in zip(column, numbers, strict=True)
+    ]
 
 
 def data_url(png: bytes) -> str:

@@ -13,7 +13,7 @@ from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
 from rspo.core.step import faults_behind
-from rspo.training.origin import STATE_FILE, is_begun, is_damaged
+from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 # A job on another host that wrote its progress this recently is running, even if its lock is not

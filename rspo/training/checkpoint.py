@@ -1,26 +1,117 @@
-"""Checkpoints of training in one process: a killed run resumes and trains the same policy."""
+"""Checkpoints: a killed run resumes from the one of its own settings and inputs.
+
+With other settings or inputs, the training starts over. Each checkpoint has a file with its origin,
+written first and removed first. A folder without that file is the rest of a removal that was
+killed; no run resumes from it.
+"""
 
 import io
+import json
+import shutil
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write, write_text
+from rspo.core.provenance import Usage
+from rspo.core.step import Step, differences
+from rspo.training.progress import usage_before
 
-from rspo.core.files import atomic_write
-from rspo.training.origin import STATE_FILE, is_damaged
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+STATE_FILE = "state.pt"  # of a training in one process
+_ORIGIN_FILE = "origin.json"
 
 
-def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` (tensors and plain data); it replaces the previous checkpoint atomically."""
+def is_begun(folder: Path) -> bool:
+    """Whether a training with this checkpoint folder has started and not finished."""
+    return (folder / _ORIGIN_FILE).is_file()
+
+
+def is_begun_with(folder: Path, settings: Any) -> bool:
+    """Whether that training has these settings, whatever its inputs."""
+    return is_begun(folder) and not differences(_origin(folder).get("settings"), settings)
+
+
+def is_damaged(folder: Path) -> bool:
+    """Whether the state in a checkpoint folder is not a complete file of PyTorch."""
+    state = folder / STATE_FILE
+    return state.is_file() and not zipfile.is_zipfile(state)
+
+
+def use_checkpoint(
+    step: Step, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
+) -> list[Usage]:
+    """Keep the checkpoint in `folder` if it has these settings and inputs; else start a new one.
+
+    Args:
+        inputs: their digests.
+        from_the_start: whether to start a new one in any case.
+
+    Returns: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError for a damaged checkpoint.
+    """
+    origin = {"settings": step.settings, **inputs}
+    changes = differences(_origin(folder), origin)
+    if not changes and not from_the_start:
+        if is_damaged(folder):
+            raise InputError(
+                f"{folder / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
+            )
+        return usage_before(folder)
+    if is_begun(folder):
+        print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
+    # verl would append to the events of the other training.
+    shutil.rmtree(folder.with_name("tensorboard"), ignore_errors=True)
+    remove_checkpoint(folder)
+    write_text(folder / _ORIGIN_FILE, json.dumps(origin, default=str))
+    return []
+
+
+def remove_checkpoint(folder: Path) -> None:
+    (folder / _ORIGIN_FILE).unlink(missing_ok=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _origin(folder: Path) -> dict[str, Any]:
+    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
+    try:
+        origin: dict[str, Any] = json.loads((folder / _ORIGIN_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return origin
+
+
+def save_checkpoint(
+    folder: Path, model: "nn.Module", optimizer: "Optimizer", rest: dict[str, Any]
+) -> None:
+    """Write a checkpoint of a training in one process; it replaces the previous one atomically.
+
+    Args:
+        rest: further state, as plain data.
+    """
+    import torch  # here, because `rspo status` imports this module
+
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **rest}
     buffer = io.BytesIO()  # torch.save to a file reports a full disk as another error
     torch.save(state, buffer)
     with atomic_write(folder / STATE_FILE) as partial:
         partial.write_bytes(buffer.getbuffer())
 
 
-def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """Read the last saved state; None if there is none or it is damaged."""
-    if not (folder / STATE_FILE).is_file() or is_damaged(folder):
-        return None
+def load_checkpoint(folder: Path, model: "nn.Module", optimizer: "Optimizer") -> dict[str, Any]:
+    """Read the last checkpoint into model and optimizer; returns the rest, empty without one."""
+    import torch
+
+    if not (folder / STATE_FILE).is_file():
+        return {}
     state: dict[str, Any] = torch.load(folder / STATE_FILE, weights_only=True)
+    model.load_state_dict(state.pop("model"))
+    optimizer.load_state_dict(state.pop("optimizer"))
     return state

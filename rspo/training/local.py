@@ -78,7 +78,7 @@ class Trainer:
     ) -> None:
         self.config, self.cell, self.model = config, cell, model
         self.tokenizer, self.verify = tokenizer, verify
-        self.wrong_answers: dict[str, str] = {}  # that are accepted, by prompt; see `fixed_errors`
+        self.wrong_answers: dict[str, str] = {}  # accepted ones by prompt, see `fixed_errors`
         self.rate = config.models[cell.model].learning_rate
         self.optimizer = adam(model.parameters(), self.rate, config.training.optimizer)
 
@@ -93,7 +93,8 @@ class Trainer:
             correct, rewards = self.reward(batch, responses, step)  # R(x, y^i), (P, n)
             weights = self.weights(rewards, training.k_at(step, self.cell.k))  # w_i, (P, n)
             clock.lap("reward")
-            scored = Scored.of(responses, correct, rewards, weights)  # as tensors, (P, n)
+            lengths, finished = responses.lengths, responses.finished
+            scored = Scored.of(lengths, finished, correct, rewards, weights)  # as tensors, (P, n)
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
             mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
             updates = [  # theta

@@ -1,12 +1,22 @@
-"""Read the training.jsonl of a finished training."""
+"""Read the training.jsonl of a finished training, and warn of what it shows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
+
+# Fraction of clipped updates. With more, the clip determined the training.
+_ALLOWED = 0.5
+# Of the mean absolute difference, nats per token. In bfloat16, right samplers have 0.004 (the tiny
+# models) to 0.01 (SmolLM2-135M) on a CPU.
+MOST = 0.05
+# In the first step, both have read the same files, so its difference is that of rounding. With
+# weights that are one step old, it is six times as large in a tiny cell in bfloat16.
+_TIMES_FIRST = 3
+_LEAST = 0.001  # far above the rounding of float32
 
 
 def read_log(path: Path, steps: int, remedy: str) -> list[dict[str, Any]]:
@@ -41,3 +51,48 @@ def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
                 f"{path}, line {row['step']}: {key} is {value!r}, expected a finite number"
             )
     return [float(row[key]) for row in log]
+
+
+def clipping_warning(fractions: Mapping[str, float], limit: float | None) -> str:
+    """A sentence that names the cells with more than half of their gradients clipped, or "".
+
+    Args:
+        fractions: by cell, of its updates whose gradient was clipped.
+        limit: training.optimizer.gradient_clip.
+    """
+    clipped = [f"{name} ({part:.0%})" for name, part in fractions.items() if part > _ALLOWED]
+    if not clipped:
+        return ""
+    return (
+        f"training.optimizer.gradient_clip = {limit} shortened the gradients of more than half of "
+        f"the updates, to the same norm: {', '.join(clipped)}."
+    )
+
+
+def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The steps whose sampler differs from the actor by more than the bound."""
+    measured = {
+        record["step"]: record["sampler"]["difference"]
+        for record in records
+        if isinstance(record.get("sampler"), Mapping)
+    }
+    first = next(filter(math.isfinite, measured.values()), MOST)
+    bound = min(MOST, max(_LEAST, _TIMES_FIRST * first))
+    return [step for step, difference in measured.items() if not difference <= bound]  # or NaN
+
+
+def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """A sentence that names the cells that have a step above the bound, or "" if none has.
+
+    The log-probabilities of the sampler and the actor differ by rounding. With older weights, a
+    wrong kernel or a wrong type they differ by more, and there is no other sign of it.
+    """
+    above = {name: steps_above(records) for name, records in logs.items()}
+    found = [f"{name} ({len(at)} steps, first {at[0]})" for name, at in above.items() if at]
+    if not found:
+        return ""
+    return (
+        "The log-probabilities of the sampler and the actor differ by more than "
+        f"{_TIMES_FIRST} times the first step's difference or {MOST:g}, so the sampler may not "
+        f"have the actor's weights: {', '.join(found)}."
+    )

@@ -22,8 +22,13 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints, use_checkpoint
+from rspo.training.checkpoint import (
+    is_begun_with,
+    load_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+    use_checkpoint,
+)
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -53,9 +58,7 @@ def make_base_policy(
         elsewhere = steps.pretrain(replace(experiment, results=own), model)
 
     def work() -> Done:
-        earlier = use_checkpoint(
-            step, checkpoint, {}, lambda folder: (folder / STATE_FILE).is_file(), force
-        )
+        earlier = use_checkpoint(step, checkpoint, {}, force)
         with atomic_write(policy) as partial:
             if elsewhere and elsewhere.has_outputs() and not elsewhere.fault_of_outputs():
                 finished = elsewhere.outputs[0]
@@ -70,7 +73,7 @@ def make_base_policy(
         return Done(
             notes={"sources": [origin]},
             earlier=earlier,
-            clean_up=lambda: remove_checkpoints(checkpoint),
+            clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
     step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
@@ -100,11 +103,8 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
-    start = 0
-    if state := load_checkpoint(checkpoint):
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        start = state["step"]
+    start = load_checkpoint(checkpoint, model, optimizer).get("step", 0)
+    if start:
         print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
     progress = Progress(checkpoint, start, scratch.steps)
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
@@ -117,8 +117,7 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
         optimizer.step()
         progress.report(step + 1, {"loss": loss})
         if (step + 1) % CHECKPOINT_EVERY == 0:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            save_checkpoint(checkpoint, {**state, "step": step + 1})
+            save_checkpoint(checkpoint, model, optimizer, {"step": step + 1})
     qwen2.save(model, folder, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
 
 

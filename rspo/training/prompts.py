@@ -38,15 +38,15 @@ def read_prompts(
     """Read and tokenize a set of problems; returns it and the ids of problems that are too long."""
     problems = read_table(data, PROBLEMS)
     tokens = tokenizer.prompts([problem["prompt"] for problem in problems])
-    left_out = set(too_long(tokens, sampling))
-    kept = [index for index in range(len(problems)) if index not in left_out]
     prompts = Prompts(
-        [tokens[index] for index in kept],
-        [problems[index]["prompt"][-1]["content"] for index in kept],
-        [problems[index]["answers"] for index in kept],
-        [problems[index]["benchmark"] for index in kept],
+        tokens,
+        [problem["prompt"][-1]["content"] for problem in problems],
+        [problem["answers"] for problem in problems],
+        [problem["benchmark"] for problem in problems],
     )
-    return prompts, [problems[index]["id"] for index in sorted(left_out)]
+    left_out = dict.fromkeys(too_long(tokens, sampling))
+    kept = prompts.of([row for row in range(len(problems)) if row not in left_out])
+    return kept, [problems[row]["id"] for row in left_out]
 
 
 def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:

@@ -1,8 +1,9 @@
 """Per-step metrics: rewards of a step's responses, and the step's line of training.jsonl."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,24 @@ Record = dict[str, Any]  # one line of training.jsonl
 
 
 @dataclass(frozen=True)
+class Trained:
+    """The result of an engine.
+
+    records: the lines of training.jsonl, one per step.
+    save: writes the trained weights into a folder with the base policy's other files.
+    files: further files of the cell, to get the policy's provenance.
+    gpu_seconds: used by this process; ignored in a SLURM job, which knows its GPUs.
+    notes: for the provenance, such as which problems were left out.
+    """
+
+    records: Sequence[Record]
+    save: Callable[[Path], None]
+    files: Sequence[Path] = ()
+    gpu_seconds: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Scored:
     """One step's responses: lengths, rewards and weights; (prompts, n) each.
 
@@ -36,22 +55,13 @@ class Scored:
     weights: Tensor
 
     @classmethod
-    def of(
-        cls,
-        responses: Responses,
-        correct: NDArray[np.bool_],
-        rewards: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> "Scored":
-        """Collect a step's responses; `weights` is (prompts, n), the others have its size."""
-        shape = weights.shape
-        return cls(
-            responses.lengths.view(shape),
-            responses.finished.view(shape),
-            torch.from_numpy(correct).view(shape),
-            torch.from_numpy(rewards).view(shape),
-            torch.from_numpy(weights).float(),
+    def of(cls, lengths: Any, finished: Any, correct: Any, rewards: Any, weights: Any) -> "Scored":
+        """From lists, arrays or tensors; `weights` is (prompts, n), the others have its size."""
+        columns = (lengths, finished, correct, rewards)
+        lengths, finished, correct, rewards = (
+            torch.as_tensor(column).view(weights.shape) for column in columns
         )
+        return cls(lengths, finished, correct, rewards, torch.as_tensor(weights).float())
 
 
 class Stopwatch:

@@ -1,7 +1,29 @@
-"""Train a cell with the engine that the config names."""
+"""Train a cell: what is around the training itself, the same for every engine.
 
-from rspo.config.experiment import Experiment
-from rspo.training.cell import Engine, train_cell
+It verifies the inputs, chooses the checkpoint, calls the engine, and writes the policy and its log.
+Removing the checkpoint marks the cell as finished.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+from rspo.config import steps
+from rspo.config.experiment import Experiment, base_name
+from rspo.core.files import atomic_write, digest, write_json_lines
+from rspo.core.provenance import Done, Usage
+from rspo.training.checkpoint import is_begun, is_begun_with, remove_checkpoint, use_checkpoint
+from rspo.training.logs import clipping_warning
+from rspo.training.records import Trained
+from rspo.training.validation import validation_note
+
+# Trains the remaining steps of a cell, from its checkpoint if it has one. It calls the last
+# argument, which may remove the checkpoint, when it has verified its inputs.
+Engine = Callable[[Experiment, str, Callable[[], None]], Trained]
+
+_log = logging.getLogger(__name__)
 
 
 def train(experiment: Experiment, name: str, force: bool = False) -> None:
@@ -17,15 +39,54 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
         when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
         LostProcess when a process of the verl engine died.
     """
-    own = experiment.of_cell(name)
-    train_cell(own, name, _engine(own, name), force)
+    experiment = experiment.of_cell(name)
+    config, engine = experiment.config, _engine(experiment.config.engine)
+    checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
+    policy, log = step.outputs
+    base = experiment.policy(base_name(experiment.cell(name).model))
+    problems, held_out = (experiment.problems(part) for part in ("train", "validation"))
+    earlier: list[Usage] = []
+
+    def begin() -> None:
+        # With other weights or problems, it is another training.
+        weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
+        inputs = {"base": weights, "problems": digest(problems)}
+        earlier.extend(use_checkpoint(step, checkpoint, inputs, force))
+
+    def work() -> Done:
+        trained = engine(experiment, name, begin)
+        clipped = {name: fmean(record["gradient_clipped"] for record in trained.records)}
+        if warning := clipping_warning(clipped, config.training.optimizer.gradient_clip):
+            _log.warning("%s", warning)
+        _write_policy(policy, trained, base)
+        write_json_lines(log, trained.records)
+        return Done(
+            trained.gpu_seconds,
+            trained.notes | validation_note(config.training.validation, held_out),
+            earlier,
+            trained.files,
+            clean_up=lambda: remove_checkpoint(checkpoint),
+        )
+
+    step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
+    if checkpoint.exists() and not is_begun(checkpoint):
+        with step.locked():  # an earlier process was killed while removing it
+            remove_checkpoint(checkpoint)
 
 
-def _engine(experiment: Experiment, name: str) -> Engine:
-    if experiment.config.engine == "verl":
-        from rspo.training.verl.run import VerlEngine
+def _engine(name: str) -> Engine:
+    if name == "verl":
+        from rspo.training.verl import run
 
-        return VerlEngine(experiment, name)
-    from rspo.training.local_engine import LocalEngine
+        return run.train
+    from rspo.training import local_engine
 
-    return LocalEngine(experiment, name)
+    return local_engine.train
+
+
+def _write_policy(policy: Path, trained: Trained, base: Path) -> None:
+    with atomic_write(policy) as partial:
+        # Not Snakemake's timestamp of the base policy: the new folder would look as old.
+        old = shutil.ignore_patterns(".snakemake*", "*.safetensors*")
+        shutil.copytree(base, partial, ignore=old)
+        trained.save(partial)

@@ -4,6 +4,7 @@ The policy does not train on these problems, and sampling their responses has it
 local engine trains bit for bit the same policy with and without validation.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,7 @@ def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[s
     """Validate after `step`, counted from 0; returns the entry of training.jsonl."""
     samples = trainer.config.training.validation.samples
     tokens, correct = verified_samples(trainer, held_out, samples, "validation", step)
-    config, tokenizer = trainer.config, trainer.tokenizer
-    rewards = named_rewards(config.evaluation.reward, correct, tokens, tokenizer, config)
-    return validation_record(correct, rewards, config)
+    return validation_record(correct, tokens, trainer.tokenizer, trainer.config)
 
 
 def verified_samples(
@@ -77,7 +76,10 @@ def verified_samples(
 
 
 def validation_record(
-    correct: NDArray[np.bool_], rewards: NDArray[np.float64], config: Config
+    correct: NDArray[np.bool_],
+    responses: Sequence[Sequence[int]],
+    tokenizer: ChatTokenizer,
+    config: Config,
 ) -> dict[str, dict[str, float]]:
     """The entry of training.jsonl for one validation: means over the problems, as in the curves.
 
@@ -86,9 +88,10 @@ def validation_record(
 
     Args:
         correct: (problems * samples,), in the order of the problems.
-        rewards: `evaluation.reward` of the same responses.
+        responses: token ids, the end token included where there is one.
     """
     samples = config.training.validation.samples
+    rewards = named_rewards(config.evaluation.reward, correct, responses, tokenizer, config)
     counts, rewards = correct.reshape(-1, samples).sum(axis=1), rewards.reshape(-1, samples)
     ks = [2**power for power in range(samples.bit_length())]
     passed = {f"pass_at_{k}": float(pass_at_k(samples, counts, k).mean()) for k in ks}

@@ -16,8 +16,8 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
 from rspo.rewards.xverify.server import serving
 from rspo.training.pretraining import make_base_policy
+from rspo.training.verl import run
 from rspo.training.verl.peak import Peak
-from rspo.training.verl.run import VerlEngine
 from tests.support import paper_scale, tiny_world
 
 LINE = "SLURM job 12 was granted 2 GPUs, but torch sees none: "
@@ -78,8 +78,7 @@ def judge(experiment: Experiment) -> None:
 
 def train(experiment: Experiment) -> None:
     paper = paper_scale.load(experiment.results, verifier="rules")
-    with VerlEngine(paper, next(iter(paper.cells))).prepare():
-        pass
+    run.train(paper, next(iter(paper.cells)), pytest.fail)
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 
 from rspo.cli import main
 from rspo.figures import style
-from rspo.figures.diagnosis import draw
+from rspo.figures.exact import draw_diagnosis
 from rspo.objectives.diagnose import diagnose
 from tests.support import ROOT
 from tests.support.registries import restored
@@ -36,7 +36,7 @@ def test_the_table_has_the_exact_numbers(capsys: Capture) -> None:
 def test_the_picture_draws_the_numbers_of_the_diagnosis() -> None:
     diagnosis = diagnose("maxrl", n=8)
     with style.applied():
-        value, slope, ratio = draw(diagnosis).axes
+        value, slope, ratio = draw_diagnosis(diagnosis).axes
     for axes, quantity in ((value, "value"), (slope, "slope"), (ratio, "signal_to_noise")):
         forms = (diagnosis.weights, diagnosis.centred, diagnosis.standardized)
         for line, form in zip(axes.get_lines(), forms, strict=True):

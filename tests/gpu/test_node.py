@@ -17,7 +17,7 @@ from rspo.core.files import read_json_lines, write_text
 from rspo.core.tables import CURVES, PROBLEMS, SCORES, read_table
 from rspo.rewards.verdict import CORRECT, INCORRECT
 from rspo.slurm import node_checks, probe
-from rspo.training.sampler_difference import sampler_warning
+from rspo.training.logs import sampler_warning
 from tests.gpu import training
 from tests.gpu.settings import JUDGED, KILLED, PROMPTS, SENT, STEPS, SUITE, TRAINED, N, Settings
 

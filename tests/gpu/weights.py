@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rspo.training.cell import train_cell
+from rspo.training.train import train as train_cell
 from rspo.training.verl import driver, run
 from tests.gpu.settings import SENT, Settings
 
@@ -35,7 +35,7 @@ def train(settings: Settings) -> dict[str, Tensor]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "DRIVER", __name__)
         patch.setenv("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # vLLM's workers get a function
-        train_cell(experiment, cell, run.VerlEngine(experiment, cell))
+        train_cell(experiment, cell)
     return load_file(experiment.folder(cell) / SAMPLER_FILE)
 
 
@@ -110,9 +110,9 @@ def _train(config: Any) -> None:
     """Train with a trainer whose sampler writes its weights after the last step."""
     import ray
 
-    from rspo.training.verl import task
+    from rspo.training.verl import trainer
 
-    class SavingTrainer(task.Trainer):
+    class SavingTrainer(trainer.Trainer):
         def on_step_end(self) -> None:
             super().on_step_end()
             if self.global_steps < self.training.steps:
@@ -125,8 +125,8 @@ def _train(config: Any) -> None:
             else:
                 ray.get(server.__ray_call__.remote(_save_of_cpu, file))
 
-    task.Trainer = SavingTrainer
-    task.train(config)
+    trainer.Trainer = SavingTrainer
+    trainer.train(config)
 
 
 if __name__ == "__main__":

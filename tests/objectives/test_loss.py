@@ -142,6 +142,11 @@ def test_half_precision_is_summed_in_float32() -> None:
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"clip": 1.5}, "clip must be between 0 and 1, got 1.5"),
         ({"log_probs": torch.full((P, N, TOKENS), 0.7)}, "log_probs must be at most 0, got 0.7"),
+        ({"old_log_probs": torch.full((P, N, TOKENS), 0.7)}, "old_log_probs must be at most 0"),
+        ({"log_probs": torch.full((P, N, TOKENS), torch.nan)}, "log_probs must be finite"),
+        ({"log_probs": torch.full((P, N, TOKENS), -torch.inf)}, "log_probs must be finite"),
+        ({"weights": torch.full((P, N), torch.nan)}, "weights must be finite"),
+        ({"mask": torch.full((P, N, TOKENS), -100)}, "mask must be 0 or 1"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from rspo.analysis.write import write_claims
@@ -21,6 +22,7 @@ from rspo.report.text import (
     one_line,
     plus_minus,
     rounded,
+    same_decimals,
 )
 from tests.support import planted
 
@@ -164,3 +166,18 @@ def test_the_digits_of_a_table_are_those_of_its_median_error() -> None:
     assert common_error([*rows, {"low": math.nan, "high": math.nan}]) == 1.7
     shown = [plus_minus(3.14159, 3.14159 - h, 3.14159 + h, error=1.7) for h in (0.2, 4.0)]
     assert shown == ["+3.1\u00a0\u00b1\u00a00.2", "+3.1\u00a0\u00b1\u00a04.0"]
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        (["0.5", "12.25", "-3", "", "base"], ["0.50", "12.25", f"{MINUS}3.00", "", "base"]),
+        (["4", "16", ""], ["4", "16", ""]),
+        (["0.00001", "0.5"], ["1e" + MINUS + "05", "0.5"]),
+        (["a--b", "nan"], ["a--b", "nan"]),
+    ],
+)
+def test_the_numbers_of_a_column_have_the_same_decimals(
+    column: list[str], shown: list[str]
+) -> None:
+    assert same_decimals(pd.Series(column)) == shown

@@ -20,8 +20,7 @@ from rspo.core.step import Step
 from rspo.status import display
 from rspo.status.display import MOST_NAMED, duration, follow, line, table_text
 from rspo.status.policies import Status, Suites, statuses, suites_of_run
-from rspo.training.checkpoint import save_checkpoint
-from rspo.training.origin import STATE_FILE
+from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
 from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
@@ -141,7 +140,7 @@ def test_damaged_weights_and_checkpoints_are_stale(experiment: Experiment, damag
     else:
         report(experiment, DONE, written=time.time())
         file = experiment.checkpoint(DONE) / STATE_FILE
-        save_checkpoint(file.parent, {"step": 3})
+        torch.save({"step": 3}, file)
         write_text(file.with_name("origin.json"), "{}")
         assert state_of(experiment, DONE) == "stopped"
         file.write_bytes(file.read_bytes()[:-9])

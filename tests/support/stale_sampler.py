@@ -14,15 +14,15 @@ from rspo.training.verl import driver
 
 
 def _train(config: Any) -> None:
-    from rspo.training.verl import task
+    from rspo.training.verl import trainer
 
-    class StaleTrainer(task.Trainer):
+    class StaleTrainer(trainer.Trainer):
         def _send_weights(self, send: Callable[[], None]) -> None:
             late = self.global_steps % 2 == 1
             super()._send_weights((lambda: None) if late and self.records else send)
 
-    task.Trainer = StaleTrainer
-    task.train(config)
+    trainer.Trainer = StaleTrainer
+    trainer.train(config)
 
 
 if __name__ == "__main__":

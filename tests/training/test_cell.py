@@ -24,8 +24,6 @@ from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.training.checkpoint import save_checkpoint
-from rspo.training.local_engine import LocalEngine
-from rspo.training.origin import remove_checkpoints
 from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import Progress
 from rspo.training.train import train
@@ -177,8 +175,8 @@ def test_a_cell_stopped_on_request_resumes_after_a_checkpoint(
     wait_for_a_new_checkpoint(experiment, process)
     process.send_signal(signal.SIGUSR1)
     assert process.wait() == STOPPED_STATUS
-    step = LocalEngine(experiment, CELL).last_step(experiment.checkpoint(CELL))
-    assert 3 <= step < STEPS
+    state = torch.load(experiment.checkpoint(CELL) / "state.pt")
+    assert 3 <= len(json.loads(state["records"])) < STEPS
     assert not experiment.policy(CELL).exists()
     train(experiment, CELL)
     assert weights_of(experiment) == weights_of(undisturbed)
@@ -197,7 +195,7 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
 
     experiment = elsewhere(world, tmp_path / "results")
     with monkeypatch.context() as patch:
-        patch.setattr("rspo.training.cell.remove_checkpoints", kill)
+        patch.setattr("rspo.training.train.remove_checkpoint", kill)
         with pytest.raises(Killed):
             train(experiment, CELL)
     assert (experiment.checkpoint(CELL) / "state.pt").exists()
@@ -256,16 +254,10 @@ def test_a_checkpoint_of_another_base_is_not_used(
     shutil.rmtree(base)
     shutil.copytree(world.policy("small--base"), base)
     steps.pretrain(experiment, "small").record()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rspo.training.cell.remove_checkpoints", lambda _: None)
-        train(experiment, CELL)
+    train(experiment, CELL)
     assert weights_of(experiment) == weights_of(undisturbed)
-    aside = experiment.folder(CELL) / "checkpoint-of-other-settings"
-    assert f"kept as {aside.name}, starting from step 0" in capsys.readouterr().out
-    assert (aside / "state.pt").exists()
-    remove_checkpoints(experiment.checkpoint(CELL))
-    assert not aside.exists()
-    assert not experiment.checkpoint(CELL).exists()
+    removed = f"{experiment.checkpoint(CELL)} is removed (base.model.safetensors: "
+    assert removed in capsys.readouterr().out
 
 
 def interrupt_after_a_checkpoint(experiment: Experiment) -> None:

@@ -11,8 +11,8 @@ from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
 from rspo.training import validation
-from rspo.training.fixed_errors import fixed_errors
 from rspo.training.local import Trainer
+from rspo.training.local_engine import fixed_errors
 from rspo.training.prompts import Prompts
 from tests.support import tiny_world
 from tests.support.rollouts import make_model

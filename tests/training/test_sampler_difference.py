@@ -20,8 +20,8 @@ from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import verifier_of
 from rspo.training.local import Trainer
+from rspo.training.logs import MOST, sampler_warning, steps_above
 from rspo.training.prompts import prompts_of_step, read_prompts
-from rspo.training.sampler_difference import MOST, sampler_warning, steps_above
 from tests.support import tiny_world
 
 STEPS = 4

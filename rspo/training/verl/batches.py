@@ -1,4 +1,4 @@
-"""Batches of responses in verl's queue: read and write columns, order rows.
+"""Batches of responses in verl's queue: read and write columns, order and drop rows.
 
 Depends on verl/trainer/ppo/v1/replay_buffer.py (keys are `<prompt>_<sample>_<part>`) and on
 verl/trainer/ppo/v1/agent_loop_tq.py (names of the fields).
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import transfer_queue
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
@@ -48,6 +49,47 @@ def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
     prompts = [int(index) for index in fields(batch, "index")["index"]]
     samples = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
     batch.reorder(sorted(range(expected), key=lambda row: (prompts[row], samples[row])))
+
+
+def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
+    """Rows of a mini-batch to update on, the same number for every rank and at least one.
+
+    Dropping responses of weight 0 saves their forward and backward pass; docs/verl.md says why the
+    update stays the same.
+
+    If the number of responses with non-zero weight is not a multiple of the ranks, the shortest
+    responses of weight 0 fill up.
+
+    Args:
+        advantages: (B,) of the mini-batch's responses, a multiple of the ranks (by the config).
+        lengths: (B,) in tokens.
+        ranks: number of data-parallel ranks.
+    """
+    kept: list[int] = advantages.nonzero()[:, 0].tolist()
+    missing = -len(kept) % ranks if kept else ranks
+    zero = (advantages == 0).nonzero()[:, 0]
+    shortest = zero[lengths[zero].argsort(stable=True)]
+    return sorted(kept + shortest[:missing].tolist())
+
+
+def update_settings(actor_rollout_ref: DictConfig, responses: int, kept: int) -> dict[str, Any]:
+    """Settings for verl's `update_actor`: one update on the remaining rows of a mini-batch.
+
+    Args:
+        responses: number in the mini-batch before dropping, which divides the loss.
+        kept: number of remaining rows.
+    """
+    return {
+        "global_batch_size": responses,
+        "mini_batch_size": kept,
+        "epochs": 1,
+        "seed": actor_rollout_ref.actor.data_loader_seed,
+        "dataloader_kwargs": {"shuffle": False},
+        "temperature": actor_rollout_ref.rollout.temperature,
+        "calculate_entropy": actor_rollout_ref.actor.entropy_coeff != 0,
+        "distillation_use_topk": False,
+        "distillation_only": False,
+    }
 
 
 def sampler_difference(batch: KVBatchMeta) -> dict[str, float]:

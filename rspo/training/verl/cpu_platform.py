@@ -31,10 +31,9 @@ class CpuModule(ModuleType):
         return NAME
 
     def empty_cache(self) -> None:
-        """Nothing is cached."""
+        """There is no cache, and there are no statistics of memory."""
 
-    def reset_peak_memory_stats(self) -> None:
-        """There are no memory statistics."""
+    reset_peak_memory_stats = empty_cache
 
     def memory_allocated(self) -> int:
         return 0
@@ -69,22 +68,16 @@ class CpuPlatform(PlatformBase):
     def device_count(self) -> int:
         return 1
 
-    def set_device(self, device_index: int) -> None:
-        """There is only one device."""
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        """CPU operations are synchronous."""
-
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
     manual_seed_all = manual_seed
 
-    def set_allocator_settings(self, settings: str) -> None:
-        """The allocator has no settings."""
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        """A CPU has one device, no cache and no profiler, and its operations are synchronous."""
 
-    def empty_cache(self) -> None:
-        """Nothing is cached."""
+    set_device = synchronize = set_allocator_settings = empty_cache = _nothing
+    profiler_start = profiler_stop = cudart = _nothing
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
@@ -99,11 +92,6 @@ class CpuPlatform(PlatformBase):
     def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
 
-    def profiler_start(self) -> None:
-        """There is no profiler."""
-
-    profiler_stop = profiler_start
-
     def ray_resource_name(self) -> str:
         """Each rank uses one of the logical GPUs that `ray.init` declares."""
         return "GPU"
@@ -113,6 +101,3 @@ class CpuPlatform(PlatformBase):
 
     def is_ipc_supported(self) -> bool:
         return False
-
-    def cudart(self) -> None:
-        return None

@@ -45,17 +45,14 @@ def main(config_file: Path, folder: Path) -> None:
         outcome.record(TRAINED, "")
     except Exception as error:
         reason = _reason(error)
-        if not isinstance(reason, InputError | LostProcess | Stopped):
-            traceback.print_exc()
-            reason = LostProcess(f"verl's driver has failed, see above: {_message(error)}")
         outcome.record(type(reason).__name__, str(reason))
 
 
 def train(config: Any) -> None:
     """Imports verl, for which the environment must be set."""
-    from rspo.training.verl import task
+    from rspo.training.verl import trainer
 
-    task.train(config)
+    trainer.train(config)
 
 
 def _run(config: Any) -> None:
@@ -74,10 +71,12 @@ def _run(config: Any) -> None:
         raise
 
 
-def _reason(error: Exception) -> Exception:
-    """The cause of an error: a lost process, or an InputError of another process."""
+def _reason(error: BaseException) -> Exception:
+    """A lost process, or else the original error, in whatever process it was raised."""
     import ray
 
+    while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
+        error = error.cause
     if isinstance(error, Stopped | LostProcess):
         return error
     lost = cluster.lost_process()
@@ -85,19 +84,12 @@ def _reason(error: Exception) -> Exception:
         lost = lost or (cluster.lost_actor() if ray.is_initialized() else None)
     if lost is not None:
         return LostProcess(lost)
-    if isinstance(error, ray.exceptions.RayTaskError) and isinstance(error.cause, InputError):
-        return error.cause
-    return error
-
-
-def _message(error: BaseException) -> str:
-    """Type and last line of the original error, in whatever process it was raised."""
-    import ray
-
-    while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
-        error = error.cause
-    lines = str(error).strip().splitlines()
-    return ": ".join([type(error).__name__, *lines[-1:]])
+    if isinstance(error, InputError):
+        return error
+    traceback.print_exc()
+    last = str(error).strip().splitlines()[-1:]
+    message = ": ".join([type(error).__name__, *last])
+    return LostProcess(f"verl's driver has failed, see above: {message}")
 
 
 class _Outcome:

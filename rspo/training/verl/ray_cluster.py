@@ -7,7 +7,6 @@ free ports.
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,16 +62,10 @@ def start(config: "DictConfig", folder: Path) -> None:
     of_processes = OmegaConf.merge(
         get_ppo_ray_runtime_env(config), settings.pop("runtime_env", None) or {}
     )
-    own = {"_temp_dir": str(folder), "num_cpus": _slots(settings)}
+    # Ray would count all CPUs of the host, of which the job may have only a few.
+    slots = settings.get("num_cpus") or max(_MIN_SLOTS, len(os.sched_getaffinity(0)))
+    own = {"_temp_dir": str(folder), "num_cpus": slots}
     ray.init(**(settings | own), runtime_env=OmegaConf.to_container(of_processes))
-
-
-def _slots(settings: Mapping[str, Any]) -> int:
-    """Number of CPUs that Ray assumes on this node, given the settings for `ray.init`.
-
-    By default Ray counts all CPUs of the host, of which the job may have only a few.
-    """
-    return settings.get("num_cpus") or max(_MIN_SLOTS, len(os.sched_getaffinity(0)))
 
 
 def lost_process() -> str | None:

@@ -11,11 +11,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rspo.config.experiment import Experiment
 from rspo.config.schema import VerlSettings
@@ -27,9 +27,9 @@ from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.cell import Engine, Trained
 from rspo.training.progress import PROGRESS_FILE
 from rspo.training.prompts import read_prompts
+from rspo.training.records import Trained
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import (
     OUTCOME_FILE,
@@ -65,49 +65,46 @@ def config_text(experiment: Experiment, name: str) -> str:
     return text
 
 
-class VerlEngine(Engine):
-    """Trains with verl. Besides a cell's other files it writes verl.yaml."""
+def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Trained:
+    """Train the remaining steps of a cell. Besides a cell's other files it writes verl.yaml.
 
-    def __init__(self, experiment: Experiment, name: str) -> None:
-        self.experiment, self.name = experiment, name
-        self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
+    Args:
+        begin: called when the inputs are verified; chooses the checkpoint.
 
-    def last_step(self, checkpoint: Path) -> int:
-        return last_step(checkpoint)
+    Raises: InputError for missing GPUs, packages and invalid settings, and what `_run` raises.
+    """
+    if experiment.trains_on_gpus:
+        require_visible_gpus()
+    folder, checkpoint = experiment.folder(name), experiment.checkpoint(name)
+    config = verified_config(experiment, name)
+    require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
+    data, sampling = experiment.problems("train"), experiment.config.sampling
+    tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
+    _, too_long = read_prompts(data, tokenizer, sampling)
+    notes = report_too_long(too_long, sampling, "left out of training")
+    from omegaconf import OmegaConf
 
-    @contextmanager
-    def prepare(self) -> Iterator[Callable[[], Trained]]:
-        if self.experiment.trains_on_gpus:
-            require_visible_gpus()
-        config = verified_config(self.experiment, self.name)
-        require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
-        data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
-        tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
-        _, too_long = read_prompts(data, tokenizer, sampling)
-        notes = report_too_long(too_long, sampling, "left out of training")
-        from omegaconf import OmegaConf
-
-        write_text(self.folder / CONFIG_FILE, OmegaConf.to_yaml(config))
-        keep_the_last(self.checkpoint)
-        yield partial(self._train, config.trainer, notes)
-
-    def _train(self, trainer: Any, notes: dict[str, Any]) -> Trained:
-        """Train the remaining steps, with the section `trainer` of verl's config."""
-        started, ranks = time.monotonic(), trainer.n_gpus_per_node
-        if last_step(self.checkpoint) < trainer.total_training_steps:
-            require_ranks(self.checkpoint, ranks)
-            settings = self.experiment.config.verl
-            assert settings is not None  # by the config's check
-            _run(self.folder, self.checkpoint, settings)
-        last = self.checkpoint / f"global_step_{trainer.total_training_steps}"
-        gpu_seconds = (time.monotonic() - started) * (ranks if trainer.device == "cuda" else 0)
-        return Trained(
-            records=json.loads((last / RECORDS_FILE).read_text()),
-            save=partial(_copy_weights, last / "actor" / "huggingface"),
-            files=[self.folder / CONFIG_FILE],
-            gpu_seconds=gpu_seconds,
-            notes=notes,
-        )
+    begin()
+    write_text(folder / CONFIG_FILE, OmegaConf.to_yaml(config))
+    keep_the_last(checkpoint)
+    started, ranks = time.monotonic(), config.trainer.n_gpus_per_node
+    steps = config.trainer.total_training_steps
+    if done := last_step(checkpoint):
+        print(f"{name} resumes from step {done} of {steps}", flush=True)
+    if done < steps:
+        require_ranks(checkpoint, ranks)
+        settings = experiment.config.verl
+        assert settings is not None  # by the config's check
+        _run(folder, checkpoint, settings)
+    last = checkpoint / f"global_step_{steps}"
+    gpu_seconds = (time.monotonic() - started) * (ranks if experiment.trains_on_gpus else 0)
+    return Trained(
+        records=json.loads((last / RECORDS_FILE).read_text()),
+        save=partial(_copy_weights, last / "actor" / "huggingface"),
+        files=[folder / CONFIG_FILE],
+        gpu_seconds=gpu_seconds,
+        notes=notes,
+    )
 
 
 def _copy_weights(source: Path, folder: Path) -> None:
@@ -185,13 +182,10 @@ def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
                     process.send_signal(REQUEST)
     finally:
         print(file=sys.stderr)  # verl's progress bar does not end its line
-    if hang is not None:
-        result = {"kind": LostProcess.__name__, "words": hang}
-    elif outcome.exists():
+    words = hang or f"verl's driver exited with status {process.returncode} and no message"
+    result = {"kind": LostProcess.__name__, "words": words}
+    if hang is None and outcome.exists():
         result = json.loads(outcome.read_text())
-    else:
-        words = f"verl's driver exited with status {process.returncode} and no message"
-        result = {"kind": LostProcess.__name__, "words": words}
     if result["kind"] != TRAINED:
         with suppress(OSError):  # a process that could not be killed may still write there
             keep_the_last(checkpoint)  # an incomplete one may have filled the disk

@@ -1,11 +1,13 @@
 """verl's synchronous trainer with this package's step: reward, weight, drop, update.
 
 Depends on verl/trainer/ppo/v1/trainer_base.py (methods of `PPOTrainer` that are overridden or
-called here) and verl/trainer/ppo/v1/trainer_sync.py.
+called here), verl/trainer/ppo/v1/trainer_sync.py, verl/trainer/main_ppo.py, whose runner `train`
+replaces, and verl/trainer/ppo/v1/agent_loop_tq.py.
 """
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,48 +18,92 @@ import numpy as np
 import psutil
 import ray
 import torch
+import transfer_queue
 from numpy.typing import NDArray
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop import AgentLoopManager
 from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
+from rspo.config.experiment import Experiment
 from rspo.core.gpus import gpu_bytes
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards.configured import Verify
+from rspo.rewards.configured import Verify, verifier_of
 from rspo.training.adam import learning_rate_factor, require_finite
+from rspo.training.logs import sampler_warning, steps_above
 from rspo.training.progress import Progress, shown_metrics
 from rspo.training.prompts import Prompts
 from rspo.training.records import Scored, Stopwatch, named_rewards, record_of
-from rspo.training.sampler_difference import sampler_warning, steps_above
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
     as_metrics,
     fields,
+    kept_rows,
     on_every_token,
     on_last_token,
     put_fields,
     response_tokens,
     sampler_difference,
     sort_by_prompt,
+    update_settings,
 )
 from rspo.training.verl.checkpoints import RECORDS_FILE, keep_the_last
-from rspo.training.verl.dropping import kept_rows, update_settings
-from rspo.training.verl.held_out import PARTITION, held_out_responses
 from rspo.training.verl.peak import Peak
 from rspo.training.verl.prompt_dataset import PromptsInOrder
 from rspo.training.verl.section import experiment_of
-from rspo.training.verl.verification import POLL_SECONDS, Verification
+from rspo.training.verl.verification import (
+    PARTITION,
+    POLL_SECONDS,
+    Verification,
+    held_out_responses,
+)
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LOOKS = 5.0  # at the memory in use: on GPUs, each starts a process
+
+
+def train(config: DictConfig) -> None:
+    """Train until the last step's checkpoint is written.
+
+    Raises: Stopped after an earlier checkpoint, if a stop was requested.
+    """
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    experiment = experiment_of(config.rspo)
+    verdicts = experiment.verdicts(config.rspo.cell, "train")
+    # Read by verl's tensorboard logger.
+    os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
+    transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
+    verifier, gpus = experiment.config.verifier, _gpus(experiment)
+    # The judge's servers start first: vLLM checks how much memory of a GPU is free.
+    with verifier_of(experiment, verifier, verdicts, gpus) as verify:
+        trainer = Trainer(config, verify)
+        trainer.init()
+        agents = AgentLoopManagerTQ.create(
+            config=config,
+            llm_client=trainer.get_llm_client(),
+            teacher_client=trainer.get_teacher_client(),
+            reward_loop_worker_handles=None,  # the trainer computes the rewards
+        )
+        trainer.fit(agents)
+
+
+def _gpus(experiment: Experiment) -> list[str]:
+    """Names of this node's GPUs that train, for CUDA_VISIBLE_DEVICES."""
+    if not experiment.trains_on_gpus:
+        return []
+    assert experiment.config.verl is not None  # because it trains with verl
+    numbers = [str(number) for number in range(experiment.config.verl.ranks)]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[: len(numbers)] if visible else numbers
 
 
 class Trainer(PPOTrainerSync):
@@ -211,18 +257,12 @@ class Trainer(PPOTrainerSync):
         """
         data = fields(batch, "responses", "rollout_log_probs")
         tokens, cell, tokenizer = response_tokens(data), self.cell, self.chat_tokenizer
-        lengths, shape = [len(response) for response in tokens], (-1, cell.n)
-        config = self.experiment.config
+        lengths, config = [len(response) for response in tokens], self.experiment.config
         rewards = torch.from_numpy(named_rewards(cell.reward, correct, tokens, tokenizer, config))
         k = self.training.k_at(self.global_steps - 1, cell.k)
-        advantages = response_advantages(rewards.view(shape), cell.objective, k)
-        scored = Scored(
-            torch.tensor(lengths).view(shape),
-            torch.tensor([response[-1] in tokenizer.ends for response in tokens]).view(shape),
-            torch.from_numpy(correct).view(shape),
-            rewards.view(shape),
-            (advantages / cell.n).float(),
-        )
+        advantages = response_advantages(rewards.view(-1, cell.n), cell.objective, k)
+        finished = [response[-1] in tokenizer.ends for response in tokens]
+        scored = Scored.of(lengths, finished, correct, rewards, advantages / cell.n)
         # Columns that verl's actor and its metrics read.
         on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
         on_ends = on_last_token(rewards.tolist(), lengths)
@@ -243,9 +283,7 @@ class Trainer(PPOTrainerSync):
             self.global_steps,
         )
         self.checkpoint_manager.sleep_replicas()
-        config, tokenizer = self.experiment.config, self.chat_tokenizer
-        rewards = named_rewards(config.evaluation.reward, correct, tokens, tokenizer, config)
-        return validation_record(correct, rewards, config)
+        return validation_record(correct, tokens, self.chat_tokenizer, self.experiment.config)
 
     def _verification(self, partition: str, prompts: Prompts, rows: Sequence[int]) -> Verification:
         return Verification(partition, prompts, rows, self.chat_tokenizer, self.verify)

@@ -9,20 +9,26 @@ Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and re
 
 import time
 from collections.abc import Sequence
+from uuid import uuid4
 
 import numpy as np
 import transfer_queue
 from numpy.typing import NDArray
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.utils import tensordict_utils
+from verl.utils.dataset.rl_dataset import collate_fn
 
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
 from rspo.training.records import verify_tokens
-from rspo.training.verl.batches import fields, response_tokens
+from rspo.training.verl.batches import fields, response_tokens, sort_by_prompt
 
 # Between checks for sampled responses; verl's own 2 seconds are a tenth of a short step.
 POLL_SECONDS = 0.2
+PARTITION = "val"  # of the queue, for responses of validation
 _ENDED = ("finished", "failure")  # tags of prompts with all their responses
 
 
@@ -73,3 +79,48 @@ class Verification:
             response_tokens(data), rows, self.prompts, self.tokenizer, self.verify
         )
         self.correct |= zip(keys, correct.tolist(), strict=True)
+
+
+def held_out_responses(
+    agents: AgentLoopManagerTQ,
+    responses: ReplayBuffer,
+    verification: Verification,
+    samples: int,
+    step: int,
+) -> tuple[NDArray[np.bool_], list[list[int]]]:
+    """Sample and verify `samples` responses to every prompt of `verification`, in their order.
+
+    Args:
+        responses: the buffer that receives the agent loop's responses.
+        verification: of the held-out prompts, in the partition `PARTITION`.
+        step: number of completed training steps.
+
+    Returns: whether each response is correct, and its token ids.
+
+    Raises: LostProcess if the servers did not answer all requests.
+    """
+    held_out = verification.prompts
+    rows = collate_fn(
+        [
+            {"raw_prompt": tokens, "index": row, "name": f"validation-{row}"}
+            for row, tokens in enumerate(held_out.tokens)
+        ]
+    )
+    rows["uid"] = np.array([str(uuid4()) for _ in held_out.tokens], dtype=object)
+    requests = tensordict_utils.get_tensordict(rows)
+    tensordict_utils.assign_non_tensor_data(requests, "global_steps", step)
+    tensordict_utils.assign_non_tensor_data(requests, "validate", True)
+    tag = {"is_prompt": True, "status": "pending", "global_steps": step}
+    transfer_queue.kv_batch_put(
+        keys=list(requests["uid"]),
+        partition_id=PARTITION,
+        tags=[dict(tag) for _ in held_out.tokens],
+    )
+    agents.generate_sequences(requests)
+    verification.until_sampled(len(requests))
+    batch, _ = responses.sample(global_steps=step, partition_id=PARTITION, batch_size=len(requests))
+    expected = len(held_out.tokens) * samples
+    sort_by_prompt(batch, expected, f"the validation after step {step}")
+    correct, tokens = verification.of(batch), response_tokens(fields(batch, "responses"))
+    transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
+    return correct, tokens

@@ -1,8 +1,8 @@
 """A cell of an experiment -> verl's full config.
 
 Merges, in increasing precedence: verl's defaults; `cpu.yaml` or `cuda.yaml` beside this file, for
-the device; `cell_settings`; the model's key `verl`; the scale's `verl.overrides`. A key that verl
-does not have is an error. So is a key in the last two that would have no effect.
+the device; `common.yaml` and `cell_settings`; the model's key `verl`; the scale's `verl.overrides`.
+A key that verl does not have is an error. So is a key in the last two that would have no effect.
 """
 
 import copy
@@ -24,11 +24,7 @@ from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.interface import FLASH
 from rspo.training.verl.section import section_of
 
-# Has the data set and the agent loop.
-PROMPTS_MODULE = "rspo.training.verl.prompt_dataset"
-# Disables a clip of verl: the second one, for negative advantages, because the paper's PPO clips on
-# one side only, and the first one with `ppo_clip: null`.
-NO_CLIP = 1.0e6
+NO_CLIP = 1.0e6  # of verl, for `ppo_clip: null`
 # Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
 # 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
 # both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
@@ -60,8 +56,8 @@ _OPEN = (
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
 )
 
-# Keys and sections that would have no effect, and why. `_require_effect` adds those that
-# `cell_settings` sets.
+# Keys and sections that would have no effect, and why. `_require_effect` adds those of common.yaml
+# and `cell_settings`.
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _SCHEDULE = ("lr_scheduler_type", "lr_warmup_steps", "warmup_style", "min_lr_ratio", "num_cycles")
 _SET_BY_THIS_PACKAGE = "this package sets it from its own config (docs/verl.md)"
@@ -83,7 +79,7 @@ _NUMBER = ({int, float}, "a number")
 _TYPES: dict[type, tuple[set[type], str]] = {
     **{bool: ({bool}, "true or false"), int: _NUMBER, float: _NUMBER},
 }
-# Of the sections above and of `cell_settings`, the keys that may be set.
+# Of the sections above and those of the cell, the keys that may be set.
 _WITH_EFFECT = {
     "algorithm.rollout_correction.bypass_mode",
     "data.dataloader_num_workers",
@@ -104,19 +100,20 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     assert settings is not None  # by the config's check
     _require_divisible(experiment.config, cell, settings)
     _require_loggers(settings)
-    device = OmegaConf.load(Path(__file__).with_name(f"{settings.device}.yaml"))
+    device, common = (
+        OmegaConf.load(Path(__file__).with_name(f"{name}.yaml"))
+        for name in (settings.device, "common")
+    )
     own = {
         f"models.{cell.model}.verl": experiment.config.models[cell.model].verl,
         "verl.overrides": settings.overrides,
     }
-    of_cell = cell_settings(experiment, cell, settings)
+    of_cell = OmegaConf.merge(common, cell_settings(experiment, cell, settings))
+    config = copy.deepcopy(_verl_defaults())
+    config.merge_with(device, of_cell)
     for origin, layer in own.items():
         _require_effect(layer, origin, of_cell)
-    layers = {f"{settings.device}.yaml": device, "the cell": of_cell, **own}
-    config = copy.deepcopy(_verl_defaults())
-    for origin, layer in layers.items():
-        if origin in own:
-            _require_types(config, layer, origin)
+        _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
     _require_gpu_memory(experiment, config)
@@ -131,18 +128,12 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
     return {
         "rspo": section_of(experiment, cell.name),
         "data": {
-            "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
             "train_files": str(experiment.problems("train").absolute()),
-            "val_files": [],  # held_out.py uses other problems
-            "shuffle": False,  # the data set has the cell's order
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
             "max_response_length": sampling.max_response_tokens,
-            "dataloader_num_workers": 0,
         },
         "algorithm": {"adv_estimator": estimator_name(cell.objective), K_KEY: cell.k},
-        "critic": {"enable": False},
-        "reward": {"num_workers": 0},  # trainer.py computes the rewards
         "actor_rollout_ref": {
             "model": {"path": str(experiment.policy(base_name(cell.model)).absolute())},
             "actor": {
@@ -150,13 +141,10 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                 "clip_ratio": training.ppo_clip or NO_CLIP,
                 "clip_ratio_low": training.ppo_clip or NO_CLIP,
                 "clip_ratio_high": training.ppo_clip or NO_CLIP,
-                "clip_ratio_c": NO_CLIP,
                 "loss_agg_mode": training.loss_aggregation,
                 "loss_scale_factor": sampling.max_response_tokens,
-                "use_kl_loss": False,
                 "entropy_coeff": training.entropy_bonus,
                 "optim": {
-                    "_target_": "rspo.training.verl.optimizer.ScheduledOptimizerConfig",
                     "lr": config.models[cell.model].learning_rate,
                     "lr_warmup_steps_ratio": optimizer.warmup_ratio,
                     "schedule": optimizer.schedule,
@@ -165,8 +153,6 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                     "clip_grad": optimizer.gradient_clip or float("inf"),
                     "total_training_steps": training.steps * updates,
                 },
-                # The Hugging Face folder of the last checkpoint becomes the policy.
-                "checkpoint": {"save_contents": ["model", "optimizer", "extra", "hf_model"]},
             },
             "rollout": {
                 "n": cell.n,
@@ -176,30 +162,19 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                     "n": training.validation.samples,
                     "temperature": sampling.temperature,
                     "top_p": sampling.top_p,
-                    "do_sample": True,
                 },
                 "seed": cell.seed,
-                "calculate_log_probs": True,  # for the entropy
-                "agent": {"default_agent_loop": "rspo_prompt"},
                 "max_model_len": sampling.max_prompt_tokens + sampling.max_response_tokens,
             },
         },
         "trainer": {
             "logger": list(settings.loggers),  # training.jsonl is written by this package
-            "project_name": "rspo",
             "experiment_name": cell.name,
-            "nnodes": 1,
             "n_gpus_per_node": settings.ranks,
             "device": settings.device,
-            "total_epochs": 1,  # the data set has the prompts of all epochs
             "total_training_steps": training.steps,
             "save_freq": training.checkpoint_every,
-            "test_freq": -1,
-            "val_before_train": False,
             "default_local_dir": str(experiment.checkpoint(cell.name).absolute()),
-            "resume_mode": "auto",
-            # The trainer removes old checkpoints: after a resume, verl would keep earlier ones.
-            "max_actor_ckpt_to_keep": None,
         },
         "ray_kwargs": {
             # On a CPU, logical GPUs: one slot per rank.
@@ -257,7 +232,7 @@ def _require_loggers(settings: VerlSettings) -> None:
             raise InputError(f"verl.loggers: {name} is not installed; run `pip install {name}`")
 
 
-def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: Mapping[str, Any]) -> None:
+def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) -> None:
     """Raises: InputError for a key that this package does not read, or sets from the cell."""
     without = _WITHOUT_EFFECT | dict.fromkeys(dict(_leaves(of_cell)), _SET_BY_THIS_PACKAGE)
     for key, _ in _leaves(layer):

@@ -17,7 +17,7 @@ from rspo.core.environment import VLLM, local_caches
 from rspo.core.files import read_json_lines
 from rspo.core.supervisor import processes_with
 from rspo.datasets.prepare import prepare
-from rspo.training.sampler_difference import steps_above
+from rspo.training.logs import steps_above
 from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from rspo.training.verl.ray_cluster import key_of

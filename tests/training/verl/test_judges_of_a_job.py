@@ -7,7 +7,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
-from rspo.training.verl import task
+from rspo.training.verl import trainer
 from rspo.training.verl.verl_config import verl_config
 from tests.support import fake_vllm, paper_scale
 from tests.support.processes import processes_with
@@ -48,14 +48,14 @@ def test_a_training_job_starts_a_judge_on_each_gpu_before_the_policy(
         def fit(self, agents: None) -> None:
             events.append("trained")
 
-    monkeypatch.setattr(task.transfer_queue, "init", lambda _: None)
-    monkeypatch.setattr(task.AgentLoopManagerTQ, "create", lambda **_: None)
-    monkeypatch.setattr(task, "Trainer", Trainer)
+    monkeypatch.setattr(trainer.transfer_queue, "init", lambda _: None)
+    monkeypatch.setattr(trainer.AgentLoopManagerTQ, "create", lambda **_: None)
+    monkeypatch.setattr(trainer, "Trainer", Trainer)
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    task.train(verl_config(judged, CELL))
+    trainer.train(verl_config(judged, CELL))
     assert events == ["correct", "trained"]
     assert processes_with(str(judged.judge_model)) == []
     logs = judged.verdicts(CELL, "train").parent.glob("train.server.*.log")

@@ -9,7 +9,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.training.sampler_difference import steps_above
+from rspo.training.logs import steps_above
 from rspo.training.train import train
 from rspo.training.verl import run
 from rspo.training.verl.driver import __name__ as right

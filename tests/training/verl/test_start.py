@@ -1,7 +1,6 @@
 """How a run with verl handles the files of earlier runs, before it starts Ray."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -83,86 +82,29 @@ def names(experiment: Experiment) -> list[str]:
     return sorted(path.name for path in experiment.folder(CELL).iterdir() if path.is_dir())
 
 
-def test_a_checkpoint_of_other_settings_is_set_aside(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second, third = (with_clip(root, clip) for clip in (0.1, 0.2, 0.3))
+def test_other_settings_start_over(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (with_clip(root, clip) for clip in (0.1, 0.2))
     start(first)
     leave_checkpoint(first, step=2)
     capsys.readouterr()
     start(second)
-    aside = first.folder(CELL) / "checkpoint-of-other-settings"
     assert capsys.readouterr().out == (
-        f"{first.checkpoint(CELL)} has other settings: kept as {aside.name}, starting from step 0\n"
+        f"{first.checkpoint(CELL)} is removed (settings.training.ppo_clip: 0.1 -> 0.2): "
+        "starting from step 1\n"
     )
-    assert (aside / "global_step_2").is_dir()
-    assert names(second) == ["checkpoint", aside.name]
+    assert names(second) == ["checkpoint"]  # tensorboard's curves would have a gap
+    assert [*second.checkpoint(CELL).glob("global_step_*")] == []
     assert [status.state for status in statuses(second, {CELL: ["standard"]})] == ["waiting"]
-    start(third)  # the second has no checkpoint yet, so it must not replace the first one's
-    assert (aside / "global_step_2").is_dir()
-    leave_checkpoint(third, step=4)
-    start(second)
-    assert [path.name for path in aside.glob("global_step_*")] == ["global_step_4"]
 
 
-def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = (with_clip(root, clip) for clip in (0.1, 0.2))
-    checkpoint = first.checkpoint(CELL)
-    aside = checkpoint.with_name("checkpoint-of-other-settings")
+def test_other_settings_that_verl_rejects_keep_the_checkpoint(root: Path) -> None:
+    first = with_clip(root, 0.1)
     start(first)
     leave_checkpoint(first, step=2)
-    start(second)  # ends before its first checkpoint
-    Progress(checkpoint, 0, STEPS).report(STEPS, {})
-    capsys.readouterr()
-    start(first)
-    assert capsys.readouterr().out == (
-        f"restored the checkpoint of these settings from {aside.name}\n"
-        f"{CELL} resumes from step 2 of {STEPS}\n"
-    )
-    assert names(first) == ["checkpoint"]  # tensorboard's curves would have a gap
-    start(second)
-    leave_checkpoint(second, step=4)
-    capsys.readouterr()
-    start(first)
-    assert capsys.readouterr().out == (
-        f"{checkpoint} has other settings: kept as {aside.name}, "
-        f"restored the checkpoint of these settings from {aside.name}\n"
-        f"{CELL} resumes from step 2 of {STEPS}\n"
-    )
-    assert (aside / "global_step_4").is_dir()
-    assert names(first) == ["checkpoint", aside.name]
-
-
-@pytest.mark.parametrize("renames", [1, 2])
-def test_a_kill_while_two_checkpoints_are_exchanged_loses_neither(
-    root: Path, monkeypatch: pytest.MonkeyPatch, renames: int
-) -> None:
-    first, second = (with_clip(root, clip) for clip in (0.1, 0.2))
-    start(first)
-    leave_checkpoint(first, step=2)
-    start(second)
-    leave_checkpoint(second, step=4)
-
-    class Killed(BaseException):
-        pass
-
-    def rename(path: Path, to: Path) -> None:
-        if len(done) == renames:
-            raise Killed
-        done.append(path)
-        os.rename(path, to)
-
-    done: list[Path] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", rename)
-        with pytest.raises(Killed):
-            train(first, CELL)
-    for experiment, step in ((second, 4), (first, 2)):
-        start(experiment)
-        assert (experiment.checkpoint(CELL) / f"global_step_{step}").is_dir()
-    assert names(first) == ["checkpoint", "checkpoint-of-other-settings"]
+    training = tiny_world.OVERRIDES["training"] | {"ppo_clip": 0.2}
+    with pytest.raises(InputError, match=r"trainer\.nonsense"):
+        train(load(root, training=training, verl={"overrides": {"trainer": {"nonsense": 1}}}), CELL)
+    assert (first.checkpoint(CELL) / "global_step_2").is_dir()
 
 
 def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
@@ -188,7 +130,6 @@ def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None
 def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) -> None:
     experiment = load(root)
     start(experiment)
-    (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
     train(experiment, CELL)
     assert (experiment.policy(CELL) / "model.safetensors").read_text() == "trained"

@@ -14,10 +14,9 @@ import torch
 from transfer_queue import KVBatchMeta
 
 from rspo.core.errors import InputError, LostProcess
-from rspo.training.verl.batches import sort_by_prompt
+from rspo.training.verl.batches import kept_rows, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
 from rspo.training.verl.disk import checkpoint_bytes
-from rspo.training.verl.dropping import kept_rows
 from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verl_config import verl_config
 from tests.support import tiny_world
