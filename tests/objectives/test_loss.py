@@ -30,7 +30,7 @@ def inputs(seed: int = 0) -> dict[str, Any]:
         "log_probs": log_probs.requires_grad_(),
         "mask": torch.arange(TOKENS) < lengths,
         "weights": weights,
-        "old_log_probs": log_probs.detach() + moved,
+        "old_log_probs": (log_probs.detach() + moved).clamp(max=0),
     }
 
 
