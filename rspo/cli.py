@@ -562,15 +562,6 @@ def report(experiment: "Experiment", force: Force = False) -> None:
     """Write the report page from the results that exist."""
 
 
-@command(REPORTING, "rspo results docs/results.md", calls="report.page:write_results")
-def results(
-    experiment: "Experiment",
-    page: Annotated[Path, typer.Argument(help="A Markdown file to write, such as results.md.")],
-    force: Force = False,
-) -> None:
-    """Write the results as a Markdown page, with a folder of pictures and tables beside it."""
-
-
 @command(
     REPORTING,
     "rspo evidence add peers",
