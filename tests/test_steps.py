@@ -92,9 +92,7 @@ COMMANDS = {
 }
 # Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
 # in tests/analysis.
-OTHERS = {
-    *("evidence", "verify", "pass-at-k", "fetch-prompt", "fetch-judge", "study", "cost")
-}
+OTHERS = {*("evidence", "verify", "pass-at-k", "fetch-prompt", "fetch-judge", "study", "cost")}
 # Sections of the config that the command of that name needs.
 SECTIONS = {
     "gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]},

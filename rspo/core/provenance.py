@@ -170,7 +170,7 @@ def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
 
 @cache
 def _read_version(file: Path, modified: int) -> Any:
-    """Cached: `rspo status --follow` reads hundreds of files again and again."""
+    """Cached: the progress of a run reads hundreds of files again and again."""
     return json.loads(file.read_text())
 
 

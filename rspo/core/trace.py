@@ -108,11 +108,11 @@ def originals(artifacts: Mapping[Path, Artifact]) -> dict[Path, str]:
     }
 
 
-def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
+def trace(path: Path, depth: int | None = None) -> Iterator[str]:
     """The history of a file as indented lines, each input below what was made from it.
 
     Args:
-        depth: how many levels of inputs to show; all are checked.
+        depth: how many levels of inputs to show, by default all; all are checked.
 
     Raises: InputError for a file that does not exist or has no provenance; after the last line,
         for a history with gaps or contradictions.
@@ -123,6 +123,7 @@ def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
     if not artifacts[path].provenance:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
     own, seen = originals(artifacts), set[Path]()
+    shown = math.inf if depth is None else depth
 
     def lines(path: Path, indent: str = "", level: int = 0) -> Iterator[str]:
         """A file and its inputs; each file is expanded once."""
@@ -130,7 +131,7 @@ def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
         if path in seen:
             yield f"{indent}{path} (see above)"
             return
-        if level < depth:
+        if level < shown:
             seen.add(path)
         if not note:
             yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
@@ -146,7 +147,7 @@ def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
         for source in artifact.sources:
             yield f"{indent}    source: {source}, content {artifact.content}"
-        for item in artifact.inputs if level < depth else ():
+        for item in artifact.inputs if level < shown else ():
             yield from lines(item, f"{indent}    ", level + 1)
 
     yield from lines(path)

@@ -15,7 +15,6 @@ import jinja2
 from rspo.analysis import pages
 from rspo.analysis.trainings import origins
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL

@@ -17,8 +17,7 @@ from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
-from rspo.status import display
-from rspo.status.display import MOST_NAMED, duration, follow, line, table_text
+from rspo.status.display import MOST_NAMED, duration, line, table_text
 from rspo.status.policies import Status, Suites, statuses, suites_of_run
 from rspo.training.checkpoint import save_checkpoint
 from rspo.training.origin import STATE_FILE
@@ -276,24 +275,6 @@ def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:
     assert status == 0, output
     assert "1 of 1 policies trained" in output
     assert "training.jsonl" in output.splitlines()[-1]
-
-
-def test_follow_prints_lines_that_changed_until_all_policies_are_finished(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def wait(seconds: float) -> None:
-        """Instead of sleeping, finish all work once the first line is printed."""
-        while "0 of 27 policies trained" not in "".join(printed):
-            printed.append(capsys.readouterr().err)
-        for policy in experiment.policies:
-            finish(experiment, policy, 80)
-
-    printed: list[str] = []
-    monkeypatch.setattr(display.time, "sleep", wait)
-    follow(experiment)
-    lines = ("".join(printed) + capsys.readouterr().err).splitlines()
-    assert "0 of 27 policies trained" in lines[0]
-    assert lines[-1].endswith("27 evaluated | all policies finished")
 
 
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
