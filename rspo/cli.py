@@ -44,7 +44,7 @@ DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
 Output = int | str | Iterable[str] | None  # an exit status, or text or lines to print
 Command = Callable[..., Output]
-Load = Callable[[], "Experiment"]
+Load = partial["Experiment"]  # of `_load`, with the options as keywords
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -104,6 +104,10 @@ def _load(
     return replace(experiment, overrides=nested, as_configured=configured)
 
 
+def _has_config(scale: str | None) -> bool:
+    return Path("config", f"{scale or 'tiny'}.yaml").is_file()
+
+
 def _experiment_of(verifier: str, load: Load) -> "Experiment | None":
     """What a verifier needs to know; None if it needs nothing.
 
@@ -113,7 +117,7 @@ def _experiment_of(verifier: str, load: Load) -> "Experiment | None":
     if known and verifier not in NEED_CONFIG:
         return None
     # Extensions of the config may add verifiers.
-    has_config = Path("config").is_dir()
+    has_config = _has_config(load.keywords["scale"])
     experiment = load() if known or has_config else None
     if verifier not in verifier_names():
         allowed = ", ".join(verifier_names())
@@ -428,7 +432,7 @@ def diagnose(
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
-    if not known and Path("config").is_dir():
+    if not known and _has_config(scale):
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
