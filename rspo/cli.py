@@ -9,13 +9,11 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Signature, signature
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -37,14 +35,16 @@ from rspo.core.step import GIVEN
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
-# Commands import what they need when they run: `rspo --help` and shell completion import no numpy,
-# and scoring imports no torch.
+# Commands import what they need when they run: `rspo --help` imports no numpy,
+# and scoring no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
 MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
-Command = Callable[..., int | None]
+Output = int | str | Iterable[str] | None  # an exit status, or text or lines to print
+Command = Callable[..., Output]
+Load = partial["Experiment"]  # of `_load`, with the options as keywords
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -53,16 +53,9 @@ app = typer.Typer(
 )
 
 
-def _scales(incomplete: str) -> list[str]:
-    names = sorted(file.stem for file in Path("config").glob("*.yaml"))
-    return [name for name in names if name.startswith(incomplete)]
-
-
 Scale = Annotated[
     str | None,
-    typer.Option(
-        help="Read config/SCALE.yaml. Default: tiny.", autocompletion=_scales, metavar="SCALE"
-    ),
+    typer.Option(help="Read config/SCALE.yaml. Default: tiny.", metavar="SCALE"),
 ]
 Overrides = Annotated[
     list[str],
@@ -98,32 +91,24 @@ def _load(
 ) -> "Experiment":
     from rspo.config.experiment import Experiment
 
-    given, by_hand = _given_by_snakemake(), parse_overrides(overrides)
+    # Snakemake sets `scale`, `set` and `results` for the commands of its rules
+    # (workflow/rules/common.smk). An option of the command line replaces each.
+    given, by_hand = json.loads(os.environ.get(GIVEN, "{}")), parse_overrides(overrides)
+    scale, nested = scale or given.get("scale", "tiny"), by_hand or given.get("set", {})
     if results is None and given.get("results"):
         results = Path(given["results"])
-    nested = by_hand or given.get("set", {})
-    experiment = Experiment.load(_scale(scale), nested, results=results)
+    experiment = Experiment.load(scale, nested, results=results)
     configured = None
     if by_hand and not experiment.has_own_results:
-        configured = Experiment.load(_scale(scale))
+        configured = Experiment.load(scale)
     return replace(experiment, overrides=nested, as_configured=configured)
 
 
-def _scale(scale: str | None) -> str:
-    return scale or _given_by_snakemake().get("scale", "tiny")
+def _has_config(scale: str | None) -> bool:
+    return Path("config", f"{scale or 'tiny'}.yaml").is_file()
 
 
-def _given_by_snakemake() -> dict[str, Any]:
-    """`scale`, `set` and `results` where the command line does not have these options.
-
-    Snakemake sets them for the commands of its rules (workflow/rules/common.smk).
-    """
-    return dict(json.loads(os.environ.get(GIVEN, "{}")))
-
-
-def _experiment_of(
-    verifier: str, scale: Scale, overrides: Overrides, results: Results
-) -> "Experiment | None":
+def _experiment_of(verifier: str, load: Load) -> "Experiment | None":
     """What a verifier needs to know; None if it needs nothing.
 
     Raises: InputError for an unknown verifier.
@@ -132,8 +117,8 @@ def _experiment_of(
     if known and verifier not in NEED_CONFIG:
         return None
     # Extensions of the config may add verifiers.
-    has_config = Path("config", f"{_scale(scale)}.yaml").is_file()
-    experiment = _load(scale, overrides, results) if known or has_config else None
+    has_config = _has_config(load.keywords["scale"])
+    experiment = load() if known or has_config else None
     if verifier not in verifier_names():
         allowed = ", ".join(verifier_names())
         hint = "" if has_config else "; verifiers of extensions need config/ in this folder"
@@ -141,29 +126,12 @@ def _experiment_of(
     return experiment
 
 
-def _name(text: str, attribute: str) -> Any:
-    """An argument with shell completion.
-
-    Args:
-        text: its description.
-        attribute: that of an experiment with the allowed names, such as "cells".
-    """
-
-    def complete(context: typer.Context, incomplete: str) -> list[str]:
-        with suppress(InputError):  # the command itself reports it
-            names = attrgetter(attribute)(_load(context.params.get("scale")))
-            return [name for name in names if name.startswith(incomplete)]
-        return []
-
-    return typer.Argument(help=text, autocompletion=complete)
-
-
-DataSet = Annotated[str, _name("train, validation or a benchmark.", "data_sets")]
-Suite = Annotated[str, _name("A suite of benchmarks.", "config.data.suites")]
-Model = Annotated[str, _name("A model of the config.", "config.models")]
-Cell = Annotated[str, _name("A cell of the grid; `rspo status` lists all.", "cells")]
-Policy = Annotated[str, _name("A cell, or a base policy such as small--base.", "policies")]
-Compared = Annotated[str, _name("A file of `rspo verify`, a cell, or a base policy.", "policies")]
+DataSet = Annotated[str, typer.Argument(help="train, validation or a benchmark.")]
+Suite = Annotated[str, typer.Argument(help="A suite of benchmarks.")]
+Model = Annotated[str, typer.Argument(help="A model of the config.")]
+Cell = Annotated[str, typer.Argument(help="A cell of the grid; `rspo status` lists all.")]
+Policy = Annotated[str, typer.Argument(help="A cell, or a base policy such as small--base.")]
+Compared = Annotated[str, typer.Argument(help="A file of `rspo verify`, a cell, or a base policy.")]
 Ks = Annotated[
     list[int] | None,
     typer.Option(
@@ -182,8 +150,9 @@ BlockNumber = Annotated[
 def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], Command]:
     """Register a function as a subcommand.
 
-    A parameter `experiment` becomes the options --scale, --set and --results. Typer does not run
-    the function: it returns the call, which `main` runs.
+    A parameter `experiment` becomes the options --scale, --set and --results; so does a parameter
+    `load`, which gets a function that reads the config. Typer does not run the function: it returns
+    the call, which `main` runs.
 
     Args:
         panel: group of the command in `rspo --help`.
@@ -195,20 +164,20 @@ def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], 
     def register(function: Command) -> Command:
         parameters = dict(signature(function).parameters)
         order = list(parameters)
-        needs_experiment = parameters.pop("experiment", None) is not None
-        loading = dict(signature(_load).parameters) if needs_experiment else {}
+        given = {name for name in ("experiment", "load") if parameters.pop(name, None)}
+        loading = dict(signature(_load).parameters) if given else {}
         parameters |= loading
 
-        def parsed(**arguments: Any) -> Callable[[], int | None]:
-            def call() -> int | None:
-                if needs_experiment:
-                    options = {name: arguments.pop(name) for name in loading}
-                    arguments["experiment"] = _load(**options)
-                if calls:
-                    module, _, name = calls.partition(":")
-                    called = getattr(import_module(f"rspo.{module}"), name)
-                    return called(*(arguments[name] for name in order))
-                return function(**arguments)
+        def parsed(**arguments: Any) -> Callable[[], Output]:
+            def call() -> Output:
+                load = partial(_load, **{name: arguments.pop(name) for name in loading})
+                for name in given:
+                    arguments[name] = load() if name == "experiment" else load
+                if not calls:
+                    return function(**arguments)
+                module, _, name = calls.partition(":")
+                called: Command = getattr(import_module(f"rspo.{module}"), name)
+                return called(*(arguments[name] for name in order))
 
             return call
 
@@ -299,22 +268,14 @@ def train(
             train(experiment, cell, force)
 
 
-@command(TRAINING, "rspo status", "rspo status --follow")
-def status(
-    experiment: "Experiment",
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep showing the progress until all is finished.")
-    ] = False,
-) -> None:
+@command(TRAINING, "rspo status")
+def status(experiment: "Experiment") -> str:
     """Show which policies are finished, which are running, and the time left."""
-    from rspo.status import display
+    from rspo.status.display import table_text
 
-    if experiment.has_own_results and not experiment.results.is_dir() and not follow:
+    if experiment.has_own_results and not experiment.results.is_dir():
         raise InputError(f"--results {experiment.results}: no such folder")
-    if follow:
-        display.follow(experiment)
-    else:
-        print(display.table_text(experiment))
+    return table_text(experiment)
 
 
 @command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 standard")
@@ -352,6 +313,7 @@ def score(
     "rspo verify responses.jsonl.gz --verifier exact --answer-column gold --k 1 --k 8",
 )
 def verify(
+    load: Load,
     responses: Annotated[
         Path,
         typer.Argument(
@@ -367,18 +329,14 @@ def verify(
         typer.Option(
             metavar="NAME",
             help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
-            autocompletion=lambda incomplete: [v for v in VERIFIERS if v.startswith(incomplete)],
         ),
     ] = "rules",
     problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
     answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
     k: Ks = None,
-    scale: Scale = None,
-    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
-    results: Results = None,
     force: Force = False,
-) -> None:
+) -> str:
     """Verify the responses in any file, and print accuracy and Pass@k.
 
     The output has a line for each response with the answer extracted from it and the verdict.
@@ -389,8 +347,8 @@ def verify(
     from rspo.evaluation.verify_file import verify_file
 
     columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
-    experiment = _experiment_of(verifier, scale, overrides, results)
-    print(verify_file(responses, output, verifier, columns, k, experiment, replace=force))
+    experiment = _experiment_of(verifier, load)
+    return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
 
 
 @command(
@@ -399,6 +357,7 @@ def verify(
     "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl",
 )
 def compare(
+    load: Load,
     first: Compared,
     second: Compared,
     suite: Annotated[
@@ -407,10 +366,7 @@ def compare(
     benchmark: Benchmark = None,
     metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
     k: Ks = None,
-    scale: Scale = None,
-    overrides: Overrides = [],  # noqa: B006
-    results: Results = None,
-) -> None:
+) -> Iterable[str]:
     """Compare two policies, or two files of verified responses, problem by problem.
 
     Prints the difference at each k with its interval and p-value, and the problems where the two
@@ -418,9 +374,7 @@ def compare(
     """
     from rspo.evaluation.compare import compare
 
-    load = partial(_load, scale, overrides, results)
-    for line in compare((first, second), load, suite, benchmark, metric, k):
-        print(line)
+    return compare((first, second), load, suite, benchmark, metric, k)
 
 
 @command(
@@ -432,7 +386,11 @@ def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force 
     """Compute Pass@k and Max@k of a policy on a suite."""
 
 
-@command(EVALUATION, "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8")
+@command(
+    EVALUATION,
+    "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8",
+    calls="evaluation.pass_at_k:pass_at_k_of_file",
+)
 def pass_at_k(
     verdicts: Annotated[Path, typer.Argument(help="Verified responses or a scores table.")],
     output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
@@ -445,10 +403,6 @@ def pass_at_k(
     writes them, or a scores table (.parquet or .csv). With `extracted`, the table also has the
     fraction of responses without an answer, and the number of different answers among k.
     """
-    from rspo.evaluation.pass_at_k import pass_at_k_of_file
-
-    for line in pass_at_k_of_file(verdicts, output, k, replace=force):
-        print(line)
 
 
 @command(
@@ -464,7 +418,7 @@ def diagnose(
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
     out: Annotated[Path | None, typer.Option(help="Draw it: .pdf or .png.")] = None,
     scale: Scale = None,
-) -> None:
+) -> Iterable[str]:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
 
     Exact, for a prompt that is solved with probability p: the function F that the expected update
@@ -477,7 +431,7 @@ def diagnose(
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
-    if not known and Path("config", f"{_scale(scale)}.yaml").is_file():
+    if not known and _has_config(scale):
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
@@ -485,8 +439,8 @@ def diagnose(
         from rspo.figures.exact import write_diagnosis
 
         write_diagnosis(diagnosis, out)
-    print(f"{name}, {f'k = {diagnosis.k}, ' if OBJECTIVES[name].has_k else ''}n = {n}, 0/1 rewards")
-    print(diagnosis)
+    k_of_cell = f"k = {diagnosis.k}, " if OBJECTIVES[name].has_k else ""
+    return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
 
 
 @command(EVALUATION, "rspo gradients small--base")
@@ -561,15 +515,6 @@ def report(experiment: "Experiment", force: Force = False) -> None:
     """Write the report page from the results that exist."""
 
 
-@command(REPORTING, "rspo results docs/results.md", calls="report.page:write_results")
-def results(
-    experiment: "Experiment",
-    page: Annotated[Path, typer.Argument(help="A Markdown file to write, such as results.md.")],
-    force: Force = False,
-) -> None:
-    """Write the results as a Markdown page, with a folder of pictures and tables beside it."""
-
-
 @command(
     REPORTING,
     "rspo evidence add peers",
@@ -590,7 +535,7 @@ def evidence(
     """Keep what a page of docs/ rests on in one small file, and make the page from it."""
 
 
-@command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1")
+@command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1", calls="core.trace:trace")
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
     depth: Annotated[
@@ -598,27 +543,16 @@ def trace(
     ] = None,
 ) -> None:
     """Show how a file was made: code, settings and inputs, back to the data."""
-    from rspo.core.trace import trace
-
-    for line in trace(file) if depth is None else trace(file, depth):
-        print(line)
 
 
-@command(CLUSTER, "rspo plan --scale paper")
+@command(CLUSTER, "rspo plan --scale paper", calls="slurm.plan:text")
 def plan(experiment: "Experiment") -> None:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
-    from rspo.slurm.plan import text
-
-    print(text(experiment))
 
 
-@command(CLUSTER, "rspo cost")
+@command(CLUSTER, "rspo cost", calls="cost:write_cost_table")
 def cost(experiment: "Experiment", force: Force = False) -> None:
     """Write a table of the resources that each policy used."""
-    from rspo.cost import summary, write_cost_table
-
-    write_cost_table(experiment, force)
-    print(summary(experiment))
 
 
 @command(CLUSTER, "rspo doctor --scale paper")
@@ -663,7 +597,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     end_with_snakemake()
     WRITTEN.clear()
     try:
-        status = _parse(list(sys.argv[1:] if argv is None else argv))() or 0
+        status = _show(_parse(list(sys.argv[1:] if argv is None else argv))())
         _report_written()
         sys.stdout.flush()
         return status
@@ -690,6 +624,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(130, str(interrupt) if interrupt.args else "interrupted")
 
 
+def _show(output: Output) -> int:
+    """Print what a command returned; returns its exit status."""
+    if isinstance(output, int):
+        return output
+    for text in [output] if isinstance(output, str) else output or ():
+        print(text)
+    return 0
+
+
 def _report_written() -> None:
     """Print one line that names the results that the command wrote, if any."""
     paths = [str(path) for path in dict.fromkeys(WRITTEN)]
@@ -699,7 +642,7 @@ def _report_written() -> None:
         print(f"wrote {', '.join(paths)}")
 
 
-def _parse(words: list[str]) -> Callable[[], int | None]:
+def _parse(words: list[str]) -> Callable[[], Output]:
     """Parse a command line and return the call that runs it.
 
     Raises: InputError for wrong usage.

@@ -11,14 +11,22 @@ from rspo.core.provenance import SECONDS
 from rspo.core.tables import write_csv
 
 
-def write_cost_table(experiment: Experiment, force: bool = False) -> None:
-    """Write a row for each policy and finished step to tables/cost.csv; no file without results."""
+def write_cost_table(experiment: Experiment, force: bool = False) -> str:
+    """Write a row for each policy and finished step to tables/cost.csv; no file without results.
+
+    Returns: hours of each policy and of all together, as text.
+    """
     step, table = steps.cost(experiment), costs(experiment)
     if not force:
         step.require_configured()
-    if not table.empty:  # always made again: the time that was used is no setting
-        write_csv(experiment.table("cost"), table)
-        step.record()
+    if table.empty:
+        return f"scale {experiment.scale} has no results yet"
+    write_csv(experiment.table("cost"), table)  # always: the time that was used is no setting
+    step.record()
+    hours = table.groupby("policy", sort=False)[[*SECONDS]].sum() / 3600
+    hours.loc["all"] = hours.sum()
+    hours.columns = pd.Index(["wall h", "cpu h", "GPU h"])
+    return hours.rename_axis(None).to_string(col_space=11, float_format="{:,.2f}".format)
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
@@ -48,13 +56,3 @@ def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Pat
         step: sorted((folder / name).rglob("*.provenance.json"))
         for step, name in (("sample", "samples"), ("score", "scores"), ("curves", "curves"))
     }
-
-
-def summary(experiment: Experiment) -> str:
-    """Hours of each policy and of all together, as text."""
-    hours = costs(experiment).groupby("policy", sort=False)[[*SECONDS]].sum() / 3600
-    if hours.empty:
-        return f"scale {experiment.scale} has no results yet"
-    hours.loc["all"] = hours.sum()
-    hours.columns = pd.Index(["wall h", "cpu h", "GPU h"])
-    return hours.rename_axis(None).to_string(col_space=11, float_format="{:,.2f}".format)

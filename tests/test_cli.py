@@ -35,29 +35,6 @@ def test_help_imports_neither_numpy_nor_torch() -> None:
     assert done.stderr == "set()\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        ("rspo co", ["contamination", "compare", "cost"]),
-        ("rspo train small--gr", ["small--grpo--k1--n16--s0"]),
-        ("rspo sample small--base contam", ["contamination_free"]),
-        ("rspo train --scale pa", ["paper"]),
-        ("rspo pretrain --scale paper qwen2.5-math-7", ["qwen2.5-math-7b"]),
-    ],
-)
-def test_the_shell_completes_commands_and_names_of_the_config(
-    project: Path, words: str, names: list[str]
-) -> None:
-    request = {
-        "_RSPO_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
-    }
-    program = Path(sys.executable).with_name("rspo")
-    done = subprocess.run([program], env=os.environ | request, capture_output=True, text=True)
-    assert done.stdout.split() == names
-
-
 def experiment_seen_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """The experiment that `rspo status ARGUMENTS` shows."""
     seen: list[Experiment] = []

@@ -92,9 +92,7 @@ COMMANDS = {
 }
 # Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
 # in tests/analysis.
-OTHERS = {
-    *("evidence", "verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge", "study", "cost")
-}
+OTHERS = {*("evidence", "verify", "pass-at-k", "fetch-prompt", "fetch-judge", "study", "cost")}
 # Sections of the config that the command of that name needs.
 SECTIONS = {
     "gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]},
@@ -532,13 +530,6 @@ def test_a_file_that_the_user_names_is_kept_too(
     assert main(["pass-at-k", "responses.verdicts.jsonl", "mine.csv"]) == 2
     assert "mine.csv exists and is no result of this command" in capsys.readouterr().err
     assert Path("mine.csv").read_text() == "mine"
-
-
-def test_a_page_of_results_does_not_replace_another_text(error_of: ErrorOf) -> None:
-    Path("README.md").write_text("# Mine\n")
-    error = error_of("results", "README.md")
-    assert error.startswith("README.md does not have the results of this scale")
-    assert Path("README.md").read_text() == "# Mine\n"
 
 
 @pytest.mark.parametrize("command", ["fetch-prompt", "fetch-judge"])

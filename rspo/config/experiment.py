@@ -324,10 +324,8 @@ class Experiment:
         samples = evaluation.samples if first is None else min(first, evaluation.samples)
         return range(-(-samples // evaluation.block))
 
-    def require_block(self, policy: str, suite: str, block: int) -> None:
-        """Raises: InputError for an unknown policy or suite, or a block that N samples lack."""
-        self.model_of(policy)
-        self.benchmarks_of(suite)
+    def require_block(self, block: int) -> None:
+        """Raises: InputError for a block that N samples lack."""
         evaluation, studies = self.config.evaluation, self.config.studies.values()
         samples = max([evaluation.samples, *(study.samples or 0 for study in studies)])
         if not 0 <= block < samples // evaluation.block:

@@ -37,7 +37,6 @@ from rspo.objectives import OBJECTIVES, Objective, check_weights, compared, unkn
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
-CONTROL_VARIANT = "control"  # in a study: a change that is too small to matter
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
@@ -326,9 +325,7 @@ class Training(Section):
     epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
     # false: also compute the gradient of responses of weight 0, which is 0; claim C11 times this.
     drop_zero_weights: bool = True
-    # What is added to the objective, for each nat of the mean entropy per token.
     entropy_bonus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    # k at the first and at the last step, linear in between, for cells named after the first.
     k_schedule: tuple[Positive, Positive] | None = None
 
     @property
@@ -359,7 +356,6 @@ class VerlSettings(Section):
     device: Literal["cpu", "cuda"]
     ranks: Positive  # processes per policy; on cuda, one GPU each
     loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
-    # A job ends, to resume, after so long without a step: the longer of seconds and median steps.
     hang_seconds: float = Field(1800, gt=0)
     hang_steps: Positive = 10
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
@@ -367,11 +363,8 @@ class VerlSettings(Section):
 
 class Rewards(Section):
     length_discount: float = Field(ge=0, le=1)
-    # Rates of wrong verdicts to simulate in training: of incorrect responses that are accepted, and
-    # of correct ones that are rejected. Only `engine: local` allows them. Evaluation has none.
     false_accepts: Fraction = 0.0
     false_rejects: Fraction = 0.0
-    # Fraction of the training prompts on which one wrong answer is always accepted.
     false_accepts_fixed: Fraction = 0.0
 
     @property
@@ -395,7 +388,6 @@ class XVerifySettings(Section):
     prompt: Upstream
     model: str  # hub id, or a folder
     revision: str | None = None  # of the hub's model
-    # Address of a running server, without /v1; null: each job starts its own.
     url: ServerAddress | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
     # Fraction of a GPU's memory for a judge's server beside the policy that trains. Even of 141 GB,
@@ -429,7 +421,6 @@ class Evaluation(Section):
     resamples: Positive
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     reward: RewardName = "length"  # of Max@k, for all policies
-    # Largest difference in Pass@k at which two methods count as equivalent (claim C9).
     equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")

@@ -154,11 +154,13 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
-    """The inputs of a result by its provenance, with the digests that they had.
+    """The inputs of a result by its provenance, with the digests that they had; none without it.
 
     Their paths are relative to the file, so that a folder of results can be renamed or copied;
     originals keep theirs.
     """
+    if not note:
+        return {}
     then, originals = Path(note["file"]).parent, note.get("originals", ())
     return {
         Path(name)
@@ -170,7 +172,7 @@ def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
 
 @cache
 def _read_version(file: Path, modified: int) -> Any:
-    """Cached: `rspo status --follow` reads hundreds of files again and again."""
+    """Cached: the progress of a run reads hundreds of files again and again."""
     return json.loads(file.read_text())
 
 

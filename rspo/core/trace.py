@@ -6,7 +6,6 @@ Paths in provenance files are relative to the project's folder, so run it there.
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +16,27 @@ from rspo.core.provenance import UNCOMMITTED, inputs_of, provenance_path, read_p
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 
 
-@dataclass(frozen=True)
-class Artifact:
-    """A file or folder of a history, with its provenance, which is empty if it has none."""
-
-    path: Path
-    provenance: Mapping[str, Any]
-
-    @property
-    def inputs(self) -> dict[Path, str]:
-        """What it was made from, with the digests of that time."""
-        return inputs_of(self.path, self.provenance) if self.provenance else {}
-
-    @property
-    def sources(self) -> list[str]:
-        """Revisions of the hub data sets or generators that it was made from directly."""
-        result: list[str] = self.provenance.get("notes", {}).get("sources", [])
-        return result
-
-    @property
-    def content(self) -> str:
-        """Hash of its content; for a hub data set, the SHA-256 that the config expects."""
-        result: str = self.provenance["notes"].get("content_sha256") or self.provenance["digest"]
-        return result
+History = Mapping[Path, Mapping[str, Any]]  # the provenance of each file, which may be empty
 
 
-def history(paths: list[Path]) -> dict[Path, Artifact]:
-    """The files and everything that they were made from, each once, breadth first.
+def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
+    """The provenance of the files and of everything that they were made from, breadth first.
 
     Raises: InputError for a damaged provenance file.
     """
-    artifacts: dict[Path, Artifact] = {}
+    notes: dict[Path, dict[str, Any]] = {}
     waiting = list(paths)
     while waiting:
         path = waiting.pop(0)
-        if path not in artifacts:
-            artifacts[path] = Artifact(path, read_provenance(path))
-            if not artifacts[path].provenance and provenance_path(path).exists():
+        if path not in notes:
+            notes[path] = read_provenance(path)
+            if not notes[path] and provenance_path(path).exists():
                 raise InputError(f"{provenance_path(path)}: damaged; recreate {path}")
-            waiting += artifacts[path].inputs
-    return artifacts
+            waiting += inputs_of(path, notes[path])
+    return notes
 
 
-def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[str]:
+def faults(notes: History, contents: bool = True) -> list[str]:
     """Gaps and contradictions in a history, one sentence each.
 
     Args:
@@ -67,70 +44,76 @@ def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[st
             that is hundreds of gigabytes.
     """
     result = []
-    known = originals(artifacts)
-    for path, artifact in artifacts.items():
+    known = originals(notes)
+    for path, note in notes.items():
         if not path.exists():
             result.append(f"{path}: no longer exists")
-        elif not artifact.provenance and path not in known:
+        elif not note and path not in known:
             result.append(f"{path}: has no provenance")
-        elif artifact.provenance and contents and digest(path) != artifact.provenance["digest"]:
+        elif note and contents and digest(path) != note["digest"]:
             result.append(f"{path}: was changed after its provenance was written")
-        for name, then in artifact.inputs.items():
-            now = artifacts[name].provenance.get("digest", then)
-            if not artifacts[name].provenance and contents and name.exists():
-                now = digest(name)
+        for source, then in inputs_of(path, note).items():
+            now = notes[source].get("digest", then)
+            if not notes[source] and contents and source.exists():
+                now = digest(source)
             if now != then:
                 versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
                 result.append(
-                    f"{path}: was made from another version of {name} ({versions}); recreate it"
+                    f"{path}: was made from another version of {source} ({versions}); recreate it"
                 )
     return result
 
 
-def sources(artifacts: Mapping[Path, Artifact]) -> dict[str, list[Path]]:
-    """Each data revision of a history, with the files made from it directly."""
+def sources(notes: History) -> dict[str, list[Path]]:
+    """Each revision of a hub data set or generator, with the files made from it directly."""
     result: dict[str, list[Path]] = {}
-    for artifact in artifacts.values():
-        for source in artifact.sources:
-            result.setdefault(source, []).append(artifact.path)
+    for path, note in notes.items():
+        for source in note.get("notes", {}).get("sources", []):
+            result.setdefault(source, []).append(path)
     return result
 
 
-def originals(artifacts: Mapping[Path, Artifact]) -> dict[Path, str]:
+def content_of(note: Mapping[str, Any]) -> str:
+    """Hash of a file's content; for a hub data set, the SHA-256 that the config expects."""
+    return str(note["notes"].get("content_sha256") or note["digest"])
+
+
+def originals(notes: History) -> dict[Path, str]:
     """The files of a history that a user made, with the digests that they had when they were read.
 
     If several results were made from different contents of a file, this is the last one.
     """
     return {
-        Path(name): one.inputs[Path(name)]
-        for one in artifacts.values()
-        for name in one.provenance.get("originals", ())
+        Path(name): note["inputs"][name]
+        for note in notes.values()
+        for name in note.get("originals", ())
     }
 
 
-def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
+def trace(path: Path, depth: int | None = None) -> Iterator[str]:
     """The history of a file as indented lines, each input below what was made from it.
 
     Args:
-        depth: how many levels of inputs to show; all are checked.
+        depth: how many levels of inputs to show, by default all; all are checked.
 
     Raises: InputError for a file that does not exist or has no provenance; after the last line,
         for a history with gaps or contradictions.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
-    artifacts = history([path])
-    if not artifacts[path].provenance:
+    notes = history([path])
+    if not notes[path]:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
-    own, seen = originals(artifacts), set[Path]()
+    own, seen = originals(notes), set[Path]()
+    shown = math.inf if depth is None else depth
 
     def lines(path: Path, indent: str = "", level: int = 0) -> Iterator[str]:
         """A file and its inputs; each file is expanded once."""
-        artifact, note = artifacts[path], artifacts[path].provenance
+        note = notes[path]
         if path in seen:
             yield f"{indent}{path} (see above)"
             return
-        if level < depth:
+        if level < shown:
             seen.add(path)
         if not note:
             yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
@@ -142,18 +125,19 @@ def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
             f"{indent}{path}: {' '.join(note['command'][:2])}, settings {note['settings_hash']}, "
             f"commit {commit}, {note['written']} on {note['host']}"
         )
-        if not artifact.inputs:
+        inputs = inputs_of(path, note)
+        if not inputs:
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
-        for source in artifact.sources:
-            yield f"{indent}    source: {source}, content {artifact.content}"
-        for item in artifact.inputs if level < depth else ():
+        for source in note["notes"].get("sources", []):
+            yield f"{indent}    source: {source}, content {content_of(note)}"
+        for item in inputs if level < shown else ():
             yield from lines(item, f"{indent}    ", level + 1)
 
     yield from lines(path)
     yield ""
-    for source, holders in sources(artifacts).items():
+    for source, holders in sources(notes).items():
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
     for file, then in own.items():
         yield f"data: {file}, content {then}"
-    if broken := faults(artifacts):
+    if broken := faults(notes):
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))

@@ -31,7 +31,7 @@ def sample_suite(
 
     Raises: InputError for an unknown policy, suite or block, and for missing or bad inputs.
     """
-    experiment.require_block(policy, suite, block)
+    experiment.require_block(block)
     step = steps.sample(experiment, policy, suite, block)
     folder = experiment.policy(policy)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}

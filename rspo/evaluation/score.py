@@ -86,7 +86,7 @@ def score(
 
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
-    experiment.require_block(policy, suite, block)
+    experiment.require_block(block)
     step, config = steps.score(experiment, policy, suite, block), experiment.config
     (path,), samples = step.outputs, experiment.samples(policy, suite, block)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}

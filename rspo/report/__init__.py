@@ -38,7 +38,7 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
 
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
-    """The files that `rspo results` reads; all are required, and it copies those in `reports`."""
+    """The files that the page of results reads; all are required. It copies those in `reports`."""
     made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
     drawn = [
         (path, figure.step(experiment))

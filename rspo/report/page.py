@@ -1,4 +1,4 @@
-"""Fill in the templates: `rspo report` writes one HTML file, `rspo results` a Markdown page.
+"""Fill in the templates: of the report, one HTML file, and of the results, a Markdown page.
 
 The templates have every sentence, sentences.jinja those of both pages. A number that a template
 names and no table has is an error.
@@ -14,7 +14,6 @@ import jinja2
 from rspo.analysis import pages
 from rspo.analysis.trainings import origins
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
@@ -38,17 +37,11 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     made.run(work, force)
 
 
-def write_results(
-    experiment: Experiment, page: Path, force: bool = False, evidence: bool = False
-) -> None:
+def write_results(experiment: Experiment, page: Path) -> None:
     """Write the Markdown page, with its pictures and tables in a folder named like it.
 
-    Args:
-        evidence: whether it is made from evidence, and says so.
-
-    Raises: InputError for a page that must not be written there, and for missing or bad inputs.
+    Raises: InputError for missing or bad inputs.
     """
-    _require_place(experiment, page, force)
     inputs = results_inputs(experiment)
     require([path for path, _ in inputs], page, _snakemake(experiment, "all"))
     for path, made in inputs:
@@ -59,7 +52,6 @@ def write_results(
     contents = {
         "folder": folder.name,
         "command": _snakemake(experiment, "all"),
-        "evidence": evidence,
         "origins": origins(experiment, experiment.cells),
         "commits": sorted(commits),
     }
@@ -70,27 +62,6 @@ def write_results(
             shutil.copyfile(file, partial / file.name)
     write_text(page, content)
     WRITTEN.append(page)
-
-
-def _require_place(experiment: Experiment, page: Path, force: bool) -> None:
-    """Raises: InputError for a page that is not named *.md or would replace something else."""
-    if page.suffix != ".md":
-        raise InputError(f"{page}: expected a name that ends with .md")
-    folder = page.with_suffix("").resolve()
-    for results in (experiment.results, experiment.reports):
-        place = results.resolve()
-        if folder.is_relative_to(place) or place.is_relative_to(folder):
-            raise InputError(
-                f"{page}: its pictures would replace {page.with_suffix('')}; choose a page "
-                f"outside {results}"
-            )
-    title = f"# Results at the {experiment.scale} scale\n"
-    existing = page.read_text(encoding="utf-8", errors="replace") if page.exists() else title
-    if not (force or existing.startswith(title)):
-        raise InputError(
-            f"{page} does not have the results of this scale: name another file, or replace it "
-            "with --force"
-        )
 
 
 def _snakemake(experiment: Experiment, target: Path | str) -> str:

@@ -109,7 +109,7 @@ def _make_results(experiment: Experiment, page: Path) -> None:
     write_cost_table(experiment)
     for figure in figures(experiment):
         figure.write(experiment)
-    write_results(experiment, page, force=True, evidence=True)
+    write_results(experiment, page)
 
 
 def _make_study(experiment: Experiment, name: str, folder: Path) -> None:

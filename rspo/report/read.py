@@ -23,7 +23,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
 from rspo.core.tables import read_csv
-from rspo.core.trace import faults, history, sources
+from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import curves, difference
@@ -247,7 +247,7 @@ def provenance(experiment: Experiment) -> dict[str, Any]:
         "code": code_version(),
         "faults": faults(behind, contents=False),
         "data": sorted(
-            (source, str(path), behind[path].content)
+            (source, str(path), content_of(behind[path]))
             for source, paths in sources(behind).items()
             for path in paths
         ),

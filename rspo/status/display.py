@@ -115,23 +115,6 @@ def table_text(experiment: Experiment) -> str:
     return "\n".join([*lines, summary, *found[:MOST_FAULTS], *more])
 
 
-def follow(experiment: Experiment) -> None:
-    """Show the progress of an experiment until all policies are finished."""
-    last, left = "", True
-    while left:
-        policies = statuses(experiment)
-        last = _print_new(line(policies), last)
-        if left := any(status.seconds_left != 0 for status in policies):
-            time.sleep(SECONDS_BETWEEN_LINES)
-
-
-def _print_new(now: str, last: str) -> str:
-    """Print a line with the time unless it is the last one; returns it."""
-    if now != last:
-        print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
-    return now
-
-
 @contextmanager
 def shown_in_terminal(experiment: Experiment, policy: str) -> Iterator[None]:
     """Show the progress of a policy while the block trains it, if standard error is a terminal."""
@@ -154,7 +137,9 @@ def shown(read: Callable[[], str]) -> Iterator[None]:
     def write() -> None:
         last = ""
         while not ended.is_set():
-            last = _print_new(read(), last)
+            if (now := read()) != last:
+                print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
+            last = now
             ended.wait(SECONDS_BETWEEN_LINES)
 
     thread = threading.Thread(target=write, daemon=True)

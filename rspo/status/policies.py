@@ -1,6 +1,5 @@
 """The state of each policy and the work left, read from the files that the jobs write."""
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,14 +10,9 @@ from rspo.config import steps
 from rspo.config.experiment import BASE, Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
-from rspo.core.slurm_job import host_name
 from rspo.core.step import faults_behind
 from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
-
-# A job on another host that wrote its progress this recently is running, even if its lock is not
-# visible on this host.
-SECONDS_OF_SILENCE = 120
 
 # For each policy, the suites that it is evaluated on.
 Suites = Mapping[str, Collection[str]]
@@ -104,7 +98,7 @@ def _state(
     checkpoint = experiment.checkpoint(policy)
     snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
     if snapshot is not None and not damaged:
-        is_running = _is_running(snapshot, experiment.folder(policy))
+        is_running = is_locked(experiment.folder(policy) / LOCK)  # a process ID may be reused
         return "running" if is_running else "stopped", snapshot
     if is_finished(experiment, policy):
         is_evaluated = suites and _is_evaluated(experiment, policy, suites)
@@ -132,16 +126,6 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
     """
     is_over = not is_begun(experiment.checkpoint(policy))
     return is_over and steps.policy_step(experiment, policy).is_current()
-
-
-def _is_running(snapshot: Snapshot, folder: Path) -> bool:
-    """Whether the job of a snapshot is alive: it holds its lock, or wrote recently on another host.
-
-    The process ID would not tell: after a reboot or in a container it is another process.
-    """
-    on_other_host = snapshot.host != host_name()
-    is_recent = time.time() - snapshot.written < SECONDS_OF_SILENCE
-    return (on_other_host and is_recent) or is_locked(folder / LOCK)
 
 
 def _seconds_left(

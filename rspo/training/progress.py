@@ -10,7 +10,6 @@ from typing import Any
 
 from rspo.config.experiment import Cell
 from rspo.core.provenance import Usage, usage_so_far
-from rspo.core.slurm_job import host_name
 
 PROGRESS_FILE = "progress.json"
 SECONDS_BETWEEN_WRITES = 1.0
@@ -21,7 +20,7 @@ class Snapshot:
     """Progress of a running job.
 
     step, steps: done and in total.  seconds_per_step: mean since this process started.
-    metrics: of the last step, such as reward and entropy.  written: seconds since the epoch.
+    metrics: of the last step, such as reward and entropy.  process: its ID.
     used: usage of the cell's earlier processes and, last, of this one.
     """
 
@@ -29,9 +28,7 @@ class Snapshot:
     steps: int
     seconds_per_step: float
     metrics: dict[str, float]
-    host: str
     process: int
-    written: float
     used: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -53,9 +50,7 @@ class Progress:
         self.written = now
         per_step = (now - self.started) / max(1, step - self.start)
         used = [asdict(usage) for usage in [*self.earlier, usage_so_far()]]
-        snapshot = Snapshot(
-            step, self.steps, per_step, dict(metrics), host_name(), os.getpid(), time.time(), used
-        )
+        snapshot = Snapshot(step, self.steps, per_step, dict(metrics), os.getpid(), used)
         # Not `atomic_write`: flushing to disk costs milliseconds, and losing this file is harmless.
         partial = self.path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(snapshot)))

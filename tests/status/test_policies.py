@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import shutil
 import time
 from pathlib import Path
@@ -17,8 +16,7 @@ from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
-from rspo.status import display
-from rspo.status.display import MOST_NAMED, duration, follow, line, table_text
+from rspo.status.display import MOST_NAMED, duration, line, table_text
 from rspo.status.policies import Status, Suites, statuses, suites_of_run
 from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
@@ -26,10 +24,8 @@ from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
 from tests.support.terminal import run_in_terminal
 
-RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
+RUNNING, STOPPED, DONE = (
     "small--rspo-pass--k2--n16--s0",
-    "small--hitchhiking--k2--n16--s0",
-    "small--hitchhiking--k4--n16--s0",
     "small--rspo-pass--k4--n16--s0",
     "small--policy-gradient--k1--n16--s0",
 )
@@ -44,12 +40,12 @@ def experiment(tmp_path: Path) -> Experiment:
     return tiny_world.load(tmp_path)
 
 
-def report(experiment: Experiment, policy: str, written: float, host: str = "") -> None:
+def report(experiment: Experiment, policy: str) -> None:
     """Write the progress file of a job."""
     folder = experiment.checkpoint(policy)
     folder.mkdir(parents=True)
     metrics = {"reward": 0.25, "pass_at_2": 0.5, "entropy": 0.125}
-    snapshot = Snapshot(50, 200, 0.5, metrics, host or platform.node(), os.getpid(), written)
+    snapshot = Snapshot(50, 200, 0.5, metrics, os.getpid())
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
@@ -84,19 +80,14 @@ def state_of(experiment: Experiment, policy: str) -> str:
 
 def test_every_state_is_recognized(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
-    report(experiment, RUNNING, written=time.time())
-    report(experiment, STOPPED, written=time.time())  # its process ID may be reused
-    report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
-    report(experiment, SILENT, written=time.time() - 7200, host="node2")
+    report(experiment, RUNNING)
+    report(experiment, STOPPED)  # its process ID may be reused
     made(steps.pretrain(experiment, "small"))
     with exclusive_lock(experiment.folder(RUNNING)):
         states = {status.policy: status.state for status in statuses(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
-    assert states[STOPPED] == states[SILENT] == "stopped"
-    assert states[ELSEWHERE] == "running"
-    with exclusive_lock(experiment.folder(SILENT)):
-        assert state_of(experiment, SILENT) == "running"
+    assert states[STOPPED] == "stopped"
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
     assert len(states) == 27
@@ -138,7 +129,7 @@ def test_damaged_weights_and_checkpoints_are_stale(experiment: Experiment, damag
     if damaged == "policy":
         made(steps.train(experiment, DONE), bytes=1)
     else:
-        report(experiment, DONE, written=time.time())
+        report(experiment, DONE)
         file = experiment.checkpoint(DONE) / STATE_FILE
         torch.save({"step": 3}, file)
         write_text(file.with_name("origin.json"), "{}")
@@ -164,7 +155,7 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
 def test_time_left_is_estimated_from_finished_work(experiment: Experiment) -> None:
     """A finished cell of n = 16 took 80 s and its evaluation 10 s."""
     finish(experiment, DONE, 80)
-    report(experiment, RUNNING, written=time.time())
+    report(experiment, RUNNING)
     left = {status.policy: status.seconds_left for status in statuses(experiment)}
     assert left[DONE] == 0
     assert left[RUNNING] == pytest.approx(150 * 0.5 + 10)
@@ -175,7 +166,7 @@ def test_time_left_is_estimated_from_finished_work(experiment: Experiment) -> No
 
 
 def test_the_line_has_counts_running_cells_and_the_time_left(experiment: Experiment) -> None:
-    report(experiment, RUNNING, written=time.time())
+    report(experiment, RUNNING)
     with exclusive_lock(experiment.folder(RUNNING)):
         text = line_of(experiment)
     assert text.startswith("0 of 27 policies trained, 0 evaluated")
@@ -214,7 +205,7 @@ def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
 
 
 def test_a_line_names_a_few_running_policies_and_counts_the_others() -> None:
-    snapshot = Snapshot(50, 200, 0.5, {}, "host", 1, 0.0)
+    snapshot = Snapshot(50, 200, 0.5, {}, 1)
     running = [Status(f"cell{number}", "running", snapshot, 75.0) for number in range(25)]
     text = line(running, (3, 9))
     assert text.startswith("3 of 9 jobs done, 0 of 25 policies trained, 0 evaluated | cell0 step ")
@@ -227,7 +218,7 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
 ) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)
-    report(experiment, RUNNING, written=time.time())
+    report(experiment, RUNNING)
     with exclusive_lock(experiment.folder(RUNNING)):
         rows = [row.split() for row in table_text(experiment).splitlines()]
     assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy", "left"]
@@ -275,24 +266,6 @@ def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:
     assert status == 0, output
     assert "1 of 1 policies trained" in output
     assert "training.jsonl" in output.splitlines()[-1]
-
-
-def test_follow_prints_lines_that_changed_until_all_policies_are_finished(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def wait(seconds: float) -> None:
-        """Instead of sleeping, finish all work once the first line is printed."""
-        while "0 of 27 policies trained" not in "".join(printed):
-            printed.append(capsys.readouterr().err)
-        for policy in experiment.policies:
-            finish(experiment, policy, 80)
-
-    printed: list[str] = []
-    monkeypatch.setattr(display.time, "sleep", wait)
-    follow(experiment)
-    lines = ("".join(printed) + capsys.readouterr().err).splitlines()
-    assert "0 of 27 policies trained" in lines[0]
-    assert lines[-1].endswith("27 evaluated | all policies finished")
 
 
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
