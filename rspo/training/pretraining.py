@@ -33,7 +33,7 @@ from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
-CHECKPOINT_EVERY = 500
+CHECKPOINT_EVERY = 100
 CHUNKS = 2  # of a batch, by length: the shorter ones need less padding
 IGNORED = -100  # target of positions that are not part of the loss
 

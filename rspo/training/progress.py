@@ -40,15 +40,18 @@ class Progress:
         self.path = folder / PROGRESS_FILE
         self.start, self.steps = start, steps
         self.earlier = usage_before(folder)
-        self.started = self.written = time.monotonic()
+        self.started = time.monotonic()
+        self._write(start, {})  # instead of what an earlier process did after its checkpoint
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write that `step` steps are done."""
         now = time.monotonic()
-        if now - self.written < SECONDS_BETWEEN_WRITES and step < self.steps:
-            return
-        self.written = now
-        per_step = (now - self.started) / max(1, step - self.start)
+        if now - self.written >= SECONDS_BETWEEN_WRITES or step == self.steps:
+            self._write(step, metrics)
+
+    def _write(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.written = time.monotonic()
+        per_step = (self.written - self.started) / max(1, step - self.start)
         used = [asdict(usage) for usage in [*self.earlier, usage_so_far()]]
         snapshot = Snapshot(step, self.steps, per_step, dict(metrics), os.getpid(), used)
         # Not `atomic_write`: flushing to disk costs milliseconds, and losing this file is harmless.
