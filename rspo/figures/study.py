@@ -44,7 +44,7 @@ COLUMNS = {
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
-_APART = 0.035  # of two labels, in heights of the panel
+_LINE, _WIDTH = 9, 70  # of a label, in points
 
 
 def of_study(name: str, study: Study) -> Figure:
@@ -190,29 +190,43 @@ def _draw_forest(axes: "Axes", rows: "pd.DataFrame", places: Sequence[int]) -> N
 
 
 def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
-    """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out.
-
-    Where labels would overlap, only the first is drawn.
-    """
+    """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out."""
     ks = sorted(set(levels["k"]), key=int)
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
-    height = by_k[ks[-1]].max() - by_k[ks[-1]].min()
-    labelled: list[float] = []
+    ends: list[tuple[str, tuple[float, float], dict[str, Any]]] = []
     for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: _look(one) is _OTHER):
         x, y = (by_k.loc[method][k] for k in ks)
         look = _look(method)
         lines = _lines(levels["variant"][levels["method"] == method])
         for stem, order in lines.items():
-            axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(labelled), **look)
-            place = x[order[-1]], y[order[-1]]
-            apart = all(abs(place[1] - other) > _APART * height for other in labelled)
-            if apart or look is not _OTHER:
-                labelled.append(place[1])
-                text: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
-                text |= {"color": style.FAINT if look is _OTHER else look["color"]}
-                label = method if len(lines) == 1 else f"{method}, {stem}"
-                axes.annotate(label, place, fontsize=style.SMALL, va="center", **text)
+            axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(ends), **look)
+            label = method if len(lines) == 1 else f"{method}, {stem}"
+            ends.append((label, (x[order[-1]], y[order[-1]]), look))
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+    _label_ends(axes, ends)
+
+
+def _label_ends(
+    axes: "Axes", ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
+) -> None:
+    """Label the ends of lines, above or below where they would overlap; of grey lines, only some."""
+    picture = axes.get_figure(root=True)
+    assert picture is not None
+    picture.draw_without_rendering()  # gives the panels their places
+    labelled: list[tuple[float, float]] = []
+    for label, place, look in ends:
+        x, y = axes.transData.transform(place) * 72 / picture.dpi  # in points
+        shifts = [0] if look is _OTHER else [0, 9, -9, 18, -18, 27, -27, 36, -36]
+        free = [
+            shift
+            for shift in shifts
+            if all(abs(x - at) > _WIDTH or abs(y + shift - line) > _LINE for at, line in labelled)
+        ]
+        if free:
+            labelled.append((x, y + free[0]))
+            text: dict[str, Any] = {"xytext": (4, free[0]), "textcoords": "offset points"}
+            text |= {"color": style.FAINT if look is _OTHER else look["color"]}
+            axes.annotate(label, place, fontsize=style.SMALL, va="center", **text)
 
 
 def _look(method: str) -> dict[str, Any]:
