@@ -209,14 +209,14 @@ def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
 def _label_ends(
     axes: "Axes", ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
 ) -> None:
-    """Label the ends of lines, above or below where they would overlap; of grey lines, only some."""
+    """Label the ends of lines, shifted where they would overlap; of grey lines, only some."""
     picture = axes.get_figure(root=True)
     assert picture is not None
     picture.draw_without_rendering()  # gives the panels their places
     labelled: list[tuple[float, float]] = []
-    for label, place, look in ends:
+    for label, place, look in sorted(ends, key=lambda end: (end[2] is _OTHER, -end[1][1])):
         x, y = axes.transData.transform(place) * 72 / picture.dpi  # in points
-        shifts = [0] if look is _OTHER else [0, 9, -9, 18, -18, 27, -27, 36, -36]
+        shifts = [0] if look is _OTHER else [0, -9, 9, -18, 18, -27, 27]
         free = [
             shift
             for shift in shifts
