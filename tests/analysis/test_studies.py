@@ -392,7 +392,16 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["peers", "passes", "open_choices", "wrong_verdicts", "base_models", "knobs", "annealing"],
+    [
+        "peers",
+        "passes",
+        "open_choices",
+        "wrong_verdicts",
+        "base_models",
+        "knobs",
+        "annealing",
+        "fixed_errors",
+    ],
 )
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
