@@ -26,7 +26,7 @@ import typer
 import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess, plainly
+from rspo.core.errors import InputError, LostProcess, allowed_names, plainly
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -120,9 +120,9 @@ def _experiment_of(verifier: str, load: Load) -> "Experiment | None":
     has_config = _has_config(load.keywords["scale"])
     experiment = load() if known or has_config else None
     if verifier not in verifier_names():
-        allowed = ", ".join(verifier_names())
+        allowed = allowed_names(verifier, verifier_names())
         hint = "" if has_config else "; verifiers of extensions need config/ in this folder"
-        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}{hint}")
+        raise InputError(f"verifier {verifier!r} is unknown; {allowed}{hint}")
     return experiment
 
 
@@ -431,7 +431,7 @@ def diagnose(
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
-    if not known and _has_config(scale):
+    if scale or (not known and _has_config(scale)):
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
@@ -650,10 +650,13 @@ def _parse(words: list[str]) -> Callable[[], Output]:
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
-        message, should, rest = " ".join(error.format_message().split()).partition("Input should")
+        message = " ".join(error.format_message().split()).replace("Value error, ", "")
+        message, should, rest = message.partition("Input should")
         if should:  # pydantic's words, which lack the value
             wrong = error.__cause__.errors()[0]["input"]  # type: ignore[union-attr]
             message += f"{wrong!r} {plainly(should + rest)}"
+            if error.param.multiple:  # type: ignore[attr-defined]
+                message += "; repeat it for several: --k 2 --k 4"
         raise InputError(message) from None
     return result if callable(result) else lambda: result
 

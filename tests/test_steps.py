@@ -265,7 +265,7 @@ def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
 ) -> None:
     """As in the hint for a seed that the config lacks."""
     second = CELL.replace("--s0", "--s1")
-    assert "--set seeds=2 adds it" in error_of("train", second)
+    assert "--set seeds=2 adds seeds" in error_of("train", second)
     assert main(["train", second, "--set=seeds=3"]) == 0
     assert main(["curves", CELL, "standard", "--set=gradients.seed=9"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out

@@ -21,7 +21,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import POOLED, Contrast, Study
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 from rspo.core.step import Step
 from rspo.objectives import OBJECTIVES
 
@@ -57,9 +57,8 @@ def study_of(experiment: Experiment, name: str) -> Study:
     """Raises: InputError for a study that the config lacks."""
     studies = experiment.config.studies
     if name not in studies:
-        hints = [did_you_mean(name, studies), f"has {', '.join(studies) or 'none'}"]
         place = f"config/{experiment.scale}.yaml"
-        raise InputError("; ".join([f"no study {name!r} in {place}", *filter(None, hints)]))
+        raise InputError(f"no study {name!r} in {place}; {allowed_names(name, studies)}")
     evaluated = experiment.of_study(name).config.evaluation.k
     for k in studies[name].frontier or ():
         if k not in evaluated:

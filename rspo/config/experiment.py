@@ -12,7 +12,7 @@ from typing import Any
 from rspo.config.load import load_config, study_config, variant_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry, Training
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names, did_you_mean
 from rspo.objectives import OBJECTIVES, short_name
 
 
@@ -140,7 +140,7 @@ class Experiment:
         entries = self.config.grid | self.config.studies
         if grid not in entries:
             raise InputError(
-                f"config/{self.scale}.yaml: grid has no {grid!r}; has {', '.join(entries)}"
+                f"config/{self.scale}.yaml: grid has no {grid!r}; {allowed_names(grid, entries)}"
             )
         return entries[grid]
 
@@ -244,9 +244,10 @@ class Experiment:
         if name not in self.cells:
             cell, _, seed = name.rpartition("--s")
             if f"{cell}--s0" in self.cells and seed.isdecimal():
+                seeds = sum(one.startswith(f"{cell}--s") for one in self.cells)
                 raise InputError(
-                    f"no cell {name!r}: config/{self.scale}.yaml has seeds = {self.config.seeds}; "
-                    f"--set seeds={int(seed) + 1} adds it"
+                    f"no cell {name!r}: config/{self.scale}.yaml has seeds = {seeds} for it; "
+                    f"--set seeds={int(seed) + 1} adds seeds to every cell"
                 )
             if name in map(base_name, self.config.models):
                 raise InputError(f"{name} is a base policy; expected a cell, see `rspo status`")
@@ -283,9 +284,8 @@ class Experiment:
 
     def data_set(self, name: str) -> DataSet:
         if name not in self.data_sets:
-            raise InputError(
-                f"no data set {name!r} in config/{self.scale}.yaml; has {', '.join(self.data_sets)}"
-            )
+            hint = allowed_names(name, self.data_sets)
+            raise InputError(f"no data set {name!r} in config/{self.scale}.yaml; {hint}")
         return self.data_sets[name]
 
     def first_problems_of(self, data_set: str) -> int | None:
@@ -307,10 +307,10 @@ class Experiment:
         suites = self.config.data.suites
         if suite not in suites:
             of = next((name for name in suites if suite in suites[name]), None)
-            hint = f"; {suite} is a benchmark of the suite {of}" if of else ""
-            raise InputError(
-                f"no suite {suite!r} in config/{self.scale}.yaml; has {', '.join(suites)}{hint}"
+            hint = (
+                f"{suite} is a benchmark of the suite {of}" if of else allowed_names(suite, suites)
             )
+            raise InputError(f"no suite {suite!r} in config/{self.scale}.yaml; {hint}")
         return list(suites[suite])
 
     def suite_of(self, benchmark: str) -> str:

@@ -1,5 +1,6 @@
 """Read a scale's config file, apply overrides, and report errors in one line each."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
 from rspo.config.schema import Config, Evaluation, Section
-from rspo.core.errors import InputError, allowed_names, plainly
+from rspo.core.errors import InputError, allowed_names, did_you_mean, plainly
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -24,10 +25,15 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
         hint = f"scales here: {scales}" if scales else "run this in the project's folder"
         raise InputError(f"{path}: no such config file; {hint}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
+    grid, changes = values.get("grid"), overrides.get("grid")
+    if isinstance(grid, Mapping) and isinstance(changes, Mapping):
+        for name, entry in changes.items():
+            if entry is None and name not in grid:  # null leaves an entry out
+                raise InputError(f"{path}: grid has no {name!r}; {allowed_names(name, grid)}")
     try:
         config = config_of(merge(values, overrides), path.parent.parent, str(path))
     except ValidationError as error:
@@ -107,23 +113,25 @@ def _input_error(
 ) -> InputError:
     """One line for each mistake; keys with the same mistake share a line."""
     keys: dict[str, list[str]] = {}
-    for problem in _deepest(error.errors()):
+    for problem in _causes(error.errors()):
         key, message = _explain(problem, overrides)
         keys.setdefault(message, []).append(key)
     return InputError("\n".join(f"{place}: {', '.join(k)}{m}" for m, k in keys.items()))
 
 
-def _deepest(problems: list[Any]) -> list[Any]:
-    """Drop errors about a section that follow from an error inside it."""
-    locations = [problem["loc"] for problem in problems]
-    return [
-        problem
-        for problem in problems
-        if not any(
-            len(other) > len(problem["loc"]) and other[: len(problem["loc"])] == problem["loc"]
-            for other in locations
-        )
-    ]
+def _causes(problems: list[Any]) -> list[Any]:
+    """Drop errors that follow from another; any may follow from extensions that did not run."""
+    if of_extensions := [one for one in problems if one["loc"][:1] == ("extensions",)]:
+        return of_extensions
+    return [one for one in problems if not any(_follows(one, other) for other in problems)]
+
+
+def _follows(problem: Any, other: Any) -> bool:
+    """Whether an error follows from another, inside its section or of a key's misspelling."""
+    here, there = problem["loc"], other["loc"]
+    if (problem["type"], other["type"]) == ("missing", "extra_forbidden"):
+        return here[:-1] == there[:-1] and bool(did_you_mean(str(there[-1]), here[-1:]))
+    return len(there) > len(here) and there[: len(here)] == here
 
 
 def _explain(problem: Any, overrides: Mapping[str, Any]) -> tuple[str, str]:
@@ -138,6 +146,9 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> tuple[str, str]:
         return f"{key} is missing{origin}", ""
     ours = problem["msg"].removeprefix("Value error, ")
     message = plainly(ours) if ours == problem["msg"] else ours
+    if problem["type"] == "literal_error":
+        names = re.findall("'(.*?)'", problem["ctx"]["expected"])
+        message = allowed_names(str(problem["input"]), names)
     if not location:  # of several sections, which the message names
         return "", message
     value = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"

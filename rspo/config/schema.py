@@ -15,9 +15,11 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from rspo.config.merge import merge
 from rspo.config.names import (
@@ -90,7 +92,20 @@ def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
 class Section(BaseModel):
     """A section of a config; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _numbers_are_numbers(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        """Refuse true and false for numbers, and text for integers; YAML reads 1e-6 as text."""
+        result = validate(value)
+        pairs = zip(value, result, strict=True) if isinstance(result, tuple) else [(value, result)]
+        for given, number in pairs:
+            if type(number) is int and isinstance(given, bool | str):
+                raise PydanticKnownError("int_type")
+            if type(number) is float and isinstance(given, bool):
+                raise PydanticKnownError("float_type")
+        return result
 
 
 class Generated(Section):
@@ -291,7 +306,7 @@ class Model(Section):
 
 
 class Sampling(Section):
-    temperature: float = Field(gt=0, allow_inf_nan=False)
+    temperature: float = Field(gt=0)
     top_p: float = Field(gt=0, le=1)
     max_prompt_tokens: Positive
     max_response_tokens: Positive
@@ -325,7 +340,7 @@ class Training(Section):
     epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
     # false: also compute the gradient of responses of weight 0, which is 0; claim C11 times this.
     drop_zero_weights: bool = True
-    entropy_bonus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    entropy_bonus: float = Field(default=0.0, ge=0)
     k_schedule: tuple[Positive, Positive] | None = None
 
     @property

@@ -53,6 +53,8 @@ _PLAIN = {
 }
 
 
-def allowed_names(name: str, allowed: Collection[str]) -> str:
+def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:
     """The end of a message about a name that is not allowed: a suggestion, and all that are."""
-    return "; ".join(filter(None, [did_you_mean(name, allowed), f"allowed: {', '.join(allowed)}"]))
+    meant = did_you_mean(name, allowed, cutoff=cutoff)
+    hint = f"{meant} Allowed" if meant else "allowed"
+    return f"{hint}: {', '.join(allowed) or 'none'}"

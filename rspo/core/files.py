@@ -103,7 +103,7 @@ def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, d
                 row = json.loads(text, object_pairs_hook=_unique_keys)
                 if not isinstance(row, dict):
                     raise InputError(
-                        f"{name}, line {number}: expected a JSON object, got {row!r:.60}"
+                        f"{name}, line {number}: expected a JSON object, got {text.strip():.60}"
                     )
                 yield number, row
     except UnicodeDecodeError as error:
@@ -113,7 +113,8 @@ def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, d
     except InputError:
         raise
     except (ValueError, RecursionError) as error:  # also an integer of more than 4,300 digits
-        raise InputError(f"{name}, line {number}: not JSON ({error})") from None
+        reason = getattr(error, "msg", error)  # without json's own line number
+        raise InputError(f"{name}, line {number}: not JSON ({reason})") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Rows of a file of the user: JSON lines, CSV with a header, or Parquet."""
 
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,8 @@ class Row:
 
     def refuse(self, key: str, expected: str) -> InputError:
         """The error for a value."""
-        return InputError(f"{self}: {key!r} is {self.value(key)!r:.60}; expected {expected}")
+        value = json.dumps(self.value(key), ensure_ascii=False, default=str)
+        return InputError(f"{self}: {key!r} is {value:.60}; expected {expected}")
 
 
 def rows_of(path: Path) -> Iterator[Row]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number, short, span
 from rspo.evaluation.read_outcomes import read_outcomes, suite_scores
@@ -145,18 +145,14 @@ def _side(
 
     try:
         experiment = load()
+        experiment.model_of(name)
     except InputError as error:
         raise InputError(f"{name}: no such file, and no policy ({error})") from None
-    policies = [*experiment.policies, *experiment.study_cells]
-    if name not in policies:
-        meant = did_you_mean(name, policies, at_most=3, cutoff=0.3)
-        config = f"config/{experiment.scale}.yaml"
-        raise InputError(f"{name}: no such file, and no policy of {config}; {meant}".rstrip("; "))
     suite = suite or next(iter(experiment.config.data.suites))
     benchmarks = experiment.benchmarks_of(suite)
     if benchmark is not None and benchmark not in benchmarks:
-        has = ", ".join(benchmarks)
-        raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; has {has}")
+        hint = allowed_names(benchmark, benchmarks)
+        raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; {hint}")
     chosen = benchmarks if benchmark is None else [benchmark]
     scores = suite_scores(experiment, name, suite)
     names, texts = list[str](), list[str]()

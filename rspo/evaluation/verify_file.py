@@ -143,7 +143,8 @@ def _values(row: Row, columns: Mapping[str, str]) -> Iterator[Any]:
         forms = texts_of(value) if name == "answer" else [value]
         is_text = bool(forms) and all(isinstance(form, str) for form in forms)
         if not is_text or (name == "answer" and not all(form.strip() for form in forms)):
-            raise row.refuse(key, "text, number or list of them" if name == "answer" else "text")
+            of_answer = "text, number or list of them, not empty"
+            raise row.refuse(key, of_answer if name == "answer" else "text")
         yield value
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rspo.config.schema import Study
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 from rspo.figures import (
     curves,
     difference,
@@ -115,9 +115,8 @@ def in_all(experiment: "Experiment") -> list[str]:
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
     """Raises: InputError for an unknown name."""
     if name not in figures:
-        meant = did_you_mean(name, figures, cutoff=0.7)  # all begin with fig_
-        hints = filter(None, [meant, f"has {', '.join(figures)}"])
-        raise InputError("; ".join([f"no figure {name!r}", *hints]))
+        hint = allowed_names(name, figures, cutoff=0.7)  # all begin with fig_
+        raise InputError(f"no figure {name!r}; {hint}")
     return figures[name]
 
 

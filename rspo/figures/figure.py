@@ -3,6 +3,7 @@
 This module imports neither pandas nor matplotlib: the Snakefile reads it to plan.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
     from rspo.config.experiment import Experiment
+
+logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns about a font's age
 
 FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")

@@ -96,10 +96,10 @@ def unknown_objective(name: str) -> str:
     """The error message for a name that is not in `OBJECTIVES`."""
     from difflib import get_close_matches
 
-    short = {short_name(one).replace("_", "-"): one for one in OBJECTIVES}  # as names of cells
+    short = {short_name(one): one for one in OBJECTIVES}  # as in names of cells
     close = get_close_matches(name, [*OBJECTIVES, *short], n=1)
-    meant = f" Did you mean {short.get(close[0], close[0])}?" if close else ""
-    return f"unknown objective {name!r}; allowed: {', '.join(OBJECTIVES)}.{meant}"
+    hint = f"did you mean {short.get(close[0], close[0])}? Allowed" if close else "allowed"
+    return f"unknown objective {name!r}; {hint}: {', '.join(OBJECTIVES)}"
 
 
 @overload

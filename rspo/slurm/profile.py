@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from humanfriendly import InvalidTimespan, parse_timespan
 
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # for every rule without an entry of its own
@@ -115,8 +115,7 @@ def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
     for rule, values in _mapping(f"{PROFILE}: {RULES}", profile.get(RULES)).items():
         key = f"{PROFILE}: {RULES}.{rule}"
         if rules and rule not in rules:
-            hint = did_you_mean(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
-            raise InputError(f"{key}: no such rule; {hint}")
+            raise InputError(f"{key}: no such rule; {allowed_names(rule, sorted(rules))}")
         requests[rule] = _request(rule, key, default | _section(key, values))
     return profile, requests
 
@@ -171,11 +170,10 @@ def _section(key: str, value: Any) -> dict[str, Any]:
     section = _mapping(key, value)
     for name, amount in section.items():
         if name not in _RESOURCES:
-            allowed = f"allowed: {', '.join(sorted(_RESOURCES))}"
-            hint = (
-                did_you_mean(name, _RESOURCES) or f"{allowed}; sbatch's options go in slurm_extra"
+            raise InputError(
+                f"{key}.{name} = {amount!r}: no such resource; "
+                f"{allowed_names(name, sorted(_RESOURCES))}; sbatch's options go in slurm_extra"
             )
-            raise InputError(f"{key}.{name} = {amount!r}: no such resource; {hint}")
         if isinstance(amount, list | dict):
             raise InputError(f"{key}.{name} = {amount!r}; allowed: a number or a string")
     return section

@@ -93,9 +93,11 @@ def test_an_extension_that_fails_is_one_line_with_its_line(
         ("own.py", "extensions = 'own.py'"),
     ],
 )
-def test_a_wrong_list_is_named(tmp_path: Path, extensions: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        tiny_world.load(tmp_path, extensions=extensions)
+def test_only_a_wrong_list_is_named(tmp_path: Path, extensions: Any, message: str) -> None:
+    """Not the names that no extension registered."""
+    with pytest.raises(InputError, match=message) as error:
+        tiny_world.load(tmp_path, extensions=extensions, grid=grid(FIRST))
+    assert "\n" not in str(error.value)
 
 
 def settings_of(experiment: Experiment) -> dict[str, str]:

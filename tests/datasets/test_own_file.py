@@ -96,8 +96,8 @@ def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "parts"),
     [
-        ([row("a"), row("b", "")], ["line 2", "'gold' is ''", "an answer"]),
-        ([row(" ")], ["line 1", "'question' is ' '"]),
+        ([row("a"), row("b", "")], ["line 2", "'gold' is \"\"", "an answer"]),
+        ([row(" ")], ["line 1", "'question' is \" \""]),
         ([row("a"), row("b"), row("a", "2")], ["line 3", "the same problem as line 1"]),
         ([{"question": "a", "answer": "1"}], ["'gold'", "has question, answer"]),
         ([{"text": "a", "gold": "1"}], ["'question'", "has text, gold"]),
@@ -129,7 +129,7 @@ def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"my.jsonl, line 4: the key 'gold' is missing"):
         prepare(load(tmp_path), "mine")
     (tmp_path / "my.csv").write_text('question,gold\n"a\nb",1\n\nc,\n')
-    with pytest.raises(InputError, match=r"my.csv, line 5: 'gold' is ''"):
+    with pytest.raises(InputError, match=r"my.csv, line 5: 'gold' is \"\""):
         prepare(load_published(tmp_path, "my.csv"), "mine")
 
 

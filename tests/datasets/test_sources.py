@@ -261,11 +261,11 @@ def test_each_number_of_rows_has_its_own_content(
             [row(), {"question": "x", "solution": "y"}],
             r"test\.jsonl, line 2: the key 'answer' is missing; has question, solution",
         ),
-        ([row(), row("  ")], r"line 2: 'question' is '  '; expected the problem's text"),
-        ([row(), row("x", {"a": 1})], r"line 2: 'answer' is {'a': 1}; expected text, num"),
-        ([row(), row("x", True)], r"line 2: 'answer' is True"),
+        ([row(), row("  ")], r"line 2: 'question' is \"  \"; expected the problem's text"),
+        ([row(), row("x", {"a": 1})], r"line 2: 'answer' is {\"a\": 1}; expected text, num"),
+        ([row(), row("x", True)], r"line 2: 'answer' is true"),
         (b"\x1f\x8b", r"test\.jsonl: not a complete gzip file"),
-        ([row(), row("x", float("inf"))], r"line 2: 'answer' is inf"),
+        ([row(), row("x", float("inf"))], r"line 2: 'answer' is Infinity"),
     ],
 )
 def test_a_bad_mirror_is_refused(

@@ -225,8 +225,8 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a.jsonl", "b.jsonl"], "b.jsonl: no such file, and no policy of config/tiny.yaml"),
-        (["a.jsonl", A.replace("s0", "s9")], f"no policy of config/tiny.yaml; did you mean {A}"),
+        (["a.jsonl", "b.jsonl"], "b.jsonl: no such file, and no policy (no cell 'b.jsonl' in "),
+        (["a.jsonl", A.replace("pass", "pas")], f"in config/tiny.yaml; did you mean {A}"),
         (["a.jsonl", A, "--suite=stand"], "no suite 'stand' in config/tiny.yaml"),
         (["a.jsonl", A, "--benchmark=aime"], "suite 'standard' has no benchmark 'aime'"),
         (

@@ -168,7 +168,7 @@ def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> 
 
 BAD_LINES = [
     ("\n\n", "x.jsonl: has no rows; at least one response is needed"),
-    ('{"problem": "a"', "x.jsonl, line 1: not JSON ("),
+    ('{"problem": "a"', "x.jsonl, line 1: not JSON (Expecting ',' delimiter)"),
     ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
     ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
     (
@@ -177,12 +177,12 @@ BAD_LINES = [
     ),
     ('{"problem": "a", "answer": {"b": 1, "b": 2}}', "(the key 'b' is duplicated)"),
     ("[1]", "x.jsonl, line 1: expected a JSON object, got [1]"),
-    (text_of([line("a", "5", None)]), "line 1: 'response' is None; expected text"),
+    (text_of([line("a", "5", None)]), "line 1: 'response' is null; expected text"),
     (text_of([line(7, "5", "x")]), "line 1: 'problem' is 7; expected text"),
-    (text_of([line("a", True, "x")]), "line 1: 'answer' is True; expected text, number or list of"),
-    (text_of([line("a", float("nan"), "x")]), "line 1: 'answer' is nan; expected text"),
-    (text_of([line("a", [], "x")]), "line 1: 'answer' is []; expected text"),
-    (text_of([line("a", ["1", " "], "x")]), "line 1: 'answer' is ['1', ' ']; expected text"),
+    (text_of([line("a", True, "x")]), "'answer' is true; expected text, number or list of them"),
+    (text_of([line("a", float("nan"), "x")]), "line 1: 'answer' is NaN; expected text"),
+    (text_of([line("a", [], "x")]), "is []; expected text, number or list of them, not empty"),
+    (text_of([line("a", ["1", " "], "x")]), 'line 1: \'answer\' is ["1", " "]; expected text'),
     (
         text_of([line("a", "5", "x"), line("a", "6", "x")]),
         "line 2: the answer '6' differs from '5', given before for the same problem",
@@ -201,7 +201,7 @@ BAD_WORDS = [
     ([MINE, "--output=no/a.jsonl"], "no/a.jsonl: no such folder: no"),
     ([MINE, "--output=./responses.jsonl", "--force"], "has the responses; name another"),
     ([MINE, "--answer-column=gold"], "line 1: the key 'gold' is missing; has problem, a"),
-    ([MINE, "--verifier=rule"], "allowed: exact, rules, math_verify"),
+    ([MINE, "--verifier=rule"], "did you mean rules? Allowed: exact, rules, math_verify"),
     ([MINE, "--verifier=mine"], "verifiers of extensions need config/ in this folder"),
     (["/dev/null"], "/dev/null: not a file; use - for the standard input"),
 ]

@@ -45,7 +45,10 @@ def test_the_picture_draws_the_numbers_of_the_diagnosis() -> None:
 
 
 def test_an_objective_of_an_extension(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
@@ -53,5 +56,7 @@ def test_an_objective_of_an_extension(
     config = tmp_path / "config/tiny.yaml"
     config.write_text(f"{config.read_text()}\nextensions: [own.py]\n")
     with restored():
-        assert main(["diagnose", "twice"]) == 0
+        assert main(["diagnose", "twice", "--out", "twice.pdf"]) == 0
+    assert (tmp_path / "twice.pdf").is_file()
+    assert not caplog.records  # of fontTools
     assert "weights:      unbiased for 2 times Pass@1" in capsys.readouterr().out
