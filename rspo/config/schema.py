@@ -19,7 +19,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticKnownError
 
 from rspo.config.merge import merge
 from rspo.config.names import (
@@ -102,9 +101,9 @@ class Section(BaseModel):
         pairs = zip(value, result, strict=True) if isinstance(result, tuple) else [(value, result)]
         for given, number in pairs:
             if type(number) is int and isinstance(given, bool | str):
-                raise PydanticKnownError("int_type")
+                raise ValueError("must be an integer")
             if type(number) is float and isinstance(given, bool):
-                raise PydanticKnownError("float_type")
+                raise ValueError("must be a number")
         return result
 
 
