@@ -327,13 +327,13 @@ contrasts: [{family: a, minus: default, less: grpo}]  ~  a variant to subtract: 
 contrasts: [{family: a, minus: base, less: policy_gradient}]  ~  allowed with a variant to subtract
 contrasts: [{family: a, minus: base, claims: [C1]}]  ~  claims need minus
 contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  claims need minus
-contrasts: [{family: a, minus: default, claims: [C2]}]  ~  'C1', 'C3' or 'C10'
+contrasts: [{family: a, minus: default, claims: [C2]}]  ~  allowed: C1, C3, C10
 {contrasts: [{family: a, minus: default}], choose_by_pass_at: 4}  ~  one variant of each method
 contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  two have the family 'a'
 contrasts: []  ~  contrasts
 frontier: [4, 4]  ~  frontier = [4, 4]; allowed: two different k
 cells: [{model: small, <<: &a {objective: grpo, n: 8}}, {model: medium, <<: *a}]  ~  several models
-columns: [speed]  ~  'late_entropy'
+columns: [speed]  ~  allowed: late_entropy
 """
 WITHOUT_TRAINING = """
 frontier: [1, 16]  ~  studies.rates.frontier = 16; allowed: evaluation.k
