@@ -182,7 +182,8 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     of the two-way layout without replicates. MS, the mean square of the interaction, is part of
     both other terms, so it is subtracted once. Here the P problems are stratified, the first term
     is that of the sum over all methods, and the variance over seeds is moderated (`SeedVariance`).
-    The result is at least the first term. Degrees of freedom by Satterthwaite (1946).
+    The result is at least the first term. Degrees of freedom by Satterthwaite (1946), at least
+    those of the least certain term: his formula has no terms that are subtracted.
 
     Args:
         sizes: number of problems of each benchmark.
@@ -213,12 +214,13 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     of_both = [(of_problems, float(total - len(sizes))), (seen, degrees)]
     if not known:
         seen, variance, of_both = np.nan, of_problems, of_both[:1]
+    least = min((degrees for piece, degrees in of_both if piece > 0), default=0.0)
     return Estimate(
         float(by_problem.mean()),
         float(np.sqrt(of_problems)),
         float(np.sqrt(seen)),
         float(np.sqrt(variance)),
-        _satterthwaite(variance, of_both),
+        max(_satterthwaite(variance, of_both), least),
     )
 
 

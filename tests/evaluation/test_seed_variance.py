@@ -171,3 +171,15 @@ def test_an_interval_of_few_problems_is_wilsons_and_covers_95_percent() -> None:
         assert low < high
         covered.append(low <= 0.5 <= high)
     assert 0.93 <= np.mean(covered) <= 0.985
+
+
+def test_the_degrees_are_not_fewer_than_those_of_a_term() -> None:
+    """Where the interaction explains the variance over seeds, hardly any of it is left."""
+    draw = np.random.default_rng(5)
+    few = 0
+    for _ in range(200):
+        parts = [Part(draw.normal(size=(3, 50)), weight) for weight in (1.0, -1.0)]
+        estimate = combine(parts, [50])
+        assert estimate.degrees >= 2
+        few += estimate.degrees < 2.5
+    assert few > 10
