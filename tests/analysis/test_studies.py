@@ -401,6 +401,7 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
         "knobs",
         "annealing",
         "fixed_errors",
+        "overtake",
     ],
 )
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
