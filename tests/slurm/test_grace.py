@@ -142,7 +142,7 @@ def test_a_command_that_receives_sigterm_requeues_its_job(tmp_path: Path) -> Non
     write_scontrol(tmp_path)
     code = (
         "import pathlib, time, rspo.cli, rspo.core.trace\n"
-        "def wait(file):\n"
+        "def wait(file, depth):\n"
         "    pathlib.Path('at-work').touch()\n"
         "    time.sleep(60)\n"
         "rspo.core.trace.trace = wait\n"
