@@ -217,14 +217,15 @@ def _label_ends(
     for label, place, look in sorted(ends, key=lambda end: (end[2] is _OTHER, -end[1][1])):
         x, y = axes.transData.transform(place) * 72 / picture.dpi  # in points
         shifts = [0] if look is _OTHER else [0, -9, 9, -18, 18, -27, 27]
-        free = [
+        free = (
             shift
             for shift in shifts
             if all(abs(x - at) > _WIDTH or abs(y + shift - line) > _LINE for at, line in labelled)
-        ]
-        if free:
-            labelled.append((x, y + free[0]))
-            text: dict[str, Any] = {"xytext": (4, free[0]), "textcoords": "offset points"}
+        )
+        shift = next(free, None if look is _OTHER else 0)
+        if shift is not None:
+            labelled.append((x, y + shift))
+            text: dict[str, Any] = {"xytext": (4, shift), "textcoords": "offset points"}
             text |= {"color": style.FAINT if look is _OTHER else look["color"]}
             axes.annotate(label, place, fontsize=style.SMALL, va="center", **text)
 

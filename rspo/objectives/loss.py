@@ -1,5 +1,6 @@
 """The loss of a policy whose responses are weighted, for a trainer of your own in PyTorch."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -92,8 +93,10 @@ def policy_loss(
 
 
 def _require_log_probs(values: "torch.Tensor", mask: "torch.Tensor", name: str) -> None:
-    shown = values.detach()[mask]
-    if not shown.isfinite().all():
+    if not values.numel():
+        return
+    lowest, largest = map(float, values.detach().where(mask, 0).aminmax())  # NaN if one is NaN
+    if not (math.isfinite(lowest) and math.isfinite(largest)):
         raise ValueError(f"{name} must be finite where the mask is 1")
-    if len(shown) and (largest := float(shown.max())) > ROUNDING:
+    if largest > ROUNDING:
         raise ValueError(f"{name} must be at most 0, got {largest:g}; are they logits?")

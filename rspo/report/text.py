@@ -88,9 +88,9 @@ def same_decimals(column: pd.Series) -> list[str]:
     sizes = numbers[numbers.abs() < math.inf].abs()
     if (sizes % 1 == 0).all():
         return list(column)
-    decimals = max(0, 3 - math.floor(math.log10(sizes.max())))
-    vanishes = sizes[sizes > 0].min() < 0.5 * 10**-decimals
-    style = ".3g" if vanishes else f".{decimals}f"
+    places = max(0, 3 - math.floor(math.log10(sizes.max())))
+    vanishes = sizes[sizes > 0].min() < 0.5 * 10**-places
+    style = ".3g" if vanishes else f".{places}f"
     return [
         f"{number:{style}}".replace("-", MINUS) if math.isfinite(number) else text
         for text, number in zip(column, numbers, strict=True)
