@@ -84,11 +84,13 @@ class Experiment:
         if Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
-        default = root / "results" / scale
+        default, reports = root / "results" / scale, root / "reports"
         if results is not None and results.exists() and not results.is_dir():
             raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
+        if results is not None and results.resolve() in (root.resolve(), reports.resolve()):
+            raise InputError(f"results = {str(results)!r}: has other files; choose another folder")
         if results is None or results.resolve() == default.resolve():
-            results, reports = default, root / "reports"
+            results = default
         else:
             reports = results / "reports"
         return cls(scale, config, results, reports, root)

@@ -78,6 +78,8 @@ def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -
     low, high = np.quantile(estimates[draw(part.strata)].mean(axis=1), (0.025, 0.975))
     if len(answered) < FEW or low == high:
         low, high = _of_few(metric, estimates.mean(), total, len(answered))
+    if metric == "different_answers":
+        low, high = max(low, 0.0), min(high, float(k))  # keeps NaN
     return {
         "estimate": estimates.mean(),
         "error_within": within,

@@ -98,6 +98,7 @@ def test_extracted_answers_have_rows_of_their_own(tmp_path: Path) -> None:
         point = frame.loc[("different_answers", str(k))]
         assert float(point["estimate"]) == pytest.approx(fmean(kinds))
         assert (point["problems"], point["error_within"]) == (str(len(problems)), "nan")
+        assert 0 <= float(point["low"]) < float(point["high"]) <= k
     write_json_lines(source, [*rows, {"problem": "p", "correct": False}])  # one is unknown
     pass_at_k_of_file(source, output, replace=True)
     assert {*read_csv(output)["metric"]} == {"pass_at_k", "pass_hat_k"}

@@ -123,6 +123,7 @@ OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
         ("training.steps=1.5", "training.steps = 1.5"),
         ("results=", "results is empty; expected a folder"),
         ("results=Snakefile", "results = 'Snakefile': is a file; expected a folder"),
+        ("results=reports", "results = 'reports': has other files; choose another folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
         (f"data.suites.own.mine={OWN_FILE}", "gone.csv: no such file"),
