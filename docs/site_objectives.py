@@ -155,7 +155,7 @@ def targets(objective: Objective) -> str:
     for k in KS if objective.has_k else (None,):
         found = diagnose(objective.name, k, N, p=[0.5])
         forms = found.weights, found.centred, found.standardized
-        cells = [form.target.removeprefix("unbiased for ") for form in forms]
+        cells = [re.sub("^(unbiased for|maximizes) ", "", form.target) for form in forms]
         cells = [cell.replace("not unbiased for any", "no") for cell in cells]
         rows.append(f"| {k or 'none'} | {' | '.join(cells)} |")
     return "\n".join(rows)

@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
 # plugins of its own in each of them.
@@ -409,16 +409,25 @@ def pass_at_k(
     EVALUATION,
     "rspo diagnose rspo_pass_at_k --k 4 --n 16",
     "rspo diagnose maxpo --k 4 --out maxpo.pdf",
+    "rspo diagnose my_module:advantages --k 4 --n 8 --check pass_at_k",
 )
 def diagnose(
     name: Annotated[
-        str, typer.Argument(help="An objective, such as maxpo (docs/objectives.md), or your own.")
+        str,
+        typer.Argument(
+            help="An objective, such as maxpo (docs/objectives.md), or MODULE:FUNCTION of rewards "
+            "[..., n] and k."
+        ),
     ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
     out: Annotated[Path | None, typer.Option(help="Draw it: .pdf or .png.")] = None,
+    check: Annotated[
+        Literal["pass_at_k"] | None,
+        typer.Option(help="Fail unless it is an unbiased gradient of Pass@k, up to a factor."),
+    ] = None,
     scale: Scale = None,
-) -> Iterable[str]:
+) -> Output:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
 
     Exact, for a prompt that is solved with probability p: the function F that the expected update
@@ -428,19 +437,45 @@ def diagnose(
     from rspo.config.extensions import errors_of
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose
+    from rspo.objectives.unbiased import check_pass_at_k
 
-    with errors_of("rspo diagnose"):
-        known = name in OBJECTIVES
-    if scale or (not known and _has_config(scale)):
+    objective: str | Callable[..., Any] = name
+    if ":" in name:
+        objective = _imported(name)
+    elif scale or (name not in OBJECTIVES and _has_config(scale)):
         _load(scale)  # its extensions may have the objective
+    if check:
+        if k is None:
+            raise InputError("--check needs --k")
+        with errors_of("rspo diagnose"):
+            passed, lines = check_pass_at_k(objective, k, n)
+        print(f"{name}, n = {n}, 0/1 rewards", *lines, sep="\n")
+        return 0 if passed else 1
     with errors_of("rspo diagnose"):
-        diagnosis = diagnose(name, k, n)
+        diagnosis = diagnose(objective, k, n)
     if out is not None:
         from rspo.figures.exact import write_diagnosis
 
         write_diagnosis(diagnosis, out)
-    k_of_cell = f"k = {diagnosis.k}, " if OBJECTIVES[name].has_k else ""
+    has_k = name not in OBJECTIVES or OBJECTIVES[name].has_k
+    k_of_cell = f"k = {diagnosis.k}, " if has_k else ""
     return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    """The function MODULE:FUNCTION; modules of the current folder are found too.
+
+    Raises: InputError if there is none.
+    """
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")
+    try:
+        function = getattr(import_module(module), attribute)
+    except Exception as error:  # of the user's module
+        raise InputError(f"{name}: {type(error).__name__}: {error}") from error
+    if not callable(function):
+        raise InputError(f"{name} is no function")
+    return cast(Callable[..., Any], function)
 
 
 @command(EVALUATION, "rspo gradients small--base")

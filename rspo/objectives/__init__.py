@@ -18,11 +18,13 @@ from rspo.objectives.registry import (
     response_weights,
     unknown_objective,
 )
+from rspo.objectives.unbiased import assert_unbiased
 
 __all__ = [
     "OBJECTIVES",
     "KRule",
     "Objective",
+    "assert_unbiased",
     "check_weights",
     "compared",
     "policy_loss",

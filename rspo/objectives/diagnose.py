@@ -28,6 +28,8 @@ MOST = 1024  # responses; n + 1 groups of n
 MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
 P = np.linspace(0.0, 1.0, 101)
 SHOWN = (1, 5, 10, 25, 50, 75, 90)  # indices of P in the table
+MOST_MIXED = 20  # responses, for `mixture`: its rounding errors grow with n, to 1e-8 at 20
+MOST_TERMS = 4  # of a mixture in words
 SLOPE = "F'"
 LEGEND = (
     "p: chance that a response is correct; F: what the expected update maximizes, F' its slope",
@@ -48,6 +50,8 @@ class Form:
     zeros: expected fraction of weights that are 0.
     correct, wrong: expected total weight of the correct and of the wrong responses.
     unbiased_for: the j for which F is `factor` > 0 times Pass@j; None if there is none.
+    mixture: j -> a_j of F = sum_j a_j Pass@j, exact, without those of 0. None if n > 20, or if F
+        has more than two terms of which one is below 0, which says little.
     """
 
     slope: Floats
@@ -59,14 +63,21 @@ class Form:
     wrong: Floats
     unbiased_for: int | None
     factor: float
+    mixture: dict[int, float] | None
 
     @property
     def target(self) -> str:
-        """`unbiased_for` and `factor` in words."""
-        if self.unbiased_for is None:
+        """`unbiased_for` and `factor`, or else `mixture`, in words."""
+        if self.unbiased_for is not None:
+            one = math.isclose(self.factor, 1, rel_tol=1e-6)
+            factor = "" if one else f"{self.factor:.4g} times "
+            return f"unbiased for {factor}Pass@{self.unbiased_for}"
+        if self.mixture is None:
             return "not unbiased for any Pass@k"
-        factor = "" if math.isclose(self.factor, 1, rel_tol=1e-6) else f"{self.factor:.4g} times "
-        return f"unbiased for {factor}Pass@{self.unbiased_for}"
+        terms = [f"{a:.3g} Pass@{j}" for j, a in self.mixture.items()]
+        if len(terms) > MOST_TERMS:
+            terms[3:-1] = ["..."]
+        return f"maximizes {' + '.join(terms).replace('+ -', '- ') or 'nothing, F is 0'}"
 
 
 @dataclass(frozen=True)
@@ -210,6 +221,7 @@ def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
         wrong=chances @ mean_wrong,
         unbiased_for=unbiased_for,
         factor=factor,
+        mixture=_mixture(n * steps) if n <= MOST_MIXED else None,
     )
 
 
@@ -224,6 +236,24 @@ def _unbiased_for(coefficients: Floats) -> tuple[int | None, float]:
         if np.allclose(coefficients / first, expected, rtol=0, atol=1e-9):
             return j, first / j
     return None, math.nan
+
+
+def _mixture(coefficients: Floats) -> dict[int, float] | None:
+    """`mixture` of `Form`, from Bernstein's coefficients of F'.
+
+    Those of Pass@j's slope are j C(t, j-1) / C(n-1, j-1), t = n-1-m, so that Newton's forward
+    differences over t give a_j: C(n-1, j-1)/j times the difference of order j-1 at t = 0.
+    """
+    n = len(coefficients)
+    smallest = 1e-6 * max(1e-6, float(abs(coefficients).max()))
+    differences = coefficients[::-1]
+    mixture = {}
+    for j in range(1, n + 1):
+        a = math.comb(n - 1, j - 1) / j * float(differences[0])
+        if abs(a) > smallest:
+            mixture[j] = a
+        differences = np.diff(differences)
+    return mixture if len(mixture) <= 2 or min(mixture.values()) > 0 else None
 
 
 def _binomial(n: int, p: Floats) -> Floats:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import rspo
-from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives import OBJECTIVES, assert_unbiased, response_weights
 from rspo.objectives.diagnose import Form, diagnose
 from tests.support import ROOT
 
@@ -113,6 +113,53 @@ def test_which_pass_at_k_each_objective_is_unbiased_for(
         assert form.unbiased_for is None
     else:
         assert (form.unbiased_for, form.factor) == (expected[0], pytest.approx(expected[1]))
+
+
+@pytest.mark.parametrize(("objective", "k", "n"), cases((6, 16)))
+def test_a_mixture_of_pass_at_j_is_the_function_that_is_maximized(
+    objective: str, k: int, n: int
+) -> None:
+    found = diagnose(objective, k, n)
+    for form in (found.weights, found.centred, found.standardized):
+        if form.mixture is not None:
+            terms = (a * (1 - (1 - found.p) ** j) for j, a in form.mixture.items())
+            assert form.value == pytest.approx(sum(terms, start=0 * found.p), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("objective", "k", "n", "expected"),
+    [
+        ("tailrl", None, 20, {j: 1 / j for j in range(1, 21)}),
+        ("maxrl", None, 16, {j: 1 / j for j in range(1, 16)}),
+        ("ordergrad_bottom_half", 3, 16, {1: 1.5, 3: -0.5}),
+        ("rspo_pass_at_k", 4, 21, None),  # not computed for large groups
+        ("grpo", None, 16, None),
+    ],
+)
+def test_mixtures_are_exact(
+    objective: str, k: int | None, n: int, expected: dict[int, float] | None
+) -> None:
+    found = diagnose(objective, k, n).weights.mixture
+    assert found == (None if expected is None else pytest.approx(expected, rel=1e-6))
+
+
+def centred_pkpo(rewards: Floats, k: int) -> Floats:
+    weights = response_weights(rewards, "pkpo_s", k)
+    return weights - weights.mean(axis=-1, keepdims=True)
+
+
+def test_assert_unbiased_names_the_k_that_work_and_what_is_maximized_instead() -> None:
+    assert_unbiased(centred_pkpo, k=7, n=8)
+    assert_unbiased(lambda rewards, k: 8 * marginal(rewards, k), k=3, n=8)  # advantages
+    with pytest.raises(AssertionError) as error:
+        assert_unbiased(centred_pkpo, k=8, n=8)
+    assert "not unbiased for Pass@8 with n = 8; unbiased with k = 1, 2, 3" in str(error.value)
+    assert "k = 8   maximizes nothing" in str(error.value)
+    with pytest.raises(AssertionError, match="for Pass@4 with n = 32; with no k"):
+        assert_unbiased("grpo", k=4, n=32)
+    with pytest.raises(ValueError, match="maxpo cannot use k = 8 with n = 8"):
+        assert_unbiased("maxpo", k=8, n=8)
+    assert_unbiased("maxpo", k=4, n=8)  # though it has no k = 8
 
 
 @pytest.mark.parametrize("k", [1, 2, 100, 511, 512])

@@ -1,0 +1,103 @@
+"""Writes the table of docs/check_gradient.md: `python docs/implementations.py`."""
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from rspo.objectives.diagnose import diagnose
+
+HERE = Path(__file__).parent
+PAGE = HERE / "check_gradient.md"
+MARKS = "<!-- table: python docs/implementations.py -->\n", "<!-- end of the table -->\n"
+N, KS = 8, (2, 4, 8)
+SLOPES = 0.1, 0.5, 0.9
+Row = dict[str, Any]
+
+
+def rows() -> list[Row]:
+    found: list[Row] = yaml.safe_load((HERE / "implementations.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def accepts(row: Row, k: int, n: int) -> bool:
+    return {"none": True, "k <= n": k <= n, "k < n": k < n}[row["k"]]
+
+
+def weight(row: Row, of: str, c: int, n: int, k: int) -> Fraction | float:
+    """The weight of a response, `correct` or `wrong`, exact if it has no root."""
+
+    def binomial(a: Fraction, b: Fraction) -> Fraction:
+        return Fraction(math.comb(int(a), int(b)) if 0 <= b <= a else 0)
+
+    def rho(n: Fraction, c: Fraction, k: Fraction) -> Fraction:
+        return 1 - binomial(n - c, k) / binomial(n, k)
+
+    names = {"n": Fraction(n), "c": Fraction(c), "k": Fraction(k), "sqrt": math.sqrt}
+    names |= {"C": binomial, "rho": rho, "std": math.sqrt(c * (n - c) / (n * (n - 1)))}
+    value: Fraction | float = eval(str(row[of]), {"__builtins__": {}}, names)
+    return value / n if row.get("advantage") else value
+
+
+def weights(row: Row) -> Callable[[Any, int], Any]:
+    """The implementation as a function of rewards [..., n] and k."""
+
+    def function(rewards: Any, k: int) -> Any:
+        n = rewards.shape[-1]
+        correct = [0.0, *(float(weight(row, "correct", c, n, k)) for c in range(1, n + 1))]
+        wrong = [*(float(weight(row, "wrong", c, n, k)) for c in range(n)), 0.0]
+        c = rewards.sum(axis=-1, keepdims=True).astype(int)
+        return np.where(rewards == 1, np.array(correct)[c], np.array(wrong)[c])
+
+    return function
+
+
+def verdict(row: Row, k: int) -> str:
+    """What it maximizes with groups of N."""
+    if not accepts(row, k, N):
+        return "not allowed"
+    form = diagnose(weights(row), k, N, SLOPES).weights
+    if form.unbiased_for is None and form.mixture is None:
+        return f"F' = {', '.join(f'{slope:.2g}' for slope in form.slope)}"
+    return re.sub("^(unbiased for|maximizes) ", "", form.target).replace(" times", "")
+
+
+def unbiased_with(row: Row) -> str:
+    """The k up to N for which it is unbiased for Pass@k, as `1 to 7`."""
+    ks = [k for k in range(1, N + 1) if accepts(row, k, N)]
+    good = [k for k in ks if diagnose(weights(row), k, N).weights.unbiased_for == k]
+    if not good:
+        return "no"
+    span = str(good[0]) if len(good) == 1 else f"{good[0]} to {good[-1]}"
+    return f"k = {span}" + (" only" if row["k"] == "none" else "")
+
+
+def table() -> str:
+    lines = [
+        f"| implementation | weight | unbiased, n = {N} | {' | '.join(f'k = {k}' for k in KS)} |",
+        "|---|---|---|" + "---|" * len(KS),
+    ]
+    for row in rows():
+        found = [verdict(row, k) for k in KS]
+        if row["k"] == "none":
+            found = [f"no k: {found[0]}", *[""] * (len(KS) - 1)]
+        source = f"[{row['name']}]({row['url']}) ({row['version']})"
+        cells = [source, row["idea"], unbiased_with(row), *found]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The page with the table as it should be."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(MARKS[0])
+    return before + MARKS[0] + "\n" + table() + "\n" + MARKS[1] + rest.split(MARKS[1])[1]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
