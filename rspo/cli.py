@@ -478,23 +478,6 @@ def _imported(name: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], function)
 
 
-@command(EVALUATION, "rspo gradients small--base")
-def gradients(
-    experiment: "Experiment",
-    policy: Policy,
-    study: Annotated[
-        str,
-        typer.Option(help="Measure the objectives of this study.", metavar="STUDY"),
-    ] = "",
-    force: Force = False,
-) -> None:
-    """Measure the signal and the variance of the gradient of each objective."""
-    from rspo.evaluation.gradients import write_gradients
-
-    _use_one_thread()
-    write_gradients(experiment, policy, study, force)
-
-
 @command(EVALUATION, "rspo agreement", calls="evaluation.agreement:write_agreement")
 def agreement(experiment: "Experiment", force: Force = False) -> None:
     """Compare two verifiers on the samples of the base policies."""

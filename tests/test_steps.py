@@ -69,10 +69,6 @@ COMMANDS = {
         *([], f"grid.main.cells=[{CELL_OF_GRID}]"),
         *("results/tiny/tables/curves.csv", "evaluations: 6 -> 2"),
     ),
-    "gradients": (
-        *(["small--base"], "gradients.seed=1"),
-        *(f"{BASE}/gradients.parquet", "gradients.seed: 2000 -> 1"),
-    ),
     "agreement": (
         *([], "agreement.samples=3", "results/tiny/tables/agreement.csv", "samples: 2 -> 3"),
     ),
@@ -95,7 +91,6 @@ COMMANDS = {
 OTHERS = {*("evidence", "verify", "pass-at-k", "fetch-prompt", "fetch-judge", "study", "cost")}
 # Sections of the config that the command of that name needs.
 SECTIONS = {
-    "gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]},
     "agreement": {"against": "rules", "samples": 2},
 }
 
@@ -267,7 +262,7 @@ def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
     second = CELL.replace("--s0", "--s1")
     assert "--set seeds=2 adds seeds" in error_of("train", second)
     assert main(["train", second, "--set=seeds=3"]) == 0
-    assert main(["curves", CELL, "standard", "--set=gradients.seed=9"]) == 0
+    assert main(["curves", CELL, "standard", "--set=agreement.samples=3"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
 
 

@@ -1,10 +1,10 @@
 """Evidence: what a published page rests on, small enough to be committed beside the page.
 
 A Parquet file has the number of correct responses to each problem (and the rewards, where they are
-not 1 and 0), the training log and the measured gradients of each policy, with the provenance of the
-files that these are from. It grows policy by policy, so that a study can be trained in pieces, over
-days, on several machines. Restored, it is a folder of results that Snakemake takes up: pages are
-made from it without training, and a policy that is trained again is compared with it.
+not 1 and 0) and the training log of each policy, with the provenance of the files that these are
+from. It grows policy by policy, so that a study can be trained in pieces, over days, on several
+machines. Restored, it is a folder of results that Snakemake takes up: pages are made from it
+without training, and a policy that is trained again is compared with it.
 """
 
 import json
@@ -26,10 +26,10 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, digest, read_json_lines, write_json_lines, write_text
 from rspo.core.provenance import inputs_of, provenance_path, read_provenance, size_of
 from rspo.core.step import Step, differences, faults_behind
-from rspo.core.tables import GRADIENTS, SCORES, read_frame, write_frame
+from rspo.core.tables import SCORES, read_frame, write_frame
 
 FOLDER = Path("docs") / "evidence"
-DIGITS = 9  # significant digits of numbers in logs and gradients, which float32 has
+DIGITS = 9  # significant digits of numbers in logs, which float32 has
 PROBLEMS = "problems"  # folder of the data sets
 RESTORED = "restored"  # key of the notes of a restored file
 _META = b"rspo.evidence"
@@ -38,7 +38,7 @@ _SCHEMA = pa.schema(
         ("policy", pa.string()),
         ("file", pa.string()),  # below the folder of results
         ("provenance", pa.string()),  # of the file, as JSON; on its first row
-        ("content", pa.string()),  # of a training log or of gradients, as JSON
+        ("content", pa.string()),  # of a training log, as JSON
         # Of a table of scores, a row for each problem.
         ("benchmark", pa.string()),
         ("problem_id", pa.string()),
@@ -220,8 +220,8 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Pa
     """Write the files of the evidence into the folder of results; existing ones stay.
 
     Of scores, the number of correct responses to each problem is that of the original, and the
-    correct ones come first. Rewards that were not kept are NaN. Numbers in logs and gradients have
-    `DIGITS` significant digits.
+    correct ones come first. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
+    significant digits.
 
     Returns: the files that it wrote.
 
@@ -265,7 +265,7 @@ def _is_scores(path: Path) -> bool:
 
 def _has_content(path: Path) -> bool:
     """Whether evidence has what figures read from a file, besides its provenance."""
-    return _is_scores(path) or path.name.startswith(("training.", "gradients"))
+    return _is_scores(path) or path.name == "training.jsonl"
 
 
 def _is_finished(path: Path, step: Step) -> bool:
@@ -292,9 +292,6 @@ def _rows(experiment: Experiment, policy: str, files: Files, kept: Kept) -> pa.T
             continue  # of a policy or samples that were removed
         if _is_scores(path):
             rows = _counted(read_frame(path, SCORES), policy in kept.rewards)
-        elif path.name.startswith("gradients"):
-            content = _rounded(read_frame(path, GRADIENTS).to_dict("list"))
-            rows = [{"content": json.dumps(content)}]
         elif _has_content(path):
             content = _rounded([kept.of(record) for record in read_json_lines(path)])
             rows = [{"content": json.dumps(content)}]
@@ -340,12 +337,8 @@ def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
     """Write one file from its rows."""
     if _is_scores(path):
         write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier))
-        return
-    content = json.loads(rows["content"].iloc[0])
-    if isinstance(content, list):
-        write_json_lines(path, content)
     else:
-        write_frame(path, GRADIENTS, pd.DataFrame(content))
+        write_json_lines(path, json.loads(rows["content"].iloc[0]))
 
 
 def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:

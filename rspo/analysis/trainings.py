@@ -13,8 +13,6 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import DEFAULT_VARIANT, Config, Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
-from rspo.core.tables import GRADIENTS, read_frame
-from rspo.evaluation.statistics import ratio_of_means
 from rspo.objectives import OBJECTIVES
 
 Row = dict[str, Any]
@@ -76,12 +74,11 @@ def method_rows(
 ) -> Iterator[Row]:
     """A row for each method and variant, with the columns of the study.
 
-    Raises: InputError for training logs or gradients that are missing or bad.
+    Raises: InputError for training logs that are missing or bad.
     """
     experiment = measurer.experiment
     study = study_of(experiment, name)
     columns = set(study.columns)
-    gradients = _gradients(experiment, name) if "gradient_noise" in columns else {}
     for line in lines:
         config, cells = _settings(experiment, line), line.policies
         changed = dict(_changed(experiment.config, line.variant))
@@ -109,8 +106,6 @@ def method_rows(
                 row[column] = fmean(measurer.column(cell, key).mean() for cell in cells)
         if "cpu_seconds" in columns:
             row["cpu_seconds"] = fmean(_cpu_seconds(measurer, cell) for cell in cells)
-        if "gradient_noise" in columns:
-            row |= gradients.get(line.objective_k_n, {})
         if "false_accept_share" in columns:
             row |= _false_accepts(measurer, name, line, lines, config.rewards.false_accepts)
         yield row | {"seeds": len(cells), "cells": " ".join(cells)}
@@ -161,28 +156,6 @@ def _cpu_seconds(measurer: Measurer, cell: str) -> float:
     """
     note = read_provenance(measurer.experiment.policy(cell))
     return float(note.get("cpu_seconds", math.nan)) / len(measurer.log(cell))
-
-
-def _gradients(experiment: Experiment, name: str) -> dict[tuple[str, int, int], Row]:
-    """By objective, k and n: the gradient of each objective on the base policy.
-
-    gradient_variance: mean over prompts of tr Cov of one prompt's gradient.
-    gradient_noise: this over the squared length of the gradient's mean, with a 95 % interval.
-    """
-    (base,) = experiment.bases_of(name)
-    found = {}
-    groups = read_frame(experiment.gradients(base, name), GRADIENTS).groupby(
-        ["objective", "k", "n"]
-    )
-    for (objective, k, n), group in groups:
-        noise, low, high = ratio_of_means(group["variance"], group["signal"])
-        found[str(objective), int(k), int(n)] = {
-            "gradient_variance": float(group["variance"].mean()),
-            "gradient_noise": noise,
-            "gradient_noise_low": low,
-            "gradient_noise_high": high,
-        }
-    return found
 
 
 def _false_accepts(

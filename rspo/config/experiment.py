@@ -217,25 +217,6 @@ class Experiment:
         )
         return list(dict.fromkeys(pairs))
 
-    @property
-    def gradient_policies(self) -> list[str]:
-        """Names of the policies whose gradients are measured, also those not in the grid."""
-        settings = self.config.gradients
-        return list(settings.policies) if settings else []
-
-    def measured(self, study: str = "") -> list[tuple[str, int]]:
-        """Objective and k of the gradients that are measured: the compared ones, or a study's.
-
-        A study's are those of its cells whose n is that of the groups, each once.
-        """
-        settings = self.config.gradients
-        if settings is None:
-            return []
-        if not study:
-            return settings.measured
-        cells = self.cells_of(study)
-        return list(dict.fromkeys((c.objective, c.k) for c in cells if c.n == settings.n))
-
     def is_base(self, policy: str) -> bool:
         """Whether a policy is a base policy, rather than a cell's."""
         return policy.endswith(f"--{BASE}")
@@ -403,11 +384,6 @@ class Experiment:
 
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"
-
-    def gradients(self, policy: str, study: str = "") -> Path:
-        """The table of a policy's gradients, of the objectives that `measured` lists."""
-        name = f"gradients_{study}" if study else "gradients"
-        return self.folder(policy) / f"{name}.parquet"
 
 
 def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -50,7 +50,6 @@ StudyColumn = Literal[
     "gradient_clipped",
     "finished",
     "cpu_seconds",
-    "gradient_noise",
     "false_accept_share",
 ]
 # Tables of a scale, whose names no study may have.

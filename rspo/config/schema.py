@@ -34,7 +34,7 @@ from rspo.config.names import (
     verifier_names,
 )
 from rspo.core.errors import allowed_names
-from rspo.objectives import OBJECTIVES, Objective, check_weights, compared, unknown_objective
+from rspo.objectives import OBJECTIVES, Objective, check_weights, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
@@ -451,39 +451,6 @@ class Evaluation(Section):
         return self
 
 
-class Gradients(Section):
-    """Settings of `rspo gradients` (`rspo.evaluation.gradients`)."""
-
-    policies: tuple[str, ...] = Field(min_length=1)  # names of cells or base policies
-    prompts: int = Field(ge=2)  # the first prompts of the training set
-    responses: Positive  # to each prompt
-    n: Positive  # responses of a group
-    k: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=1)
-    groupings: Positive  # random groupings of the responses to average over
-    seed: int = Field(ge=0)
-
-    @model_validator(mode="after")
-    def _whole_groups(self) -> "Gradients":
-        if self.responses % self.n or self.responses < 2 * self.n:
-            raise ValueError(
-                f"responses = {self.responses} must be a multiple of n = {self.n}, at least twice"
-            )
-        wrong = [k for k in self.k if self.n % k]
-        if wrong:
-            raise ValueError(f"k = {wrong[0]} must divide n = {self.n}, as hitchhiking needs")
-        return self
-
-    @property
-    def measured(self) -> list[tuple[str, int]]:
-        """Every compared objective with each k that it allows; k = 1 for those without a k."""
-        return [
-            (name, k)
-            for name in compared()
-            for k in (self.k if OBJECTIVES[name].has_k else (1,))
-            if OBJECTIVES[name].allows(k, self.n)
-        ]
-
-
 def _check_weights(objective: Objective, k: int, n: int) -> None:
     """Raises: ValueError for a function of the user that breaks the contract of weights."""
     try:
@@ -679,7 +646,6 @@ class Config(Section):
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
-    gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
     # Further entries, which only `snakemake reports/fig_<name>.pdf` makes; `all` leaves them out.
     studies: dict[Name, Study] = {}

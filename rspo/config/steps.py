@@ -216,29 +216,6 @@ def agreement(experiment: Experiment) -> Step:
 
 
 @step
-def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
-    def inputs() -> list[Input]:
-        problems = first_output(prepare(experiment, "train"))
-        judge = judge_inputs(experiment, experiment.config.verifier)
-        return [policy_input(experiment, policy), problems, *judge]
-
-    words = [policy, "--study", study] if study else [policy]
-    command, output = experiment.command("gradients", *words), experiment.gradients(policy, study)
-    config = experiment.config
-    settings = verifier_settings(config, config.verifier)
-    settings |= config.sampling.model_dump(mode="json")
-    if config.gradients is not None:
-        unused = {"policies", "k"} if study else {"policies"}
-        settings["gradients"] = config.gradients.model_dump(mode="json", exclude=unused)
-        # A new objective has no gradients yet.
-        pairs = experiment.measured(study)
-        settings["objectives"] = {name: OBJECTIVES[name].version for name in dict(pairs)}
-        if study:  # whose objectives may have different k
-            settings["k"] = [k for _, k in pairs]
-    return Step(command, (output,), settings, inputs)
-
-
-@step
 def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
     config = experiment.config
@@ -264,11 +241,9 @@ def study(experiment: Experiment, name: str) -> Step:
     suite = chosen.suite
 
     def inputs() -> list[Input]:
-        measured = experiment.bases_of(name) if "gradient_noise" in chosen.columns else []
         return [
             *(one for policy in policies for one in score_inputs(experiment, policy, suite)),
             *(log_input(experiment, cell.name) for cell in experiment.cells_of(name)),
-            *(first_output(gradients(experiment, base, name)) for base in measured),
         ]
 
     k = list(experiment.config.evaluation.k)
@@ -364,15 +339,12 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
 
 def results(experiment: Experiment) -> list[Input]:
     """The files of data and policies, without tables and figures, each with its step."""
-    # A smaller grid may lack some of the policies whose gradients are measured.
-    measured = [name for name in experiment.gradient_policies if name in experiment.policies]
     return [
         *(first_output(prepare(experiment, name)) for name in experiment.data_sets),
         *(policy_input(experiment, policy) for policy in experiment.policies),
         *(log_input(experiment, cell) for cell in experiment.cells),
         *answers(experiment).inputs(),
         *tables(experiment).inputs(),
-        *(first_output(gradients(experiment, policy)) for policy in measured),
     ]
 
 

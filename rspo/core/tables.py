@@ -89,18 +89,6 @@ CURVES = _format(
     samples=pa.int32(),  # N, samples per problem
 )
 
-GRADIENTS = _format(
-    "gradients",
-    problem_id=pa.string(),  # of the training set
-    objective=pa.string(),
-    k=pa.int32(),  # of the objective; 1 where it has none
-    n=pa.int32(),  # responses of a group
-    responses=pa.int32(),  # drawn for the prompt
-    correct=pa.float64(),  # fraction of them
-    variance=pa.float64(),  # tr Cov[g] of a group's gradient, unbiased
-    signal=pa.float64(),  # |E[g]|^2, unbiased, so it may be below 0
-)
-
 
 def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as a Parquet table, atomically; columns outside the format are left out.

@@ -331,19 +331,6 @@ def resampled_problems(sizes: Sequence[int], resamples: int, seed: int) -> NDArr
     return np.concatenate(drawn, axis=1)
 
 
-def ratio_of_means(above: ArrayLike, below: ArrayLike) -> tuple[float, float, float]:
-    """mean(above) / mean(below) over the same prompts, with its 95 % interval.
-
-    NaN without a denominator: for example, no response is correct and no gradient varies.
-    """
-    first, second = np.asarray(above, dtype=float), np.asarray(below, dtype=float)
-    if second.mean() == 0:
-        return np.nan, np.nan, np.nan
-    ratio = float(first.mean() / second.mean())
-    error = float((first - ratio * second).std(ddof=1) / np.sqrt(len(first)) / second.mean())
-    return ratio, ratio - NORMAL * error, ratio + NORMAL * error
-
-
 def holm(p_values: ArrayLike) -> Floats:
     """Holm's adjusted p-values (1979), valid under any dependence between the tests.
 

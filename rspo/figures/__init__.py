@@ -21,7 +21,6 @@ from rspo.figures import (
     difference,
     disjoint,
     exact,
-    gradient_variance,
     hitchhiking,
     intro,
     study,
@@ -60,7 +59,6 @@ FIGURES: dict[str, Figure] = {
         exact.WEIGHT_BY_DIFFICULTY,
         exact.ESTIMATOR_VARIANCE,
         training_curves.SAMPLE_EFFICIENCY,
-        gradient_variance.FIGURE,
     )
 }
 

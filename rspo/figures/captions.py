@@ -17,13 +17,9 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
     if not figure.of_results:
         return f"{figure.caption} Computed from formulas, without samples: the values are exact."
     policies = figure.policies(experiment)
-    # config.gradients names policies with their seeds.
-    listed = f"Policies: {', '.join(policies)}." if figure.reads("gradients") else ""
     scale, models = experiment.scale.capitalize(), model_labels(experiment, policies)
-    caption = (
-        f"{figure.caption} {scale} scale, {models}. "
-        f"{listed or cells_sentence(experiment, policies)}"
-    )
+    cells = cells_sentence(experiment, policies)
+    caption = f"{figure.caption} {scale} scale, {models}. {cells}"
     if not figure.reads("curves", "scores", "comparisons", "study"):
         return caption
     evaluation = experiment.config.evaluation

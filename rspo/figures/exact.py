@@ -12,8 +12,7 @@ fig_weight_by_difficulty draws the update of the logit of p, for which grad p = 
 fig_estimator_variance draws mean and variance of g = (1-p) W+ - p W-, the gradient of a policy with
 a single logit. The signal-to-noise ratio is E[g]^2 / Var[g]. For the mean over P prompts it is P
 times as large, and a constant factor of g does not change it. With a single logit, wrong responses
-tell as much as correct ones; this does not hold for real policies, which fig_gradient_variance
-measures.
+tell as much as correct ones; this does not hold for real policies.
 """
 
 from dataclasses import replace

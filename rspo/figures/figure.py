@@ -36,10 +36,7 @@ SUFFIXES = (".pdf", ".png", ".csv")
 
 Metric = Literal["pass_at_k", "max_at_k"]
 
-INPUTS = (
-    *("curves", "scores", "training_logs", "training_set", "gradients", "comparisons", "study"),
-    "objectives",
-)
+INPUTS = ("curves", "scores", "training_logs", "training_set", "comparisons", "study", "objectives")
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,8 @@ class Figure:
     draw: returns the picture of a table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
     inputs: names in `INPUTS`: curves, scores and training_logs of its policies, training_set,
-        gradients of the policies in the config's section gradients, comparisons of the claims,
-        the table of the study that is its only grid, and objectives, which are no file: the code
-        of every objective in the registry.
+        comparisons of the claims, the table of the study that is its only grid, and objectives,
+        which are no file: the code of every objective in the registry.
     objectives: draws only the cells with these objectives; empty means all.
     metric: of its curves: pass_at_k or max_at_k.
     """
@@ -85,16 +81,14 @@ class Figure:
     @property
     def of_results(self) -> bool:
         """Whether it shows results of an experiment, rather than only formulas."""
-        return bool(self.grids) or self.reads("gradients")
+        return bool(self.grids)
 
     def policies(self, experiment: "Experiment") -> list[str]:
         """Names of the policies it draws; base policies are the first ones, if it evaluates any.
 
-        Raises: InputError for a grid or section that the config lacks.
+        Raises: InputError for a grid that the config lacks.
         """
         self.require(experiment)
-        if self.reads("gradients"):
-            return experiment.gradient_policies
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
             cell.name
@@ -156,12 +150,6 @@ class Figure:
         grids = experiment.config.grid | experiment.config.studies
         if missing := ", ".join(grid for grid in self.grids if grid not in grids):
             return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
-        if not self.reads("gradients"):
-            return ""
-        if experiment.config.gradients is None:
-            return "needs the section gradients, which this scale lacks"
-        if unknown := {*experiment.gradient_policies} - {*experiment.policies}:
-            return f"needs {', '.join(sorted(unknown))} of gradients.policies, not in this grid"
         return ""
 
     def require(self, experiment: "Experiment") -> None:
@@ -208,8 +196,6 @@ def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
             files += steps.score_inputs(experiment, policy, figure.suite(experiment))
         if figure.reads("training_logs"):
             files.append(steps.log_input(experiment, policy))
-        if figure.reads("gradients"):
-            made.append(steps.gradients(experiment, policy))
     if figure.reads("training_set"):
         made.append(steps.prepare(experiment, "train"))
     if figure.reads("study"):

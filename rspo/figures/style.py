@@ -163,7 +163,6 @@ def draw_intervals(
     methods: Sequence[Method],
     x: str,
     ends: tuple[str, str],
-    by: str = "method",
     alpha: float | None = 0.12,
 ) -> None:
     """Draw an interval of each method in its colour, between the two columns `ends`.
@@ -172,7 +171,7 @@ def draw_intervals(
         alpha: opacity of the bands; None draws a whisker at each point instead.
     """
     for method in _from_the_bottom(methods):
-        colour, rows = line(method)["color"], rows_of(table, method, by)
+        colour, rows = line(method)["color"], rows_of(table, method)
         low, high = rows[ends[0]], rows[ends[1]]
         if alpha is None:
             axes.vlines(rows[x], low, high, color=colour, linewidth=0.8)

@@ -37,8 +37,8 @@ class Objective:
     least_n: the smallest n that it is defined for.
     version: raise it when a weight changes, so that Snakemake trains its cells again.
     ordered: whether weights depend on the order of the responses.
-    peer: whether it is another paper's. Peers work everywhere, but `rspo gradients` and the figures
-        of every objective leave them out.
+    peer: whether it is another paper's. Peers work everywhere, but the figures of every objective
+        leave them out.
     """
 
     name: str

@@ -96,5 +96,4 @@ class Launch:
         rules = ["agreement"] if uses(config.agreement.against) else []
         if uses(config.verifier):
             rules += ["score", "train"]
-            rules += ["gradients"] if config.gradients is not None else []
         return [rule for rule in rules if self.runs(rule)]

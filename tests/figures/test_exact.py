@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
-from rspo.figures import FIGURES, available, draw, exact, figures_of, style
+from rspo.figures import FIGURES, available, exact, figures_of, style
 from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
-from tests.support.planted import experiment_in, write_inputs
+from tests.support.planted import experiment_in
 from tests.support.steps import step_of
 
 Floats = NDArray[np.float64]
@@ -98,7 +97,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def settings(experiment: Experiment) -> dict[str, str]:
     """The fingerprint of every step and figure."""
     suites = {"sample": "standard", "score": "standard"}
-    commands = (*suites, "agreement", "curves", "claims", "gradients")
+    commands = (*suites, "agreement", "curves", "claims")
     found = {
         step: step_of(experiment, step, suites.get(step, "")).settings_hash for step in commands
     }
@@ -107,7 +106,7 @@ def settings(experiment: Experiment) -> dict[str, str]:
     return found | {f: fingerprint(every[f].settings(experiment)) for f in available(experiment)}
 
 
-def test_a_new_objective_remakes_the_gradients_and_the_figures_of_formulas(
+def test_a_new_objective_remakes_the_figures_of_formulas(
     tmp_path: Path, register: Callable[..., None]
 ) -> None:
     experiment = experiment_in(tmp_path)
@@ -115,19 +114,7 @@ def test_a_new_objective_remakes_the_gradients_and_the_figures_of_formulas(
     assert settings(experiment) == before
     register(top_two_mean, least_n=2)
     after = settings(experiment)
-    assert {name for name in before if before[name] != after[name]} == {"gradients", *EXACT}
-
-
-def test_gradients_without_the_new_objective_are_refused_with_the_command_that_measures_it(
-    tmp_path: Path, register: Callable[..., None]
-) -> None:
-    experiment, name = experiment_in(tmp_path), "fig_gradient_variance"
-    write_inputs(experiment, name)
-    draw(experiment, name)
-    register(top_two_mean, least_n=2)
-    policy = FIGURES[name].policies(experiment)[0]
-    with pytest.raises(InputError, match=f"`rspo gradients {policy} --force`"):
-        draw(experiment, name, force=True)
+    assert {name for name in before if before[name] != after[name]} == {*EXACT}
 
 
 def drawn(table: object, draw: Callable[..., Picture], *context: object) -> Picture:

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.core.tables import CURVES, GRADIENTS, read_table, write_csv
+from rspo.core.tables import CURVES, read_table, write_csv
 from rspo.figures import FIGURES, style, training_curves
 from rspo.figures.methods import methods_of
 from tests.support.planted import experiment_in, write_problems
@@ -139,27 +139,6 @@ def test_first_pass_counts_complete_steps(tmp_path: Any, prompts: int, steps: in
     experiment = experiment_in(tmp_path, training={"prompts_per_step": 4, "mini_batch_prompts": 2})
     write_problems(experiment, prompts)
     assert training_curves.first_pass(experiment) == steps
-
-
-def test_gradient_variance_is_the_mean_over_prompts(experiments: dict[str, Experiment]) -> None:
-    experiment, figure = experiments["tiny"], FIGURES["fig_gradient_variance"]
-    table = figure.table(experiment, figure)
-    for policy, rows in table.groupby("policy"):
-        inputs = pd.DataFrame(read_table(experiment.gradients(str(policy)), GRADIENTS))
-        means = inputs.groupby(["objective", "k"])[["variance", "signal", "correct"]].mean()
-        assert len(rows) == len(means)
-        for _, row in rows.iterrows():
-            mean = means.loc[(row["objective"], row["k"])]
-            assert row["variance"] == pytest.approx(mean["variance"])
-            assert row["correct"] == pytest.approx(mean["correct"])
-            ratio = mean["signal"] / mean["variance"]
-            assert row["signal_to_noise"] == pytest.approx(ratio)
-            assert row["signal_to_noise_low"] < ratio < row["signal_to_noise_high"]
-            if row["k"] == 1:
-                assert np.isnan(row["multiple"])
-            else:
-                reference = means.loc[("rspo_pass_at_k", row["k"]), "variance"]
-                assert row["multiple"] == pytest.approx(mean["variance"] / reference)
 
 
 def test_differences_are_the_claims_comparisons_at_the_trained_k(

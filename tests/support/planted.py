@@ -16,8 +16,8 @@ from rspo.analysis.results import row_of, write_comparisons
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_json_lines
-from rspo.core.tables import GRADIENTS, SCORES, write_frame, write_table
 from rspo.core.tables import PROBLEMS as PROBLEM_ROWS
+from rspo.core.tables import SCORES, write_frame, write_table
 from rspo.evaluation.curves import curves
 from rspo.evaluation.statistics import Estimate, SeedVariance
 from rspo.figures import available, figures_of
@@ -229,9 +229,6 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
                 plant(experiment, policy, suite, skills, number)
                 curves(experiment, policy, suite)
                 done.add((policy, suite))
-            if figure.reads("gradients"):
-                rows = gradient_rows(experiment, number)
-                write_table(experiment.gradients(policy), GRADIENTS, rows)
         attest(figure.step(experiment).inputs())
 
 
@@ -254,23 +251,3 @@ def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:
         p = number % 97 / 97
         rows.append(row | {"family": one.family, "p": p, "p_adjusted": min(1.0, 2 * p)})
     return rows
-
-
-def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]]:
-    settings = experiment.config.gradients
-    assert settings is not None
-    sizes = {"hitchhiking": 5.0, "grpo": 3.0, "rspo_max_at_k_plug_in": 2.0}
-    return [
-        {
-            "problem_id": f"linear/train/{index}",
-            "objective": objective,
-            "k": k,
-            "n": settings.n,
-            "responses": settings.responses,
-            "correct": 0.1 + index / 100,
-            "variance": (50 + index) * sizes.get(objective, 1.0) ** math.log2(2 * k),
-            "signal": 40.0 + 3 * index + 20 * number,
-        }
-        for index in range(settings.prompts)
-        for objective, k in settings.measured
-    ]

@@ -25,7 +25,6 @@ def step_of(experiment: Experiment, command: str, name: str = "") -> Step:
         "sample": (policy, name, 0),
         "score": (policy, name, 0),
         "curves": (policy, suite),
-        "gradients": (policy,),
     }
     make = getattr(steps, command.replace("-", "_"))
     made: Step = make(experiment, *words.get(command, (name,) if name else ()))

@@ -26,8 +26,6 @@ STEPS: dict[str, Callable[..., Step]] = {
     "sample": lambda e, policy, suite, block: steps.sample(e, policy, suite, int(block)),
     "score": lambda e, policy, suite, block: steps.score(e, policy, suite, int(block)),
     "curves": steps.curves,
-    "gradients": steps.gradients,
-    "study_gradients": steps.gradients,
     "tables": steps.tables,
     "answers": steps.answers,
     "cost": steps.cost,
@@ -44,7 +42,7 @@ WITHOUT_STEP = {"all", "data", "models", "judge"}
 
 @pytest.mark.parametrize(
     ("scale", "others"),
-    [("tiny", {"gradients", "study_gradients"}), ("paper", {"fetch_prompt", "fetch_judge"})],
+    [("tiny", {"study"}), ("paper", {"fetch_prompt", "fetch_judge"})],
 )
 def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, others: set[str]
@@ -63,7 +61,7 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     experiment = Experiment.load(scale)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     rules = {job["rule"] for job in found}
-    optional = {"gradients", "study_gradients", "study", "fetch_prompt", "fetch_judge"}
+    optional = {"study", "fetch_prompt", "fetch_judge"}
     assert rules - WITHOUT_STEP >= STEPS.keys() - optional | others
     for job in found:
         if job["rule"] in WITHOUT_STEP:

@@ -51,12 +51,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("scale", "gradients"),
-    [("tiny", 2), ("paper", 0)],
-)
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
 def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
-    planning: Path, scale: str, gradients: int
+    planning: Path, scale: str
 ) -> None:
     plan = jobs(snakemake(planning, "-n", "all", "--config", f"scale={scale}"))
     experiment = Experiment.load(scale, root=ROOT)
@@ -67,7 +64,6 @@ def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
     evaluated = 27 + 8 + (2 * 7 if scale == "tiny" else 0)
     assert plan["sample"] == plan["score"] == len(experiment.blocks()) * evaluated
     assert plan["curves"] == evaluated
-    assert plan.get("gradients", 0) == gradients
 
 
 def test_snakemakes_linter_finds_nothing(planning: Path) -> None:
@@ -83,9 +79,8 @@ def test_only_the_figure_of_a_study_needs_its_cells(planning: Path, study: str, 
     plan = jobs(snakemake(planning, "-n", f"reports/fig_{study}.pdf"))
     assert (plan["train"], plan["score"], plan["pretrain"]) == (cells, cells + 1, 1)
     assert plan["study"] == plan["figure"] == 1
-    assert plan.get("study_gradients", 0) == (study == "peers")
     everything = snakemake(planning, "-n", "all")
-    assert not {"study", "study_gradients"} & jobs(everything).keys()
+    assert "study" not in jobs(everything)
     assert not {"updates-8", "lr-same"} & {*re.split("--|\n| ", everything.stdout)}
 
 

@@ -98,20 +98,3 @@ rule curves:
         settings=lambda wildcards: steps.curves(experiment, *wildcards).settings_hash,
     shell:
         "rspo curves {wildcards.policy} {wildcards.suite} 2>&1 | tee -ip {log}"
-
-
-rule gradients:
-    input:
-        judge_files(experiment.config.verifier),
-        policy=f"{RESULTS}/cells/{{policy}}/policy",
-        problems=f"{RESULTS}/problems/train.parquet",
-    output:
-        f"{RESULTS}/cells/{{policy}}/gradients.parquet",
-    log:
-        f"{RESULTS}/logs/gradients/{{policy}}.log",
-    resources:
-        judge_server=judge_servers(experiment.config.verifier),
-    params:
-        settings=lambda wildcards: steps.gradients(experiment, wildcards.policy).settings_hash,
-    shell:
-        "rspo gradients {wildcards.policy} 2>&1 | tee -ip {log}"

@@ -38,8 +38,6 @@ SLOW_STEPS = {
     "train": steps.train,
     "sample": steps.sample,
     "score": steps.score,
-    "gradients": steps.gradients,
-    "study_gradients": steps.gradients,
     "agreement": steps.agreement,
 }
 HELD = ExitStack()  # until the process ends, however it ends
