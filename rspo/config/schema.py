@@ -369,7 +369,6 @@ class VerlSettings(Section):
 
     device: Literal["cpu", "cuda"]
     ranks: Positive  # processes per policy; on cuda, one GPU each
-    loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
     hang_seconds: float = Field(1800, gt=0)
     hang_steps: Positive = 10
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else

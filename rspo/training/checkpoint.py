@@ -66,8 +66,6 @@ def use_checkpoint(
         return usage_before(folder)
     if is_begun(folder):
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
-    # verl would append to the events of the other training.
-    shutil.rmtree(folder.with_name("tensorboard"), ignore_errors=True)
     remove_checkpoint(folder)
     write_text(folder / _ORIGIN_FILE, json.dumps(origin, default=str))
     return []

@@ -338,7 +338,7 @@ ROLLOUT, ACTOR = ("actor_rollout_ref.rollout", "actor_rollout_ref.actor")
 def test_only_operational_settings_of_verl_leave_the_fingerprint_as_it_is() -> None:
     model_dtype = f"{ACTOR}.fsdp_config.model_dtype=bf16"
     for operational in (
-        "verl.loggers=[wandb]",
+        "verl.overrides.trainer.logger=[wandb]",
         "verl.ranks=2",
         f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5",
         "verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1",

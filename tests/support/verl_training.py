@@ -95,7 +95,7 @@ def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
         training=training | case.settings,
         grid={"main": {"suite": "standard", "seeds": 1, "cells": [spec]}},
         verl={
-            **{"ranks": RANKS, "loggers": []},
+            "ranks": RANKS,
             "overrides": {"actor_rollout_ref": {"actor": actor}},
         },
     )

@@ -125,12 +125,3 @@ def on_last_token(values: list[float], lengths: list[int]) -> Tensor:
         row[-1] = value
         rows.append(row)
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-
-
-def as_metrics(record: dict[str, Any], prefix: str = "rspo") -> dict[str, float]:
-    """Flatten a record of training.jsonl for verl's loggers, to keys like `rspo/reward`."""
-    metrics: dict[str, float] = {}
-    for key, value in record.items():
-        name = f"{prefix}/{key}"
-        metrics |= as_metrics(value, name) if isinstance(value, dict) else {name: value}
-    return metrics

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from transfer_queue import KVBatchMeta
-from verl.experimental.agent_loop import AgentLoopManager
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -43,7 +42,6 @@ from rspo.training.records import Scored, Stopwatch, named_rewards, record_of
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
-    as_metrics,
     fields,
     kept_rows,
     on_every_token,
@@ -79,8 +77,6 @@ def train(config: DictConfig) -> None:
     OmegaConf.resolve(config)
     experiment = experiment_of(config.rspo)
     verdicts = experiment.verdicts(config.rspo.cell, "train")
-    # Read by verl's tensorboard logger.
-    os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
     transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
     verifier, gpus = experiment.config.verifier, _gpus(experiment)
     # The judge's servers start first: vLLM checks how much memory of a GPU is free.
@@ -140,17 +136,6 @@ class Trainer(PPOTrainerSync):
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         self.role_worker_mapping[Role.ActorRollout] = ray.remote(PolicyWorker)
-
-    def fit(self, agent_loop_manager: AgentLoopManager) -> None:
-        """Train, and finish the loggers in any case.
-
-        Raises: Stopped after a checkpoint, if a stop was requested before the last step.
-        """
-        try:
-            super().fit(agent_loop_manager)
-        finally:
-            if hasattr(self, "logger"):  # missing if its constructor failed
-                self.logger.finish()
 
     @property
     def _records_file(self) -> Path:
@@ -237,7 +222,6 @@ class Trainer(PPOTrainerSync):
         if is_due(self.global_steps, self.training):
             record |= self._validation()
         metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
-        metrics.update(as_metrics(record))
         self.records.append(record)
         if steps_above(self.records) == [record["step"]]:  # the first one
             _log.warning("%s", sampler_warning({self.cell.name: self.records}))

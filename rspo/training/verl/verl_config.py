@@ -6,7 +6,6 @@ A key that verl does not have is an error. So is a key in the last two that woul
 """
 
 import copy
-import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
@@ -83,6 +82,7 @@ _TYPES: dict[type, tuple[set[type], str]] = {
 _WITH_EFFECT = {
     "algorithm.rollout_correction.bypass_mode",
     "data.dataloader_num_workers",
+    "trainer.logger",
     "trainer.project_name",
     "trainer.experiment_name",
     "ray_kwargs.ray_init.num_gpus",
@@ -99,7 +99,6 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     settings = experiment.config.verl
     assert settings is not None  # by the config's check
     _require_divisible(experiment.config, cell, settings)
-    _require_loggers(settings)
     device, common = (
         OmegaConf.load(Path(__file__).with_name(f"{name}.yaml"))
         for name in (settings.device, "common")
@@ -168,7 +167,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             },
         },
         "trainer": {
-            "logger": list(settings.loggers),  # training.jsonl is written by this package
+            "logger": [],  # training.jsonl is written by this package
             "experiment_name": cell.name,
             "n_gpus_per_node": settings.ranks,
             "device": settings.device,
@@ -223,13 +222,6 @@ def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
             f"attn_implementation: {FLASH}, the logits of a pass take three times the memory; "
             f"allowed: at most {most}"
         )
-
-
-def _require_loggers(settings: VerlSettings) -> None:
-    """Raises: InputError if the package behind a logger is not installed."""
-    for name in settings.loggers:
-        if name != "console" and importlib.util.find_spec(name) is None:
-            raise InputError(f"verl.loggers: {name} is not installed; run `pip install {name}`")
 
 
 def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) -> None:

@@ -23,7 +23,7 @@ from rspo.training.verl.driver import _Outcome, _Watchdog
 from tests.support import ROOT
 
 Watch = Callable[[list[Any]], str]
-SETTINGS = VerlSettings(device="cpu", ranks=1, loggers=())
+SETTINGS = VerlSettings(device="cpu", ranks=1)
 
 
 class Exited(BaseException):

@@ -65,14 +65,13 @@ def start(experiment: Experiment) -> None:
 
 
 def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
-    """Write what verl writes, and a tensorboard folder; return the folder of the weights."""
+    """Write what verl writes; return the folder of the weights."""
     checkpoint = experiment.checkpoint(CELL)
     folder = checkpoint / f"global_step_{step}"
     (folder / "actor" / "huggingface").mkdir(parents=True)
     (folder / "actor" / f"model_world_size_{ranks}_rank_0.pt").touch()
     (folder / "records.json").write_text(json.dumps([{"gradient_clipped": 0.0}] * step))
     (checkpoint / "latest_checkpointed_iteration.txt").write_text(str(step))
-    (experiment.folder(CELL) / "tensorboard").mkdir(exist_ok=True)
     Progress(checkpoint, 0, STEPS).report(STEPS, {})
     return folder / "actor" / "huggingface"
 
@@ -92,7 +91,7 @@ def test_other_settings_start_over(root: Path, capsys: pytest.CaptureFixture[str
         f"{first.checkpoint(CELL)} is removed (settings.training.ppo_clip: 0.1 -> 0.2): "
         "starting from step 1\n"
     )
-    assert names(second) == ["checkpoint"]  # tensorboard's curves would have a gap
+    assert names(second) == ["checkpoint"]
     assert [*second.checkpoint(CELL).glob("global_step_*")] == []
     assert [status.state for status in statuses(second, {CELL: ["standard"]})] == ["waiting"]
 
@@ -114,7 +113,7 @@ def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
     faster = load(root, verl={"overrides": {"actor_rollout_ref": {"actor": actor}}})
     start(faster)
     assert (faster.checkpoint(CELL) / "global_step_2").is_dir()
-    assert names(faster) == ["checkpoint", "tensorboard"]
+    assert names(faster) == ["checkpoint"]
 
 
 def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None:
@@ -133,6 +132,6 @@ def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) 
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
     train(experiment, CELL)
     assert (experiment.policy(CELL) / "model.safetensors").read_text() == "trained"
-    assert names(experiment) == ["policy", "tensorboard"]
+    assert names(experiment) == ["policy"]
     note = json.loads((experiment.folder(CELL) / "policy.provenance.json").read_text())
     assert note["notes"] == {"prompts_too_long": ["train/1"]}
