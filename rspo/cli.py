@@ -270,7 +270,7 @@ def train(
 
 @command(TRAINING, "rspo status")
 def status(experiment: "Experiment") -> str:
-    """Show which policies are finished, which are running, and the time left."""
+    """Show which policies are finished and which are running."""
     from rspo.status.display import table_text
 
     if experiment.has_own_results and not experiment.results.is_dir():

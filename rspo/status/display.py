@@ -14,13 +14,13 @@ from contextlib import contextmanager
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.status.policies import Status, faults, seconds_of_training_left, statuses
+from rspo.status.policies import Status, faults, statuses
 from rspo.training.progress import shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
 MOST_NAMED = 4  # running policies in a line
 MOST_FAULTS = 20  # lines below a table
-DETAILS = ("step", "reward", "Pass@k", "entropy", "left")
+DETAILS = ("step", "reward", "Pass@k", "entropy")
 Jobs = tuple[int, int]  # of Snakemake: done, and all
 
 
@@ -35,35 +35,10 @@ def counts(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
     return ", ".join(parts)
 
 
-def time_left(policies: Sequence[Status]) -> str:
-    """When training and evaluation will be finished, in words."""
-    left = [status.seconds_left for status in policies if status.seconds_left is not None]
-    if len(left) < len(policies):
-        is_trained = all(status.state in ("trained", "evaluated") for status in policies)
-        return f"time left is known after the first {'evaluation' if is_trained else 'cell'}"
-    if not any(left):
-        return "all policies finished"
-    running = [status.seconds_left or 0.0 for status in policies if status.state == "running"]
-    # Running jobs work in parallel, but the run takes at least as long as the longest of them.
-    seconds = max([sum(left) / max(1, len(running)), *running])
-    clock = time.strftime("%H:%M", time.localtime(time.time() + seconds))
-    return f"about {duration(seconds)} left (until {clock})"
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min` or `5.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def _details(status: Status) -> dict[str, str]:
     if (snapshot := status.snapshot) is None:
         return {}
-    details = _metrics(snapshot.step, snapshot.steps, snapshot.metrics)
-    if status.state == "running":
-        details["left"] = duration(seconds_of_training_left(snapshot))
-    return details
+    return _metrics(snapshot.step, snapshot.steps, snapshot.metrics)
 
 
 def _metrics(step: int, steps: int, metrics: Mapping[str, float]) -> dict[str, str]:
@@ -86,7 +61,7 @@ def _final(experiment: Experiment, status: Status) -> dict[str, str]:
 
 
 def line(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
-    """One line: how much is done, some of the running policies, and the time left."""
+    """One line: how much is done, and some of the running policies."""
     running = [status for status in policies if status.state == "running"]
     parts = [counts(policies, jobs)]
     for status in running[:MOST_NAMED]:
@@ -94,7 +69,7 @@ def line(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
         parts.append(" ".join([status.policy, *details]))
     if len(running) > MOST_NAMED:
         parts.append(f"{len(running) - MOST_NAMED} more are running")
-    return " | ".join([*parts, *([time_left(policies)] if policies else [])])
+    return " | ".join(parts)
 
 
 def table_text(experiment: Experiment) -> str:
@@ -111,8 +86,7 @@ def table_text(experiment: Experiment) -> str:
     except InputError as error:  # a file of the user that the config names
         found = [str(error)]
     more = [f"and {len(found) - MOST_FAULTS} more"] if len(found) > MOST_FAULTS else []
-    summary = f"{counts(policies)}; {time_left(policies)}"
-    return "\n".join([*lines, summary, *found[:MOST_FAULTS], *more])
+    return "\n".join([*lines, counts(policies), *found[:MOST_FAULTS], *more])
 
 
 @contextmanager

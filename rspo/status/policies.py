@@ -1,15 +1,12 @@
-"""The state of each policy and the work left, read from the files that the jobs write."""
+"""The state of each policy, read from the files that the jobs write."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import mean
 
 from rspo.config import steps
-from rspo.config.experiment import BASE, Experiment
+from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
-from rspo.core.provenance import read_provenance
 from rspo.core.step import faults_behind
 from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
@@ -25,13 +22,11 @@ class Status:
     state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": damaged, or trained
         with other settings, problems or base policy than the config's.
     snapshot: the progress of its job, if the job is running or stopped.
-    seconds_left: compute time on one core; None if nothing similar has finished yet.
     """
 
     policy: str
     state: str
     snapshot: Snapshot | None
-    seconds_left: float | None
 
 
 def suites_of_run(wildcards: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
@@ -50,22 +45,7 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
             policy: [suite for other, suite in experiment.evaluations if other == policy]
             for policy in experiment.policies
         }
-    states = {policy: _state(experiment, policy, suites[policy]) for policy in suites}
-    training = _seconds_of_training(experiment, [*experiment.policies, *suites])
-    evaluations = [
-        _seconds_of_evaluation(experiment, policy, suites[policy])
-        for policy, (state, _) in states.items()
-        if state == "evaluated"
-    ]
-    evaluation = mean(evaluations) if evaluations else None
-    found = []
-    for policy, (state, snapshot) in states.items():
-        kind, cost = _cost(experiment, policy)
-        seconds = training[kind] * cost if kind in training else None
-        after = evaluation if suites[policy] else 0.0
-        left = _seconds_left(state, snapshot, seconds, after)
-        found.append(Status(policy, state, snapshot, left))
-    return found
+    return [Status(policy, *_state(experiment, policy, suites[policy])) for policy in suites]
 
 
 def faults(experiment: Experiment) -> list[str]:
@@ -86,10 +66,6 @@ def faults(experiment: Experiment) -> list[str]:
             # It is being made again, which resumes without --force: that would start from step 1.
             found.pop(steps.policy_step(experiment, policy).command, None)
     return [*checkpoints, *found.values()]
-
-
-def seconds_of_training_left(snapshot: Snapshot) -> float:
-    return (snapshot.steps - snapshot.step) * snapshot.seconds_per_step
 
 
 def _state(
@@ -126,47 +102,3 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
     """
     is_over = not is_begun(experiment.checkpoint(policy))
     return is_over and steps.policy_step(experiment, policy).is_current()
-
-
-def _seconds_left(
-    state: str, snapshot: Snapshot | None, training: float | None, evaluation: float | None
-) -> float | None:
-    """Args: training, evaluation: seconds that each takes; None if nothing similar has finished."""
-    if state == "evaluated":
-        return 0.0
-    if state == "trained":
-        return evaluation
-    if snapshot is not None:
-        training = seconds_of_training_left(snapshot)
-    return None if training is None else training + (evaluation or 0.0)
-
-
-def _seconds_of_training(experiment: Experiment, policies: Iterable[str]) -> dict[str, float]:
-    """Mean seconds of the finished trainings of each kind, divided by their relative cost."""
-    seconds = defaultdict(list)
-    for policy in dict.fromkeys(policies):
-        if wall := _wall_seconds(experiment.policy(policy)):
-            kind, cost = _cost(experiment, policy)
-            seconds[kind].append(wall / cost)
-    return {kind: mean(values) for kind, values in seconds.items()}
-
-
-def _cost(experiment: Experiment, policy: str) -> tuple[str, float]:
-    """Kind of a training, and its relative cost: the responses per prompt of a model's cell."""
-    if experiment.is_base(policy):
-        return BASE, 1.0
-    cell = experiment.cell(policy)
-    return cell.model, float(cell.n)
-
-
-def _seconds_of_evaluation(experiment: Experiment, policy: str, suites: Collection[str]) -> float:
-    seconds = 0.0
-    for suite in suites:
-        blocks = [*experiment.sample_files(policy, suite), *experiment.score_files(policy, suite)]
-        seconds += sum(map(_wall_seconds, [experiment.curves(policy, suite), *blocks]))
-    return seconds
-
-
-def _wall_seconds(made: Path) -> float:
-    """Seconds that a result took; 0 without provenance."""
-    return float(read_provenance(made).get("wall_seconds") or 0.0)

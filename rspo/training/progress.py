@@ -1,7 +1,6 @@
 """The progress file of a running job, beside its checkpoint, for `rspo status`."""
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,16 +18,14 @@ SECONDS_BETWEEN_WRITES = 1.0
 class Snapshot:
     """Progress of a running job.
 
-    step, steps: done and in total.  seconds_per_step: mean since this process started.
-    metrics: of the last step, such as reward and entropy.  process: its ID.
+    step, steps: done and in total.
+    metrics: of the last step, such as reward and entropy.
     used: usage of the cell's earlier processes and, last, of this one.
     """
 
     step: int
     steps: int
-    seconds_per_step: float
     metrics: dict[str, float]
-    process: int
     used: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -38,9 +35,8 @@ class Progress:
     def __init__(self, folder: Path, start: int, steps: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / PROGRESS_FILE
-        self.start, self.steps = start, steps
+        self.steps = steps
         self.earlier = usage_before(folder)
-        self.started = time.monotonic()
         self._write(start, {})  # instead of what an earlier process did after its checkpoint
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -51,9 +47,8 @@ class Progress:
 
     def _write(self, step: int, metrics: Mapping[str, float]) -> None:
         self.written = time.monotonic()
-        per_step = (self.written - self.started) / max(1, step - self.start)
         used = [asdict(usage) for usage in [*self.earlier, usage_so_far()]]
-        snapshot = Snapshot(step, self.steps, per_step, dict(metrics), os.getpid(), used)
+        snapshot = Snapshot(step, self.steps, dict(metrics), used)
         # Not `atomic_write`: flushing to disk costs milliseconds, and losing this file is harmless.
         partial = self.path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(snapshot)))

@@ -49,7 +49,7 @@ class Run(Command):
         driver = self.descendants("-m rspo.training.verl.driver")[-1].pid
         while (
             (progress := read_progress(checkpoint)) is None
-            or progress.process != driver
+            or progress.used[-1]["process"] != driver
             or progress.step < step
         ):
             self.require_running()
