@@ -18,12 +18,7 @@ from rspo.cli import main
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
-from rspo.core.provenance import (
-    provenance_path,
-    read_provenance,
-    unfinished_mark,
-    write_provenance,
-)
+from rspo.core.provenance import provenance_path, write_provenance
 from rspo.core.step import FORCE_HINT, differences
 from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
@@ -198,44 +193,6 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     error = error_of(*words)
     assert error == f"{file} has no readable provenance, so its settings are unknown: {FORCE_HINT}"
     assert contents() == before
-
-
-@pytest.mark.parametrize(
-    ("words", "file"),
-    [
-        (["prepare", "linear"], Path("results/tiny/problems/linear.parquet")),
-        (["sample", CELL, "standard"], FOLDER / "samples/standard/0.parquet"),
-        (["figure", "fig_main"], Path("reports/fig_main.pdf")),
-    ],
-)
-def test_a_command_killed_before_it_wrote_the_provenance_is_completed_by_the_same_command(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], file: Path
-) -> None:
-    def kill(*_: object) -> None:
-        raise Killed
-
-    for path in (file, provenance_path(file)):
-        path.unlink(missing_ok=True)
-    with monkeypatch.context() as patch:
-        patch.setattr("rspo.core.step.write_provenance", kill)
-        with pytest.raises(Killed):
-            main(words)
-    assert file.exists()
-    for other in (["status"], ["cost"]):  # neither knows a file that is being made
-        assert main(other) == 0
-    assert main(words) == 0
-    assert read_provenance(file)
-    assert not list(Path().rglob(".*.unfinished"))
-
-
-def test_an_unfinished_input_is_named_with_the_command_that_completes_it(error_of: ErrorOf) -> None:
-    scores = FOLDER / "scores/standard/0.parquet"
-    provenance_path(scores).unlink()
-    unfinished_mark(scores).touch()
-    error = error_of("curves", CELL, "standard")
-    assert error == f"{scores} is unfinished; `rspo score {CELL} standard 0` completes it"
-    assert main(["score", CELL, "standard", "0"]) == 0
-    assert main(["curves", CELL, "standard"]) == 0
 
 
 def test_a_command_that_fails_changes_no_provenance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,16 +88,6 @@ def provenance_path(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
-def unfinished_mark(path: Path) -> Path:
-    """A file beside an output from the start of its first process until it has provenance."""
-    return path.with_name(f".{path.name}.unfinished")
-
-
-def is_unfinished(path: Path) -> bool:
-    """Whether the process that wrote `path` was killed before it wrote the provenance."""
-    return not read_provenance(path) and unfinished_mark(path).exists()
-
-
 def write_provenance(
     path: Path,
     settings: Any,
@@ -139,7 +129,6 @@ def write_provenance(
         "notes": dict(done.notes),
     }
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
-    unfinished_mark(path).unlink(missing_ok=True)
     WRITTEN.append(path)
 
 

@@ -8,7 +8,7 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,9 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import (
     Done,
     inputs_of,
-    is_unfinished,
     provenance_path,
     read_provenance,
     size_of,
-    unfinished_mark,
     write_provenance,
 )
 
@@ -83,9 +81,8 @@ class Step:
         with self.locked():
             if not force and self.is_current() and not is_begun():
                 return  # the process that held the lock has made them
-            with self.unfinished_outputs():
-                done = work()
-                self.record(done)
+            done = work()
+            self.record(done)
             if done and done.clean_up:
                 done.clean_up()
 
@@ -148,18 +145,17 @@ class Step:
         if not path.exists():
             raise InputError(f"{path}: no such file; `{self.command}` makes it")
         if fault := self.fault_of(path):
-            raise InputError(f"{fault}; {self.remedy(path)}")
+            raise InputError(f"{fault}; {self.remedy}")
 
-    def remedy(self, path: Path) -> str:
-        """The command that makes an output again, or completes it."""
-        if is_unfinished(path):
-            return f"`{self.command}` completes it"
+    @property
+    def remedy(self) -> str:
+        """The command that makes the outputs again."""
         return f"`{self.command} --force` makes it again"
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
-        """The first of `fault_of` of the outputs that exist, but for those that are unfinished."""
-        finished = (path for path in self.outputs if path.exists() and not is_unfinished(path))
-        return next(filter(None, (self.fault_of(path, contents) for path in finished)), None)
+        """The first of `fault_of` of the outputs that exist."""
+        existing = (path for path in self.outputs if path.exists())
+        return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
         """What keeps an existing output from being used, as a sentence; None if nothing does.
@@ -168,8 +164,6 @@ class Step:
             contents: whether to compare the content with its digest, or only its size.
         """
         note = read_provenance(path)
-        if not note and is_unfinished(path):
-            return f"{path} is unfinished"
         if not note:
             return f"{path} has no readable provenance, so its settings are unknown"
         if text := differences(note["settings"], self.settings):
@@ -195,25 +189,6 @@ class Step:
         """
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
-    @contextmanager
-    def unfinished_outputs(self) -> Iterator[None]:
-        """Mark the outputs that are made for the first time, until they have provenance.
-
-        A process that is killed between the two leaves an output that the same command replaces.
-        An output with neither is somebody else's file.
-        """
-        new = [path for path in self.outputs if not path.exists()]
-        try:
-            for path in new:
-                unfinished_mark(path).parent.mkdir(parents=True, exist_ok=True)
-                unfinished_mark(path).touch()
-            yield
-        except BaseException:
-            for path in new:
-                if not path.exists():
-                    unfinished_mark(path).unlink(missing_ok=True)
-            raise
-
     def record(self, done: Done | None = None) -> None:
         """Write the provenance of the outputs, which exist now."""
         done = done or Done()
@@ -227,7 +202,7 @@ class Step:
         """
         (path,) = self.outputs
         hint = "name another file, or replace it with --force"
-        if path.exists() and not (provenance_path(path).exists() or is_unfinished(path)):
+        if path.exists() and not provenance_path(path).exists():
             raise InputError(f"{path} exists and is no result of this command: {hint}")
         note = read_provenance(path)
         if path.exists() and note and (text := differences(note["settings"], self.settings)):
@@ -255,7 +230,7 @@ def faults_behind(
                 seen.add(path)
                 check(maker.inputs())
                 if path.exists() and (fault := maker.fault_of(path, contents=False)):
-                    faults.setdefault(maker.command, f"{fault}; {maker.remedy(path)}")
+                    faults.setdefault(maker.command, f"{fault}; {maker.remedy}")
 
     check(inputs)
     return faults

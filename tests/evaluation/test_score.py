@@ -103,9 +103,9 @@ def five(prompt: str) -> judge_server.Answer:
     return judge_server.reply("Correct" if "five" in prompt or "{5}" in prompt else "Incorrect.")
 
 
-def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
+def scored(experiment: Experiment, force: bool = False) -> list[tuple[bool, str, str]]:
     policy = experiment.policies[0]
-    score(experiment, policy, "mine")
+    score(experiment, policy, "mine", force=force)
     rows = read_table(experiment.scores(policy, "mine", 0), SCORES)
     return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
 
@@ -142,7 +142,7 @@ def test_a_cascade_killed_before_its_provenance_verifies_nothing_again(
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
-        assert scored(experiment) == [
+        assert scored(experiment, force=True) == [
             (True, "rules", "correct"),
             (True, "rules", "correct"),
             (False, "xverify", "invalid reply"),
