@@ -40,18 +40,18 @@ Setting = tuple[str, str]  # method and variant
 
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
-    """Test every claim and write the three files.
+    """Test every claim and write the two tables.
 
     Raises: InputError for scores or training logs that are missing, incomplete or bad.
     """
     made = step(experiment)
-    claims_csv, page, comparisons_csv = made.outputs
+    claims_csv, comparisons_csv = made.outputs
 
     def work() -> None:
         plan, reasons = planned(experiment)
         measurer = Measurer(experiment, evaluations(plan, experiment), logs(plan, "entropy"))
         comparisons = rows_of([*map(measurer.of, plan)])
-        table = write_comparisons(comparisons_csv, comparisons)
+        write_comparisons(comparisons_csv, comparisons)
         claims = []
         for name, claim in CLAIMS.items():
             row = _claim_row(claim, [one for one in comparisons if one["claim"] == name])
@@ -59,15 +59,6 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
                 row["verdict"] = f"{NOT_TESTED}: {reasons[name]}"
             claims.append(row | {"scale": experiment.scale})
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
-        contents = {
-            "scale": experiment.scale,
-            "seeds": experiment.seeds_of(experiment.cells),
-            "level": LEVEL,
-            "claims": claims,
-            "rows": lambda **wanted: the_rows(table, **wanted),
-            "label": comparison_label,
-        }
-        write_text(page, render(FOLDER / "claims.md.jinja", contents))
 
     made.run(work, force)
 

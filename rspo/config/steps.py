@@ -228,7 +228,7 @@ def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
             file: digest(experiment.root / file) for file in config.extensions
         }
     settings |= config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
-    names = ("claims.csv", "claims.md", "claim_comparisons.csv")
+    names = ("claims.csv", "claim_comparisons.csv")
     outputs = tuple(experiment.reports / name for name in names)
     return Step(experiment.command("claims"), outputs, settings, inputs)
 

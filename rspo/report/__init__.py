@@ -45,7 +45,7 @@ def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
         for figure in figures(experiment)
         for path in figure_files(experiment, figure)
     ]
-    return drawn + [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
+    return drawn + [(path, one) for one in made for path in one.outputs]
 
 
 def require(files: Iterable[Path], page: Path, command: str) -> None:

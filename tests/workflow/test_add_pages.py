@@ -138,7 +138,7 @@ def claim(project: Path) -> None:
     assert row["comparison"] == "PG - RSPO k=4, Pass@1, pooled"
     file = project / "one_answer.py"
     file.write_text(file.read_text().replace("ks=(1,)", "ks=(2,)"))
-    assert jobs(snakemake(project, "-n", "reports/claims.md"))["claims"] == 1
+    assert jobs(snakemake(project, "-n", "reports/claims.csv"))["claims"] == 1
 
 
 def table(project: Path) -> None:

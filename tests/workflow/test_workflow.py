@@ -313,7 +313,7 @@ def test_reports_have_the_scale_that_ran_last(tmp_path: Path) -> None:
     scales = {"tiny": small, "other": [*small, "scale=other", "evaluation.seed=1"]}
     drawn = {}
     for scale in ("tiny", "other", "tiny"):
-        target = ["reports/fig_mine.pdf", "reports/claims.md", "--config", *scales[scale]]
+        target = ["reports/fig_mine.pdf", "reports/claims.csv", "--config", *scales[scale]]
         done = snakemake(folder, *target)
         assert done.returncode == 0, done.stderr
         note = read_provenance(folder / "reports" / "fig_mine.csv")

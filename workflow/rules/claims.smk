@@ -3,7 +3,7 @@ rule claims:
     input:
         claims.step(experiment).input_files,
     output:
-        multiext(f"{REPORTS}/", "claims.csv", "claims.md", "claim_comparisons.csv"),
+        multiext(f"{REPORTS}/", "claims.csv", "claim_comparisons.csv"),
     log:
         f"{RESULTS}/logs/claims.log",
     params:
