@@ -16,7 +16,7 @@ from rspo.analysis.claims import (
     step,
 )
 from rspo.analysis.measure import Measurer
-from rspo.analysis.pages import FOLDER, METRICS, render, the_row, the_rows
+from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
     NOT_TESTED,
     Row,
@@ -80,7 +80,7 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
     ]
     cells = dict.fromkeys(cell for row in chosen for cell in row["cells"].split())
     return found | {
-        "comparison": comparison_label(weakest),
+        "comparison": weakest["id"],
         **{key: weakest[key] for key in ("estimate", "low", "high", "p")},
         "verdict": verdict(rows),
         "comparisons": len(chosen),
@@ -90,14 +90,6 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
         "samples": max(row["samples"] or 0 for row in chosen) or "",
         "note": "; ".join(filter(None, notes)),
     }
-
-
-def comparison_label(row: Row) -> str:
-    """A row of the table of comparisons as text: methods, k and benchmark."""
-    methods = " - ".join(filter(None, (row["method_a"], row["method_b"])))
-    if row["metric"] not in METRICS:
-        return methods
-    return f"{methods}, {METRICS[row['metric']]}@{row['k'].replace(' ', ',')}, {row['where']}"
 
 
 def write_study(experiment: Experiment, name: str, force: bool = False) -> None:

@@ -9,16 +9,7 @@ from typing import Any
 
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.pages import METRICS
-from rspo.analysis.results import (
-    AGAINST,
-    CONTRADICTED,
-    DOES_NOT_TRANSFER,
-    NOT_RESOLVED,
-    OPEN,
-    Row,
-    read_comparisons,
-    read_rows,
-)
+from rspo.analysis.results import AGAINST, OPEN, Row, read_comparisons, read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
@@ -33,7 +24,6 @@ from rspo.report import figure_files, figures, readable, step
 from rspo.report.text import same_decimals
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
-_ORDER = [CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED]
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
 _SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
 
@@ -79,15 +69,17 @@ def claims(experiment: Experiment) -> list[Row]:
     """The rows of claims.csv, each with the comparisons that decide it.
 
     `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
-    `order`: of claims that are not supported. `weakest`: the comparison with the weakest evidence,
-    or None. `unresolved`: the comparisons that are not as claimed, those against the claim first,
-    then the open ones by p, each with `seeds_to_halve`. `transfer`: differences between two suites.
+    `weakest`: the comparison with the weakest evidence, or None. `unresolved`: the comparisons that
+    are not as claimed, those against the claim first, then the open ones by p, each with
+    `seeds_to_halve`. `transfer`: differences between two suites.
 
     Raises: InputError for tables that are missing or lack a column.
     """
     every = _comparisons(experiment)
     tested = [one for one in every if one["decides"] == "yes"]
-    found = read_rows(experiment.reports / "claims.csv", "claim", "verdict").to_dict("records")
+    by_id = {one["id"]: one for one in every}
+    table = read_rows(experiment.reports / "claims.csv", "claim", "verdict", "comparison")
+    found = table.to_dict("records")
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
         deciding = [one for one in tested if one["claim"] == row["claim"]]
@@ -97,10 +89,9 @@ def claims(experiment: Experiment) -> list[Row]:
             "verdict": verdict,
             "reason": reason,
             "of_paper": bool(re.fullmatch(r"C\d+[a-z]?", row["claim"])),
-            "order": _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER),
             "deciding": deciding,
             "transfer": [one for one in every if one["family"] == TRANSFER],
-            "weakest": max(deciding, key=_p_for, default=None),
+            "weakest": by_id.get(row["comparison"]),
             "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
         }
         for one in row["unresolved"]:
@@ -113,14 +104,6 @@ def _comparisons(experiment: Experiment) -> list[Row]:
     frame = read_comparisons(experiment.reports / "claim_comparisons.csv")
     frame[_SCALED] = frame[_SCALED].mul(frame["metric"].map(_FACTORS).astype(float), axis="index")
     return frame.assign(ks=frame["k"].str.split()).to_dict("records")
-
-
-def _p_for(one: Row) -> float:
-    """The one-sided p-value of what the claim says about a comparison."""
-    is_difference = isnan(one["margin"])
-    as_claimed = one["estimate"] > 0 if is_difference else abs(one["estimate"]) < one["margin"]
-    one_sided = one["p"] / 2 if is_difference else one["p"]  # that of an equivalence is not doubled
-    return float(one_sided if as_claimed else 1 - one["p"] / 2)
 
 
 def _seeds_to_halve(one: Row) -> float:

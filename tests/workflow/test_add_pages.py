@@ -135,7 +135,7 @@ def figure(project: Path) -> None:
 
 def claim(project: Path) -> None:
     (row,) = (row for row in rows_of(project / "reports" / "claims.csv") if row["claim"] == "M1")
-    assert row["comparison"] == "PG - RSPO k=4, Pass@1, pooled"
+    assert row["comparison"] == "M1/PG/RSPO k=4/pass_at_k/1/pooled"
     file = project / "one_answer.py"
     file.write_text(file.read_text().replace("ks=(1,)", "ks=(2,)"))
     assert jobs(snakemake(project, "-n", "reports/claims.csv"))["claims"] == 1
