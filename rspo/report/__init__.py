@@ -6,13 +6,11 @@ page, except for the version of the code (docs/report.md).
 This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from rspo.analysis import claims
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.step import Step
 from rspo.figures import Figure, figures_of, in_all
 
@@ -46,16 +44,6 @@ def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
         for path in figure_files(experiment, figure)
     ]
     return drawn + [(path, one) for one in made for path in one.outputs]
-
-
-def require(files: Iterable[Path], page: Path, command: str) -> None:
-    """Raises: InputError that lists the missing files, and the command that makes them."""
-    missing = [path for path in files if not path.exists()]
-    if missing:
-        names = "".join(f"\n  {path}" for path in missing)
-        raise InputError(
-            f"{page.name} needs {len(missing)} missing files; `{command}` makes them:{names}"
-        )
 
 
 def figures(experiment: Experiment) -> list[Figure]:

@@ -14,10 +14,11 @@ import jinja2
 from rspo.analysis import pages
 from rspo.analysis.trainings import origins
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
-from rspo.report import read, require, results_inputs, step, text
+from rspo.report import read, results_inputs, step, text
 
 FOLDER = Path(__file__).parent
 
@@ -28,11 +29,16 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for missing or bad inputs.
     """
     made = step(experiment)
-    require(made.input_files, made.outputs[0], _snakemake(experiment, made.outputs[0]))
+    (path,) = made.outputs
+    if missing := [file for file in made.input_files if not file.exists()]:
+        names = "".join(f"\n  {file}" for file in missing)
+        command = _snakemake(experiment, path)
+        raise InputError(
+            f"{path.name} needs {len(missing)} missing files; `{command}` makes them:{names}"
+        )
 
     def work() -> None:
-        page = pages.fill(environment(experiment, html=True), "report.html.jinja", {})
-        write_text(made.outputs[0], page)
+        write_text(path, pages.fill(environment(experiment, html=True), "report.html.jinja", {}))
 
     made.run(work, force)
 
@@ -40,13 +46,10 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
 def write_results(experiment: Experiment, page: Path) -> None:
     """Write the Markdown page, with its pictures and tables in a folder named like it.
 
-    Raises: InputError for missing or bad inputs.
+    Raises: InputError for a missing table.
     """
-    inputs = results_inputs(experiment)
-    require([path for path, _ in inputs], page, _snakemake(experiment, "all"))
-    for path, made in inputs:
-        made.require_output(path)
     folder = page.with_suffix("")
+    inputs = results_inputs(experiment)
     copied = [path for path, _ in inputs if path.parent == experiment.reports]
     commits = {note["git_commit"] for file in copied if (note := read_provenance(file))}
     contents = {

@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from rspo.analysis.claims import TRANSFER
-from rspo.analysis.pages import METRICS
 from rspo.analysis.results import AGAINST, OPEN, Row, read_comparisons, read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
@@ -17,7 +16,7 @@ from rspo.core.tables import read_csv
 from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
-from rspo.figures import curves, difference
+from rspo.figures import Figure, curves, difference
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import model_labels
 from rspo.report import figure_files, figures, readable, step
@@ -32,37 +31,29 @@ _SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", 
 
 
 def headline(experiment: Experiment) -> dict[str, Any]:
-    """The models and the rows of fig_difference; no rows for a scale without the figure.
+    """The models and the rows of fig_difference."""
+    rows = _drawn(experiment, difference.FIGURE)
+    policies = difference.FIGURE.policies(experiment) if rows else []
+    return {"models": model_labels(experiment, policies), "rows": rows}
+
+
+def main_table(experiment: Experiment) -> dict[str, list[Row]]:
+    """The rows of each method in the last panel of fig_main."""
+    methods: dict[str, list[Row]] = {}
+    for row in _drawn(experiment, curves.MAIN):
+        if row["benchmark"] == POOLED:
+            methods.setdefault(row["method"], []).append(row)
+    return methods
+
+
+def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
+    """The rows of a figure's table; none for a scale without the figure.
 
     Raises: InputError for a table that is missing.
     """
-    figure = next((one for one in figures(experiment) if one.name == difference.FIGURE.name), None)
-    if figure is None:
-        return {"rows": []}
-    path = figure_files(experiment, figure)[1]
-    models = model_labels(experiment, figure.policies(experiment))
-    return {"models": models, "rows": read_rows(path, empty=True).to_dict("records")}
-
-
-def main_table(experiment: Experiment) -> dict[str, Any] | None:
-    """The last panel of fig_main, or else of the first figure like it, if the scale has one.
-
-    Raises: InputError for tables that are missing or lack a column.
-    """
-    # A figure of one's own may read curves and have another table.
-    candidates = {one.name: one for one in figures(experiment) if one.table is curves.table}
-    if not candidates:
-        return None
-    figure = candidates.get(curves.MAIN.name) or next(iter(candidates.values()))
-    frame = read_rows(figure_files(experiment, figure)[1], "benchmark", "method", "k")
-    pooled = frame[frame["benchmark"] == POOLED]
-    by_method = pooled.groupby("method", sort=False)
-    return {
-        "figure": figure.name,
-        "metric": figure.metric,
-        "columns": [f"{METRICS[figure.metric]}@{k}" for k in pooled["k"].unique()],
-        "methods": {name: rows.to_dict("records") for name, rows in by_method},
-    }
+    if figure.lacks(experiment):
+        return []
+    return read_rows(figure_files(experiment, figure)[1], empty=True).to_dict("records")
 
 
 def claims(experiment: Experiment) -> list[Row]:

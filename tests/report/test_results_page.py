@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
 from rspo.figures import in_all
 from rspo.report import results_inputs
@@ -50,12 +49,3 @@ def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_pat
         [claim["claim"], table_cell(claim["title"]), claim["verdict"].partition(":")[0]]
         for claim in claims
     ]
-
-
-def test_a_missing_table_is_an_error_and_writes_nothing(
-    experiment: Experiment, tmp_path: Path
-) -> None:
-    experiment.table("curves").unlink()
-    with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake all`"):
-        write_results(experiment, tmp_path / "results.md")
-    assert list(tmp_path.glob("results*")) == []
