@@ -14,7 +14,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
@@ -24,8 +23,6 @@ from rspo.config.merge import merge
 from rspo.config.names import (
     BASE,
     CASCADE,
-    LARGER,
-    LARGER_FAMILIES,
     TABLES,
     Family,
     StudyColumn,
@@ -39,7 +36,6 @@ from rspo.objectives import OBJECTIVES, Objective, check_weights, unknown_object
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
-FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 # Clients of OpenAI's interface write it with `/v1`.
@@ -73,15 +69,6 @@ RewardName = Annotated[str, _one_of(reward_names)]
 Extension = Annotated[str, Field(pattern=r"\.py$")]
 
 
-def _problem_file(name: str) -> str:
-    if Path(name).suffix not in FILE_SUFFIXES:
-        raise ValueError(f"allowed: a name that ends with {', '.join(FILE_SUFFIXES)}")
-    return name
-
-
-ProblemFile = Annotated[str, AfterValidator(_problem_file)]
-
-
 def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
     """Raises: ValueError with the key of a name that is none of these."""
     if name not in names:
@@ -111,18 +98,8 @@ class Generated(Section):
     """Problems made by `rspo.datasets.generated`."""
 
     families: tuple[Family, ...] = Field(min_length=1)
-    split: Literal["train", "validation", "test", "larger"]
+    split: Literal["train", "validation", "test", "larger"]  # larger: of some families only
     problems: Positive  # of each family
-
-    @model_validator(mode="after")
-    def _require_families_with_the_split(self) -> "Generated":
-        lacking = [family for family in self.families if family not in LARGER_FAMILIES]
-        if self.split == LARGER and lacking:
-            raise ValueError(
-                f"split = {LARGER!r}: {', '.join(lacking)} does not have it; "
-                f"allowed families: {', '.join(LARGER_FAMILIES)}"
-            )
-        return self
 
 
 class RowFilter(Section):
@@ -170,16 +147,6 @@ class Hub(Columns):
     def accepted_rows(self) -> tuple[int, ...]:
         return (self.rows,) if isinstance(self.rows, int) else self.rows
 
-    @field_validator("content_sha256", mode="before")
-    @classmethod
-    def _of_the_only_row_count(cls, value: Any, info: ValidationInfo) -> Any:
-        """A single hash belongs to the single number of rows."""
-        if not isinstance(value, str) or "rows" not in info.data:
-            return value
-        if not isinstance(info.data["rows"], int):
-            raise ValueError("rows has several numbers; allowed: {ROWS: SHA256}, for some of them")
-        return {info.data["rows"]: value}
-
 
 class DataSet(Columns):
     """The source of a set of problems: exactly one of the three.
@@ -189,7 +156,7 @@ class DataSet(Columns):
 
     generated: Generated | None = None
     hub: Hub | None = None
-    file: ProblemFile | None = None
+    file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
 
     @property
     def columns(self) -> Columns:
@@ -588,39 +555,24 @@ class Study(GridEntry):
                 )
         if self.frontier and self.frontier[0] == self.frontier[1]:
             raise ValueError(f"frontier = {list(self.frontier)}; allowed: two different k")
-        families = [contrast.family for contrast in self.contrasts]
-        if repeated := [name for name in families if families.count(name) > 1]:
-            raise ValueError(
-                f"contrasts: two have the family {repeated[0]!r}; name one differently"
-            )
-        if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
-            raise ValueError("contrasts: at most one may have claims")
         return self
 
     @model_validator(mode="after")
     def _contrasts_exist(self) -> "Study":
-        objectives = {spec.objective for spec in self.cells}
+        """Whether each compares something, `rspo.analysis.studies.step` tells."""
         variants = {variant for spec in self.cells for variant in spec.variants}
+        allowed = sorted({BASE} | {spec.objective for spec in self.cells} | variants)
+        families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
-            named, place = contrast.minus, f"contrasts, {contrast.family!r}"
-            subtracted = [named] if isinstance(named, str) else [*named, *named.values()]
-            allowed = variants | ({BASE, *objectives} if isinstance(named, str) else set())
-            for name in subtracted:
-                _require_one_of(f"{place}: minus", name, sorted(allowed))
-            of_variants = not isinstance(named, str) or named in variants
-            if of_variants and self.choose_by_pass_at:
-                raise ValueError(f"{place}: choose_by_pass_at leaves one variant of each method")
-            if contrast.less and (contrast.less not in objectives or not of_variants):
-                raise ValueError(
-                    f"{place}: less = {contrast.less!r}; allowed with a variant to subtract: "
-                    f"{', '.join(sorted(objectives))}"
-                )
-            others = contrast.less or contrast.k or contrast.mean
-            if contrast.claims and (others or not isinstance(named, str) or not of_variants):
-                raise ValueError(
-                    f"{place}: claims need minus: a variant, such as {DEFAULT_VARIANT}, and "
-                    "neither less, k nor mean"
-                )
+            minus, place = contrast.minus, f"contrasts, {contrast.family!r}"
+            for name in [minus] if isinstance(minus, str) else [*minus, *minus.values()]:
+                _require_one_of(f"{place}: minus", name, allowed)
+            if families.count(contrast.family) > 1:
+                raise ValueError(f"{place}: two have this family; name one differently")
+            if contrast.claims and (contrast.less or contrast.k or contrast.mean):
+                raise ValueError(f"{place}: claims are compared without less, k and mean")
+        if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
+            raise ValueError("contrasts: at most one may have claims")
         return self
 
 
@@ -741,20 +693,4 @@ class Config(Section):
                 raise ValueError(f"studies.{name}: the name of another table; choose another one")
         if both := self.grid.keys() & self.studies.keys():
             raise ValueError(f"{min(both)} is in grid and in studies; allowed: one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _enough_problems(self) -> "Config":
-        validation = self.training.validation
-        needed = [("train", "prompts_per_step", self.training.prompts_per_step, self.data.train)]
-        if validation.every:
-            held_out = self.data.validation
-            needed.append(("validation", "validation.problems", validation.problems, held_out))
-        for name, key, number, data_set in needed:
-            generated = data_set.generated
-            if generated and len(generated.families) * generated.problems < number:
-                raise ValueError(
-                    f"training.{key} = {number} is more than the "
-                    f"{len(generated.families) * generated.problems} problems of data.{name}"
-                )
         return self

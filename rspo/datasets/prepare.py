@@ -224,8 +224,7 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         found = f"{len(unanswered)} ({'; '.join(unanswered[:5])})"
         raise refuse("without_answer", hub.without_answer, found, len(unanswered))
     if expected not in (None, content):
-        value = content if isinstance(hub.rows, int) else f"{{{rows}: {content}}}"
-        raise refuse("content_sha256", expected, content, value)
+        raise refuse("content_sha256", expected, content, f"{{{rows}: {content}}}")
     if unanswered:
         _log.warning("%s: dropped rows without an answer: %s", name, "; ".join(unanswered))
     if expected is None:

@@ -224,8 +224,8 @@ def test_changed_content_is_refused_and_says_how_to_accept_it(
 ) -> None:
     expected = content_sha256([("one", ["2"]), ("two", ["2"])])
     mirror = write([row("one"), row("two ")])
-    prepare(with_hub(tmp_path, content_sha256=expected), "minerva", mirror)
-    experiment = with_hub(tmp_path / "changed", content_sha256=expected)
+    prepare(with_hub(tmp_path, content_sha256={2: expected}), "minerva", mirror)
+    experiment = with_hub(tmp_path / "changed", content_sha256={2: expected})
     write(rows)
     with pytest.raises(InputError) as caught:
         prepare(experiment, "minerva", mirror)
@@ -234,8 +234,8 @@ def test_changed_content_is_refused_and_says_how_to_accept_it(
     message = str(caught.value)
     assert f"content_sha256 = {expected}, got {actual} from {mirror / MINERVA}" in message
     key = "data.suites.standard.minerva.hub.content_sha256"
-    assert f"config/paper.yaml: {key} = {actual}" in message
-    prepare(with_hub(tmp_path, content_sha256=actual), "minerva", mirror)
+    assert f"config/paper.yaml: {key} = {{2: {actual}}}" in message
+    prepare(with_hub(tmp_path, content_sha256={2: actual}), "minerva", mirror)
 
 
 def test_each_number_of_rows_has_its_own_content(
