@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 from rspo.analysis.comparisons import Comparison, Method, Quantity, Term, difference
 from rspo.analysis.labels import label_of
 from rspo.config import steps
-from rspo.config.experiment import Cell, Experiment, base_name
+from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.core.step import Step
 
@@ -70,7 +71,8 @@ class GridMethods:
             if needed not in experiment.config.grid | experiment.config.studies:
                 raise NotTested(f"the grid has no {needed}")
         self.experiment, self.name, self.k_of = experiment, name, k_of or name
-        self.cells = [cell for cell in experiment.cells_of(name) if cell.variant == variant]
+        cells = [cell for cell in experiment.cells_of(name) if cell.variant == variant]
+        self.cells = experiment.by_method(cell.name for cell in cells)
         self.benchmarks = experiment.benchmarks_of(experiment.grid_entry(name).suite)
         models = {cell.model for cell in self.cells}
         if len(models) > 1:
@@ -111,7 +113,10 @@ class GridMethods:
             raise NotTested(f"grid.{self.name} has no {objective}")
         if len({(cell.n, cell.reward) for cell in cells}) > 1:
             raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
-        return _methods(cells, "k", lambda k: label_of(objective, k))
+        return {
+            cell.k: Method(label_of(objective, cell.k), tuple(self.cells[cell]))
+            for cell in sorted(cells, key=attrgetter("k"))
+        }
 
     def by_n(self) -> dict[int, Method]:
         """RSPO by the number of responses per prompt, trained for a single k.
@@ -121,7 +126,10 @@ class GridMethods:
         cells = [cell for cell in self.cells if cell.objective == self.rspo]
         if len({cell.k for cell in cells}) != 1:
             raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
-        return _methods(cells, "n", lambda n: f"{label_of(self.rspo)} n={n}")
+        return {
+            cell.n: Method(f"{label_of(self.rspo)} n={cell.n}", tuple(self.cells[cell]))
+            for cell in sorted(cells, key=attrgetter("n"))
+        }
 
     def risk_neutral(self) -> Method:
         (method,) = self.by_k(RISK_NEUTRAL).values()
@@ -142,31 +150,14 @@ class GridMethods:
     ) -> Comparison:
         """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
         terms = difference(one, other, ks)
-        return self.compare_terms(one.label, other.label, terms, where, decides, margin)
+        found = self.compare_terms(one.label, other.label, terms, where)
+        return replace(found, decides=decides, margin=margin)
 
     def compare_terms(
-        self,
-        method_a: str,
-        method_b: str,
-        terms: Sequence[Term],
-        where: str = POOLED,
-        decides: bool = True,
-        margin: float | None = None,
+        self, method_a: str, method_b: str, terms: Sequence[Term], where: str = POOLED
     ) -> Comparison:
         benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
-        return Comparison(
-            *(method_a, method_b, self.metric, tuple(terms), where, benchmarks),
-            decides=decides,
-            margin=margin,
-        )
-
-
-def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> dict[int, Method]:
-    values = sorted({getattr(cell, key) for cell in cells})
-    return {
-        value: Method(label(value), tuple(c.name for c in cells if getattr(c, key) == value))
-        for value in values
-    }
+        return Comparison(method_a, method_b, self.metric, tuple(terms), where, benchmarks)
 
 
 def above_baseline(grid: GridMethods) -> list[Comparison]:

@@ -77,7 +77,12 @@ class Measurer:
         if comparison.metric == "time_of_dropping":
             return self._of_dropping(comparison)
         sizes = self._sizes(comparison)
-        parts = self._parts(comparison)
+        metric: Any = comparison.metric  # of scores
+        measured = metric, comparison.benchmarks, comparison.against
+        parts = self._parts(comparison.terms, measured)
+        if comparison.runs:
+            of_runs = [self._parts(terms, measured) for terms in comparison.runs]
+            parts = [Part(np.array([_sum(run) for run in of_runs]))]
         trained = [part for part in parts if part.trained]
         return Measurement(
             comparison,
@@ -88,14 +93,12 @@ class Measurer:
             samples=self.scores(comparison.policies[0], comparison.benchmarks[0]).correct.shape[1],
         )
 
-    def _parts(self, comparison: Comparison) -> list[Part]:
-        """The part of each method, or a part with the value of each run."""
-        metric: Any = comparison.metric  # of scores
-        measured = metric, comparison.benchmarks, comparison.against
-        if comparison.runs:
-            return [Part(np.array([self._run(terms, measured) for terms in comparison.runs]))]
+    def _parts(
+        self, terms: Sequence[Term], measured: tuple[Metric, tuple[str, ...], tuple[str, ...]]
+    ) -> list[Part]:
+        """The part of each method."""
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-        for term in comparison.terms:
+        for term in terms:
             for k in term.ks:
                 weights[term.method][k] += term.weight / len(term.ks)
         parts = []
@@ -111,17 +114,6 @@ class Measurer:
                 of_seeds = self.seed_variance(reward, *measured, pattern)
             parts.append(Part(np.array(values), scale, method.trained, of_seeds))
         return parts
-
-    def _run(
-        self, terms: Sequence[Term], measured: tuple[Metric, Sequence[str], Sequence[str]]
-    ) -> Floats:
-        """The sum of some terms, each a mean over seeds, at each problem, [problems]."""
-        values = []
-        for term in terms:
-            pattern = tuple((k, term.weight / len(term.ks)) for k in term.ks)
-            seeds = [self._values(one, *measured, pattern) for one in term.method.policies]
-            values.append(np.mean(seeds, axis=0))
-        return np.sum(values, axis=0)
 
     def _values(
         self,
@@ -172,26 +164,21 @@ class Measurer:
     def _sizes(self, comparison: Comparison) -> list[int]:
         """Number of problems of each benchmark.
 
-        Raises: InputError if the policies have other problems or numbers of samples.
+        Raises: InputError if the policies have other problems.
         """
-        benchmarks = (*comparison.benchmarks, *comparison.against)
-        for benchmark in benchmarks:
-            tables = {policy: self.scores(policy, benchmark) for policy in comparison.policies}
-            (first, reference), *others = tables.items()
-            for policy, table in others:
-                place = self._place(policy, benchmark)
-                if table.ids != reference.ids:
+        sizes = []
+        for benchmark in (*comparison.benchmarks, *comparison.against):
+            first, *others = comparison.policies
+            ids = self.scores(first, benchmark).ids
+            for policy in others:
+                if self.scores(policy, benchmark).ids != ids:
                     raise InputError(
-                        f"{place}: has other problems than the scores of {first}; "
-                        "differences need the same problems, so sample and score one of them again"
+                        f"{self._place(policy, benchmark)}: has other problems than the scores of "
+                        f"{first}; differences need the same problems, so sample and score one of "
+                        "them again"
                     )
-                if table.correct.shape != reference.correct.shape:
-                    raise InputError(
-                        f"{place}: has {table.correct.shape[1]} samples of each problem, the "
-                        f"scores of {first} have {reference.correct.shape[1]}"
-                    )
-        policy = comparison.policies[0]
-        return [len(self.scores(policy, name).correct) for name in benchmarks]
+            sizes.append(len(ids))
+        return sizes
 
     def _place(self, policy: str, benchmark: str) -> str:
         """The folder of a policy's scores, and the benchmark, for messages."""
@@ -247,3 +234,8 @@ class Measurer:
         path = self.experiment.training_log(cell)
         steps = self.experiment.of_cell(cell).config.training.steps
         return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
+
+
+def _sum(parts: Sequence[Part]) -> Floats:
+    """The sum of some parts, each a mean over seeds, at each problem, [problems]."""
+    return np.sum([part.weight * part.values.mean(axis=0) for part in parts], axis=0)
