@@ -8,7 +8,7 @@ without training, and a policy that is trained again is compared with it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -135,20 +135,6 @@ class Evidence:
 def _checksum(*metadata: object) -> int:
     """Of what Parquet has no checksums for."""
     return crc32(json.dumps(metadata, sort_keys=True).encode())
-
-
-def files_behind(pairs: Iterable[tuple[Path, Step]]) -> dict[Path, Step]:
-    """Every file that some files were made from, and these, each with the step that writes it."""
-    found: dict[Path, Step] = {}
-
-    def visit(pairs: Iterable[tuple[Path, Step]]) -> None:
-        for path, step in pairs:
-            if path not in found:
-                found[path] = step
-                visit(step.inputs())
-
-    visit(pairs)
-    return found
 
 
 def add(

@@ -209,6 +209,30 @@ class Step:
             raise InputError(f"{path} was made with other settings ({text}): {hint}")
 
 
+def files_behind(
+    pairs: Iterable[tuple[Path, Step]], planned: Iterable[Path] = ()
+) -> dict[Path, Step]:
+    """Some files and all that they were made from, each with the step that writes it.
+
+    Args:
+        planned: files to leave out, with those that only they were made from.
+
+    Returns: the files nearest to the data first.
+    """
+    found: dict[Path, Step] = {}
+    seen = set(planned)
+
+    def visit(pairs: Iterable[tuple[Path, Step]]) -> None:
+        for path, maker in pairs:
+            if path not in seen:
+                seen.add(path)
+                visit(maker.inputs())
+                found[path] = maker
+
+    visit(pairs)
+    return found
+
+
 def faults_behind(
     inputs: Sequence[tuple[Path, Step]], planned: Iterable[Path] = ()
 ) -> dict[str, str]:
@@ -222,17 +246,9 @@ def faults_behind(
         data first.
     """
     faults: dict[str, str] = {}
-    seen = set(planned)
-
-    def check(inputs: Sequence[tuple[Path, Step]]) -> None:
-        for path, maker in inputs:
-            if path not in seen:
-                seen.add(path)
-                check(maker.inputs())
-                if path.exists() and (fault := maker.fault_of(path, contents=False)):
-                    faults.setdefault(maker.command, f"{fault}; {maker.remedy}")
-
-    check(inputs)
+    for path, maker in files_behind(inputs, planned).items():
+        if path.exists() and (fault := maker.fault_of(path, contents=False)):
+            faults.setdefault(maker.command, f"{fault}; {maker.remedy}")
     return faults
 
 

@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rspo.analysis import evidence, studies
-from rspo.analysis.evidence import FOLDER, Evidence, Kept, files_behind
+from rspo.analysis.evidence import FOLDER, Evidence, Kept
 from rspo.analysis.trainings import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import WRITTEN
-from rspo.core.step import Step
+from rspo.core.step import Step, files_behind
 from rspo.cost import write_cost_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
@@ -47,7 +47,7 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
         known = Evidence.read(file)
         own = experiment.results if experiment.has_own_results else None
         experiment = Experiment.load(known.scale, known.overrides, results=own)
-        restored = evidence.restore(known, experiment, files_behind(_inputs(experiment, page)))
+        restored = evidence.restore(known, experiment, _files(experiment, page))
         print(f"restored {len(restored)} files in {experiment.results}")
         return
     known = Evidence(file, experiment.scale, experiment.overrides)
@@ -60,8 +60,8 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
                 "use the same, or replace it with --force"
             )
         known.policies = found.policies
-    files = files_behind(_inputs(experiment, page))
-    for line in evidence.add(known, experiment, files, _kept(experiment, page), force):
+    files, kept = _files(experiment, page), _kept(experiment, page)
+    for line in evidence.add(known, experiment, files, kept, force):
         print(line)
 
 
@@ -73,18 +73,18 @@ def write_page(file: Path) -> None:
     known, page, project = Evidence.read(file), file.stem, Path.cwd()
     with _temporary_project():
         experiment = Experiment.load(known.scale, known.overrides)
-        evidence.restore(known, experiment, files_behind(_inputs(experiment, page)))
+        evidence.restore(known, experiment, _files(experiment, page))
         if page == RESULTS:
             _make_results(experiment, project / RESULTS_PAGE)
         else:
             _make_study(experiment, page, project / STUDIES)
 
 
-def _inputs(experiment: Experiment, page: str) -> list[tuple[Path, Step]]:
-    """What the page is made from."""
+def _files(experiment: Experiment, page: str) -> dict[Path, Step]:
+    """What the page is made from, back to the data."""
     if page == RESULTS:
-        return results_inputs(experiment)
-    return list(studies.step(experiment, page).inputs())
+        return files_behind(results_inputs(experiment))
+    return files_behind(studies.step(experiment, page).inputs())
 
 
 def _kept(experiment: Experiment, page: str) -> Kept:
