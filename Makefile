@@ -5,7 +5,7 @@
 #   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
 #   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
 #   ARGS=...         further arguments for snakemake (demo), pytest (test, gpu-check), mkdocs build
-#                    (docs) or uv lock (lock)
+#                    (docs) or uv lock (lock); stages of tests/long.py (test-long)
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -19,7 +19,7 @@ WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test gpu-check check docs lock clean-env
+.PHONY: help setup setup-verl setup-gpu demo test test-long gpu-check check docs lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 
 test: setup-verl ## run the tests in as many processes as CPUs; ARGS="-n 0" for one
 	@$(WITH_VENV) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-long: setup-verl ## run the tests that take hours, or some stages: ARGS="soak"; keep their results
+	@$(WITH_VENV) $(BIN)/python -m tests.long $(ARGS)
 
 gpu-check: ## check this GPU node with a small training, after setup-gpu; ARGS="--device cpu" for a CPU
 	@$(WITH_VENV) $(BIN)/pytest -q tests/gpu --confcutdir tests/gpu --device cuda $(ARGS)

@@ -102,6 +102,15 @@ def test_max_at_k_variance_is_exact(n: int) -> None:
         if 2 * k <= n:
             expected = float(max_variance_by_ranks(exact, k))
             assert max_at_k_variance(rewards, k) == pytest.approx(expected, rel=1e-8, abs=1e-15)
+        else:
+            assert np.isnan(max_at_k_variance(rewards, k))
+
+
+def test_distinct_values_are_those_of_all_subsets() -> None:
+    samples = [0, 0, 1, 2, 2, 2, None]  # one without a value
+    for k in range(1, 8):
+        found = [len({*subset} - {None}) for subset in combinations(samples, k)]
+        assert distinct_values(7, [[2, 1, 3, 0]], k) == pytest.approx(np.mean(found))
 
 
 VALUES = (Fraction(-1), Fraction(0), Fraction(3, 4))

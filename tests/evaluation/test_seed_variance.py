@@ -14,7 +14,7 @@ from rspo.evaluation.statistics import (
     score_interval,
 )
 
-SIZES = (4, 9, 6)
+SIZES = (4, 9, 2)
 EQUAL = [[0.1, 0.2, 0.3], [0.5, 0.55, 0.7], [0.2, 0.4, 0.25]]
 UNEQUAL = [[0.1, 0.1001, 0.0999], [0.2, 0.2002, 0.1998], [0.1, 0.4, 0.9], [0.3, 0.9, 0.1]]
 
@@ -76,28 +76,38 @@ def test_equal_variances_are_pooled_with_the_degrees_of_all_seeds() -> None:
     found = difference_of_runs(runs[0], runs[1], pool)
     assert found.error == pytest.approx(np.sqrt(2 * pooled / 3))
     assert found.degrees == pytest.approx(5)  # not 10: both have the same estimate
+    two = SeedVariance.of(runs[:2])
+    assert two.moderate(own[0], 2) == (pytest.approx((own[0] + own[1]) / 2), 4)
 
 
 def test_unequal_variances_are_moderated_as_by_smyth() -> None:
-    """d0 solves trigamma(d0/2) = variance of log s^2 minus trigamma(d/2)."""
-    pool = SeedVariance.of(UNEQUAL)
-    own = np.var(UNEQUAL, axis=1, ddof=1)
+    pool, own = SeedVariance.of(UNEQUAL), np.var(UNEQUAL, axis=1, ddof=1)
     assert pool.p_equal < 0.05
+    degrees, common = by_smyth(own)
+    assert (pool.degrees, pool.variance) == (pytest.approx(degrees), pytest.approx(common))
+    expected = (degrees * common + 2 * own[2]) / (degrees + 2)
+    assert pool.moderate(own[2], 2) == (pytest.approx(expected), pytest.approx(degrees + 2))
+    assert own[2] > expected > own[0]
+
+
+def by_smyth(own: Floats) -> tuple[float, float]:
+    """d0 and s0^2 of variances with two degrees of freedom each.
+
+    d0 solves trigamma(d0/2) = variance of log s^2 minus trigamma(d/2).
+    """
     excess = np.var(np.log(own), ddof=1) - special.polygamma(1, 1.0)
     half = optimize.brentq(lambda x: special.polygamma(1, x) - excess, 1e-6, 1e6)
-    assert pool.degrees == pytest.approx(2 * half)
     log_mean = np.mean(np.log(own)) - special.digamma(1.0) + np.log(1.0)
-    common = np.exp(log_mean + special.digamma(half) - np.log(half))
-    expected = (2 * half * common + 2 * own[2]) / (2 * half + 2)
-    assert pool.moderate(own[2], 2) == (pytest.approx(expected), pytest.approx(2 * half + 2))
-    assert own[2] > expected > own[0]
+    return 2 * half, float(np.exp(log_mean + special.digamma(half) - np.log(half)))
 
 
 def test_the_common_variance_and_its_degrees_are_recovered() -> None:
     """Variances drawn as s0^2 d0 / chi^2(d0), for a thousand methods."""
     rng = np.random.default_rng(2)
     truth = 0.04 * 6 / rng.chisquare(6, 1000)
-    pool = SeedVariance.of(list(rng.standard_normal((1000, 3)) * np.sqrt(truth)[:, None]))
+    runs = rng.standard_normal((1000, 3)) * np.sqrt(truth)[:, None]
+    pool = SeedVariance.of(list(runs))
+    assert (pool.degrees, pool.variance) == pytest.approx(by_smyth(runs.var(axis=1, ddof=1)))
     assert pool.degrees == pytest.approx(6, rel=0.35)
     assert pool.variance == pytest.approx(0.04, rel=0.1)
 
@@ -143,6 +153,7 @@ def test_seeds_that_agree_by_chance_do_not_decide_whether_variances_are_pooled()
 def test_one_method_or_one_seed_moderates_nothing() -> None:
     for runs in ([], [[0.1, 0.2]], [[0.1], [0.2]], [[0.1, 0.2], [0.3]], [[0.1, 0.1], [0.2, 0.2]]):
         assert SeedVariance.of(runs).moderate(0.7, 1) == (0.7, 1)
+        assert SeedVariance.of(runs).methods == sum(len(one) > 1 for one in runs)
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
@@ -161,7 +172,7 @@ def test_an_interval_of_few_problems_is_wilsons_and_covers_95_percent() -> None:
     wilson = stats.binomtest(int(value * problems), problems).proportion_ci(method="wilson")
     assert score_interval(value, error, problems) == pytest.approx((wilson.low, wilson.high), 1e-5)
     assert score_interval(1.0, 0.0, 4) == (pytest.approx(0.2831, abs=1e-3), 1.0)
-    assert np.isnan(score_interval(0.5, np.nan, 1)).all()
+    assert np.isnan([score_interval(0.5, np.nan, 8), score_interval(0.5, 0.1, 1)]).all()
     rng = np.random.default_rng(5)
     covered = []
     for chance in rng.beta(0.5, 0.5, (2000, 8)):

@@ -1,6 +1,6 @@
 """Errors, intervals and adjusted p-values against simulation, enumeration and scipy."""
 
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
@@ -14,7 +14,9 @@ from rspo.evaluation.statistics import (
     combine,
     difference_of_runs,
     holm,
+    least_p,
     mean_of_steps,
+    ratio_of_means,
     stratified_variance,
 )
 from tests.support.outcomes import outcomes_of
@@ -155,10 +157,54 @@ def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     assert found.degrees == pytest.approx(other.df)
     assert found.p_above(0) == pytest.approx(other.pvalue / 2)
     assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
-    one_sample = stats.ttest_1samp(second, 0.15, alternative="greater")
-    assert mean_of_steps(second).p_above(0.15) == pytest.approx(one_sample.pvalue)
-    assert np.isnan(difference_of_runs([0.3], [0.1, 0.2]).error)
-    assert np.isnan(mean_of_steps([0.3]).error)
+    one_run = difference_of_runs([0.3], [0.1, 0.2])
+    assert one_run.value == pytest.approx(0.15)
+    assert np.isnan(one_run.error)
+
+
+def test_the_mean_of_steps_has_students_p_values_also_of_an_equivalence() -> None:
+    steps, margin = np.array([0.20, -0.08, 0.21, 0.19]), 0.3
+
+    def p(threshold: float, alternative: str = "greater") -> float:
+        return float(stats.ttest_1samp(steps, threshold, alternative=alternative).pvalue)
+
+    for sign in (1, -1):
+        found = mean_of_steps(sign * steps)
+        one_sided = (p(0), p(0, "less"))[::sign]
+        assert found.p_values() == pytest.approx((*one_sided, p(0, "two-sided")))
+        # Schuirmann's test, and the smaller p-value of the two claims that are its opposite.
+        equivalent = max(p(-margin), p(margin, "less"))
+        opposite = min(p(margin), p(-margin, "less"))
+        assert found.p_values(margin) == pytest.approx((equivalent, opposite, equivalent))
+        # With a margin below the value the opposite is claimed, on either side of 0.
+        narrow = max(p(-0.01), p(0.01, "less")), min(p(0.01), p(-0.01, "less"))
+        assert found.p_values(0.01) == pytest.approx((*narrow, 2 * min(narrow)))
+        assert np.isnan([found.error_problems, found.error_seeds]).all()
+    single = mean_of_steps([0.3])
+    assert single.value == 0.3
+    assert np.isnan(single.error)
+    assert single.p_values() == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("differing", [1, 2, 5])
+def test_the_least_p_is_that_of_all_sign_flips(differing: int) -> None:
+    """Of problems that all differ in one direction, the most significant case."""
+    flips = [abs(sum(signs)) for signs in product((1, -1), repeat=differing)]
+    assert least_p(differing) == np.mean([flip >= differing for flip in flips])
+    assert least_p(0) == 1.0
+
+
+def test_a_ratio_of_means_has_the_jackknifes_interval() -> None:
+    """Leaving out one prompt at a time, which differs from the formula by terms of 1/n^2."""
+    rng = np.random.default_rng(2)
+    below = rng.gamma(30.0, 2.0, 400)
+    above = below * rng.gamma(40.0, 0.05, 400)
+    left_out = [np.delete(above, i).mean() / np.delete(below, i).mean() for i in range(400)]
+    error = np.sqrt(399 * np.var(left_out))
+    ratio, low, high = ratio_of_means(above, below)
+    assert ratio == pytest.approx(above.sum() / below.sum())
+    assert (high - ratio, ratio - low) == pytest.approx((1.96 * error, 1.96 * error), rel=1e-3)
+    assert np.isnan(ratio_of_means([0.1, 0.2], [0.0, 0.0])).all()
 
 
 def test_a_difference_of_exactly_zero_is_no_evidence() -> None:

@@ -32,8 +32,8 @@ def cases(ns: tuple[int, ...]) -> list[Any]:
 
 
 def enumerated(weights: Floats, rewards: Floats, p: Fraction) -> tuple[Fraction, ...]:
-    """E[g], Var[g] and the expected fraction of zeros, over all groups."""
-    mean = square = zeros = Fraction(0)
+    """Over all groups: E[g], Var[g], and expected fraction of zeros and weights of either kind."""
+    mean = square = zeros = correct = wrong = Fraction(0)
     for group, of_group in zip(rewards.tolist(), weights.tolist(), strict=True):
         chance = Fraction(1)
         for reward in group:
@@ -44,7 +44,10 @@ def enumerated(weights: Floats, rewards: Floats, p: Fraction) -> tuple[Fraction,
         )
         mean, square = mean + chance * gradient, square + chance * gradient**2
         zeros += chance * Fraction(sum(abs(w) < 1e-12 for w in of_group), len(group))
-    return mean, square - mean**2, zeros
+        of_correct = sum(Fraction(w) * int(r) for w, r in zip(of_group, group, strict=True))
+        correct += chance * of_correct
+        wrong += chance * (sum(map(Fraction, of_group)) - of_correct)
+    return mean, square - mean**2, zeros, correct, wrong
 
 
 @pytest.mark.parametrize(("objective", "k", "n"), cases((3, 6)))
@@ -61,12 +64,14 @@ def test_the_numbers_are_those_of_all_groups_in_exact_fractions(
     forms = (found.weights, found.centred, found.standardized)
     for form, of_form in zip(forms, (weights, centred, standardized), strict=True):
         for i, p in enumerate(P):
-            mean, variance, zeros = enumerated(of_form, rewards, p)
+            mean, variance, zeros, correct, wrong = enumerated(of_form, rewards, p)
             if 0 < p < 1:
                 slope = float(mean / (p * (1 - p)))
                 assert form.slope[i] == pytest.approx(slope, rel=1e-9, abs=1e-10)
             assert form.variance[i] == pytest.approx(float(variance), rel=1e-9, abs=1e-12)
             assert form.zeros[i] == pytest.approx(float(zeros), rel=1e-9, abs=1e-12)
+            totals = form.correct[i], form.wrong[i]
+            assert totals == pytest.approx((float(correct), float(wrong)), rel=1e-9, abs=1e-12)
             if variance > 1e-20:
                 ratio = float(mean**2 / variance)
                 assert form.signal_to_noise[i] == pytest.approx(ratio, rel=1e-8, abs=1e-12)
@@ -180,6 +185,18 @@ def test_a_function_of_ones_own_is_diagnosed_like_an_objective() -> None:
     assert (own.centred.value == ours.centred.value).all()
 
 
+def test_a_constant_factor_changes_only_the_factor() -> None:
+    """Also a large or small one: it does not decide what counts as 0."""
+    ours = rspo.diagnose("rspo_pass_at_k", 3, 8)
+    for factor in (1e-9, 1e9):
+        found = rspo.diagnose(lambda r, k, factor=factor: factor * marginal(r, k), 3, 8)
+        assert found.weights.factor == pytest.approx(factor)
+        for one, other in ((found.weights, ours.weights), (found.centred, ours.centred)):
+            assert one.signal_to_noise == pytest.approx(other.signal_to_noise, nan_ok=True)
+            assert one.zeros == pytest.approx(other.zeros)
+            assert one.variance / factor**2 == pytest.approx(other.variance)
+
+
 # --- Errors, all of one line -------------------------------------------------------------------
 
 Rule = Callable[[Floats, int], Any]
@@ -236,6 +253,12 @@ def test_every_objective_but_hitchhiking_keeps_the_contract(objective: str, n: i
     rspo.check_weights(chosen.function, 2, n, binary=chosen.binary)
 
 
+@pytest.mark.parametrize(("k", "n"), [(True, 4), (2.0, 4), (0, 4), (2, 4.0), (2, False)])
+def test_the_contract_is_checked_for_integers_of_at_least_1(k: Any, n: Any) -> None:
+    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+        rspo.check_weights(marginal, k, n)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -264,9 +287,18 @@ def test_importing_the_package_imports_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
-def test_the_printed_table_explains_each_of_its_columns() -> None:
-    table, _, legend = str(diagnose("maxpo", 4)).partition("0.90")
-    names = {name for line in table.splitlines()[4:6] for name in line.split()} - {"weights"}
+@pytest.mark.parametrize("p", [None, [0.3, 0.35]])
+def test_the_printed_table_has_the_numbers_and_explains_each_of_its_columns(p: Any) -> None:
+    found = diagnose("maxpo", 4, p=p)
+    forms = (found.weights, found.centred, found.standardized)
+    lines = str(found).splitlines()
+    names = {name for line in lines[4:6] for name in line.split()} - {"weights"}
     assert names == {"centred", "standardized", "p", "F", "F'", "S/N", "zeros"}
-    explained = legend.partition("\n")[2]
-    assert [name for name in names if name not in explained] == []
+    assert [name for name in names if name not in "".join(lines[-3:])] == []
+    printed = [[float(cell.replace("%", "e-2")) for cell in row.split()] for row in lines[6:-3]]
+    assert [row[0] for row in printed] == (p or [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9])
+    for row in printed:
+        i = int(np.argmin(abs(found.p - row[0])))
+        cells = [(one.value[i], one.slope[i], one.signal_to_noise[i]) for one in forms]
+        expected = [*cells[0], found.weights.zeros[i], *cells[1], *cells[2]]
+        assert row[1:] == pytest.approx(expected, rel=5e-3, abs=6e-3)

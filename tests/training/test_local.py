@@ -11,10 +11,13 @@ from torch import Tensor
 
 from rspo.config.schema import Optimizer, Rewards, Training
 from rspo.core.errors import InputError
+from rspo.core.seeds import generator_of
+from rspo.objectives import response_weights
 from rspo.policies.qwen2 import KVCache, Qwen2
-from rspo.policies.sampler import Responses
+from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
+from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 from rspo.training.adam import learning_rate_factor
 from rspo.training.local import (
     Rollout,
@@ -25,7 +28,7 @@ from rspo.training.local import (
     token_distributions,
 )
 from rspo.training.prompts import Prompts, prompts_of_step
-from rspo.training.records import Scored, record_of, with_wrong_verdicts
+from rspo.training.records import Scored, record_of, texts_of, tokens_of, with_wrong_verdicts
 from tests.support import tiny_world
 from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
 
@@ -49,27 +52,27 @@ def plain_gradient(
     ppo_clip: float,
     temperature: float,
     bonus: float = 0.0,
+    longest: float = T,
 ) -> Tensor:
     """The loss as the docstring of `rspo.training.local` states it, one response at a time."""
     model.zero_grad()
-    loss = torch.zeros(())
-    sampled = int(rollout.responses.lengths.view(-1, N)[part].sum())
+    loss, n = torch.zeros(()), rollout.weights.shape[1]
+    sampled = int(rollout.responses.lengths.view(-1, n)[part].sum())
     for prompt in part.tolist():
-        for index in range(N):
-            row = prompt * N + index
+        for index in range(n):
+            row = prompt * n + index
             length = int(rollout.responses.lengths[row])
             tokens = rollout.responses.tokens[row, :length]
             sequence = torch.cat((rollout.prompts[prompt], tokens))[None]
             logits = model.logits(model(sequence, KVCache()))[0, 9:-1]
             log_p = (logits / temperature).log_softmax(-1)
             weight = float(rollout.weights[prompt, index])
-            for position in range(length):
-                old = rollout.responses.log_probs[row, position]
-                ratio = torch.exp(log_p[position, tokens[position]] - old)
-                clipped = torch.clamp(ratio, 1 - ppo_clip, 1 + ppo_clip)
-                loss = loss - torch.min(weight * ratio, weight * clipped) / (len(part) * T)
-                entropy = torch.distributions.Categorical(logits=log_p[position]).entropy()
-                loss = loss - bonus * entropy / sampled
+            old = rollout.responses.log_probs[row, :length].clone()
+            ratio = torch.exp(log_p[range(length), tokens.tolist()] - old)
+            clipped = torch.clamp(ratio, 1 - ppo_clip, 1 + ppo_clip)
+            loss = loss - torch.min(weight * ratio, weight * clipped).sum() / (len(part) * longest)
+            entropy = torch.distributions.Categorical(logits=log_p).entropy().sum()
+            loss = loss - bonus * entropy / sampled
     loss.backward()
     return gradient(model)
 
@@ -177,29 +180,71 @@ def test_k_is_linear_in_the_steps_and_rounded(
     assert training(steps=1, k_schedule=(8, 1)).k_at(0, 8) == 8
 
 
-def test_a_step_weights_its_rewards_with_the_k_of_the_schedule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = {"steps": 3, "prompts_per_step": PROMPTS, "mini_batch_prompts": PROMPTS}
-    settings = tiny_world.OVERRIDES["training"] | sizes | {"k_schedule": [4, 2]}
-    world = tiny_world.load(tmp_path, training=settings)
-    trainer = Trainer(
-        world.config, world.cell(CELL), make_model(), make_tokenizer(tmp_path), verify
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"k_schedule": [4, 2], "entropy_bonus": 0.1},
+        {"ppo_clip": None, "loss_aggregation": "token-mean"},
+    ],
+    ids=str,
+)
+def test_training_is_algorithm_1_step_by_step(tmp_path: Path, changes: dict[str, object]) -> None:
+    """Each step again, with one response at a time and PyTorch's own Adam."""
+    sizes = {"steps": 2, "prompts_per_step": 4, "mini_batch_prompts": 2, "epochs": 2}
+    settings = tiny_world.OVERRIDES["training"] | sizes | changes
+    wrong = {"false_accepts": 0.3, "false_rejects": 0.1}
+    world = tiny_world.load(
+        tmp_path, training=settings, rewards=wrong, sampling={"temperature": 0.8}
     )
-    rewards = np.tile([1.0, *[0.0] * 15], (PROMPTS, 1))
-    monkeypatch.setattr(trainer, "reward", lambda *_: (rewards > 0, rewards))
-    seen: list[float] = []
+    config, tokenizer = world.config.training, make_tokenizer(tmp_path)
 
-    def update(step: int, rollout: Rollout, part: Tensor, epoch: int) -> dict[str, float]:
-        seen.append(float(rollout.weights[0, 0]))
-        return {"gradient_norm": 0.0, "clipped": 0.0, "learning_rate": 0.0}
+    def is_correct(texts: list[str], *_: object, **__: object) -> list[Verdict]:
+        return [Verdict(CORRECT if text.count("1") % 2 else INCORRECT) for text in texts]
 
-    monkeypatch.setattr(trainer, "update", update)
-    tokens = make_rollout(trainer.model, "rspo_pass_at_k", 4).prompts.tolist()
+    trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, is_correct)
+    tokens = make_rollout(make_model(), "rspo_pass_at_k", 4).prompts.tolist()
     prompts = Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
-    list(trainer.train(prompts))
-    # The only correct one of n responses is worth k/n: without it, none of k is correct.
-    assert seen == pytest.approx([4 / 16, 3 / 16, 2 / 16])
+    model, options = make_model(), config.optimizer
+    optimizer = torch.optim.AdamW(
+        model.parameters(), betas=options.betas, weight_decay=options.weight_decay
+    )
+    updates = 0
+    for step, record in enumerate(trainer.train(prompts)):
+        rows = prompts_of_step(prompts.families, config, 0, step)
+        batch = [tokens[row] for row in rows]
+        responses = sample(
+            *(model, batch, 16),
+            max_tokens=T,
+            end=tokenizer.end,
+            pad=tokenizer.pad,
+            generator=generator_of(0, "sampling", step),
+            temperature=0.8,
+        )
+        texts = texts_of(tokens_of(responses), tokenizer)
+        correct = np.array([verdict.correct for verdict in is_correct(texts)])
+        accepted = with_wrong_verdicts(correct, world.config.rewards, 0, step).reshape(4, 16)
+        weights = response_weights(accepted.astype(float), "rspo_pass_at_k", config.k_at(step, 4))
+        rollout = Rollout(torch.tensor(batch), responses, torch.tensor(weights).float())
+        for part in [torch.tensor([0, 1]), torch.tensor([2, 3])] * 2:
+            mean = float(responses.lengths.view(4, 16)[part].double().mean())
+            longest = mean if config.loss_aggregation == "token-mean" else T
+            clip, bonus = config.ppo_clip or float("inf"), config.entropy_bonus
+            plain_gradient(model, rollout, part, clip, 0.8, bonus, longest)
+            if options.gradient_clip:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), options.gradient_clip)
+            factor = learning_rate_factor(updates / 8, options)
+            optimizer.param_groups[0]["lr"] = trainer.rate * factor
+            optimizer.step()
+            updates += 1
+        ours = torch.nn.utils.parameters_to_vector(trainer.model.parameters())
+        expected = torch.nn.utils.parameters_to_vector(model.parameters())
+        start = torch.nn.utils.parameters_to_vector(make_model().parameters())
+        assert (ours - expected).norm() <= 1e-3 * (expected - start).norm()
+        assert record["correct"] == pytest.approx(correct.mean())
+        assert record["reward"] == pytest.approx(accepted.mean())
+        entropy = responses.entropy[responses.mask].mean().item()
+        assert record["entropy"] == pytest.approx(entropy, rel=1e-4)
+        assert [*record["seconds"]] == ["sample", "reward", "update"]
 
 
 @pytest.mark.parametrize(("clip", "fraction"), [(None, 0.0), (5.0, 0.0), (2.5, 0.5), (0.1, 1.0)])
@@ -231,6 +276,7 @@ def test_dropping_zero_weight_responses_does_not_change_the_update(
 ) -> None:
     model = make_model()
     rollout = make_rollout(model, objective, 4)
+    rollout = replace(rollout, weights=rollout.weights / rollout.weights.max())
     dropped = int((rollout.weights == 0).sum())
     assert 0 < dropped < PROMPTS * N
     model.zero_grad()

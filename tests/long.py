@@ -1,0 +1,132 @@
+"""Tests that take too long for CI: stages, and their last results in tests/long_results.md.
+
+    make test-long                                # all stages
+    make test-long ARGS="soak mutants-statistics" # some of them
+
+A stage runs on a clean commit and writes its row. tests/test_long_results.py fails if the code that
+a stage covers has changed since, other than in comments and docstrings.
+"""
+
+import ast
+import hashlib
+import os
+import subprocess
+import sys
+from datetime import date
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.mutants import GROUPS
+from tests.support import ROOT
+
+RESULTS = ROOT / "tests" / "long_results.md"
+COLUMNS = ("stage", "result", "date", "commit", "code")
+
+
+class Stage(NamedTuple):
+    """covers: patterns of files. Other changes leave the result valid, so name few."""
+
+    command: str
+    covers: tuple[str, ...]
+
+
+STAGES = {
+    f"mutants-{name}": Stage(f"python -m tests.mutants {name}", group.modules)
+    for name, group in GROUPS.items()
+} | {
+    "verl": Stage(
+        "pytest -q -n 0 -m 'long and not slurm'",
+        ("rspo/training/verl/*.py", "rspo/rewards/xverify/*.py", "rspo/policies/vllm_sampler.py"),
+    ),
+    "soak": Stage(
+        "SOAK_SEEDS=10 pytest -q -n 3 --dist worksteal -m 'slurm and release'",
+        ("snakemake_executor_plugin_slurm_patient/*.py", "rspo/slurm/*.py", "workflow/rules/*.smk"),
+    ),
+}
+
+
+def main() -> None:
+    results = [run(name) for name in sys.argv[1:] or STAGES]
+    sys.exit(0 if all(results) else 1)
+
+
+def run(name: str) -> bool:
+    """Run a stage and write its row; whether it passed."""
+    stage, commit, summary = STAGES[name], clean_commit(), ""
+    print(f"{name}: {stage.command}", flush=True)
+    environment = os.environ | {"CI": "true"}  # a test that cannot run fails
+    with subprocess.Popen(
+        stage.command, shell=True, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            summary = line.strip() or summary
+    if clean_commit() != commit:
+        sys.exit(f"{name}: the commit has changed meanwhile, so this result is not kept")
+    result = "failed" if process.returncode else "passed"
+    row = (name, f"{result}: {summary}", str(date.today()), commit, digest(stage.covers))
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *(rows() | {name: row}).values()]
+    title = "# Last results of the long tests\n\nWritten by `make test-long` (tests/long.py).\n\n"
+    RESULTS.write_text(title + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return not process.returncode
+
+
+def clean_commit() -> str:
+    """The commit of the checkout. Exits if a file other than the results differs from it."""
+    changed = git("status", "--porcelain", "--", ".", f":!{RESULTS.relative_to(ROOT)}")
+    if changed:
+        sys.exit(f"commit these files first, or remove them:\n{changed}")
+    return git("rev-parse", "--short", "HEAD")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.check_output(["git", *arguments], cwd=ROOT, text=True).strip()
+
+
+def rows() -> dict[str, tuple[str, ...]]:
+    """The rows of the results by stage."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    cells = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("|")]
+    return {row[0]: row for row in cells if row[0] in STAGES}
+
+
+def digest(patterns: tuple[str, ...], root: Path = ROOT) -> str:
+    """A hash of files, of Python files without comments, docstrings and format."""
+    files = sorted(file for pattern in patterns for file in root.glob(pattern))
+    codes = [
+        (str(file.relative_to(root)), code_of(file.read_text(), file.suffix == ".py"))
+        for file in files
+    ]
+    return hashlib.sha256(repr(codes).encode()).hexdigest()[:12]
+
+
+def code_of(text: str, is_python: bool) -> Any:
+    if is_python:
+        return plain(ast.parse(text))
+    lines = [line.rstrip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.lstrip().startswith("#")]
+
+
+def plain(node: Any) -> Any:
+    """A syntax tree as tuples, the same in every version of Python: `ast.dump` is not."""
+    if isinstance(node, list):
+        return [plain(one) for one in node]
+    if isinstance(node, ast.JoinedStr):  # some versions split its texts, or add empty ones
+        groups = groupby(node.values, lambda one: isinstance(one, ast.Constant))
+        parts = ["".join(x.value for x in xs) if text else plain([*xs]) for text, xs in groups]
+        return [part for part in parts if part]
+    if not isinstance(node, ast.AST):
+        return node
+    fields = dict(ast.iter_fields(node))
+    body = fields.get("body")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+        fields["body"] = body[1:]
+    present = {name: plain(value) for name, value in fields.items() if value not in (None, [])}
+    return type(node).__name__, present
+
+
+if __name__ == "__main__":
+    main()
