@@ -93,13 +93,10 @@ CURVES = _format(
 def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as a Parquet table, atomically; columns outside the format are left out.
 
-    Raises: InputError if a row lacks a column or has a value of another type.
+    Raises: InputError if a row has a value of another type.
     """
     schema = table_format.schema
-    try:
-        lines = [json.dumps({name: row[name] for name in schema.names}) for row in rows]
-    except KeyError as error:
-        raise InputError(f"{path}: a row of {table_format.name} lacks the column {error}") from None
+    lines = [json.dumps({name: row[name] for name in schema.names}) for row in rows]
     # Through JSON, because `pa.array` of Python objects imports pandas. A single block gives a
     # single row group layout, whatever the number of threads.
     text = "\n".join(lines).encode()
@@ -115,19 +112,10 @@ def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[st
 
 
 def write_frame(path: Path, table_format: TableFormat, frame: "pd.DataFrame") -> None:
-    """Write a frame as a Parquet table, atomically; columns outside the format are left out.
-
-    Raises: InputError if a column is missing or has values of another type.
-    """
-    try:  # numpy arrays, because pandas' own conversion replaces NaN by null
-        arrays = [
-            pa.array(frame[field.name].to_numpy(), type=field.type) for field in table_format.schema
-        ]
-    except KeyError as error:
-        raise InputError(f"{path}: {table_format.name} lacks the column {error}") from None
-    except pa.ArrowException as error:
-        raise InputError(f"{path}: not a table of {table_format.name}: {error}") from None
-    _write(path, pa.Table.from_arrays(arrays, schema=table_format.schema))
+    """Write a frame as a Parquet table, atomically; columns outside the format are left out."""
+    schema = table_format.schema  # numpy arrays, because pandas' own conversion makes NaN null
+    arrays = [pa.array(frame[field.name].to_numpy(), type=field.type) for field in schema]
+    _write(path, pa.Table.from_arrays(arrays, schema=schema))
 
 
 def _write(path: Path, table: pa.Table) -> None:
@@ -158,33 +146,21 @@ def read_frame(
 
 
 def _read(path: Path, table_format: TableFormat, benchmark: str | None) -> pa.Table:
+    schema, name = table_format.schema, table_format.name
     if not path.is_file():
-        raise InputError(f"{path}: no such file (expected a table of {table_format.name})")
-    try:
-        table = pq.ParquetFile(path).read()  # `pq.read_table` imports pandas
-    except (pa.ArrowException, OSError) as error:
-        first_line = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a complete Parquet file; remove it ({first_line})") from None
-    missing = [name for name in table_format.schema.names if name not in table.schema.names]
-    if missing:
-        raise InputError(
-            f"{path}: the column {missing[0]!r} is missing; has {table.schema.names}, "
-            f"{table_format.name} needs {table_format.schema.names}"
-        )
+        raise InputError(f"{path}: no such file (expected a table of {name})")
+    try:  # other writers use wider integers and strings for the same values
+        table = pq.ParquetFile(path).read(columns=schema.names)  # `pq.read_table` imports pandas
+        table = table.select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError, OSError) as error:
+        line = str(error).splitlines()[0]
+        raise InputError(f"{path}: damaged, or not a table of {name} ({line})") from None
     if benchmark is not None:
         table = table.filter(pc.equal(table.column("benchmark"), benchmark))
-    table = table.select(table_format.schema.names)
-    for field in table_format.schema:
-        try:  # other writers use wider integers and strings for the same values
-            table.column(field.name).cast(field.type)
-        except pa.ArrowException as error:
-            raise InputError(
-                f"{path}: column {field.name!r} is not {field.type}: {error}"
-            ) from None
     if table.num_rows == 0:
         of = f" of benchmark {benchmark}" if benchmark is not None else ""
-        raise InputError(f"{path}: has no rows{of}; expected at least one of {table_format.name}")
-    return table.cast(table_format.schema)
+        raise InputError(f"{path}: has no rows{of}; expected at least one of {name}")
+    return table
 
 
 def write_csv(path: Path, frame: "pd.DataFrame", missing: str = "") -> None:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -50,21 +49,9 @@ def test_texts_and_lists_of_any_size_come_back(tmp_path: Path) -> None:
     assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups == 1
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({key: POINT[key] for key in POINT if key != "low"}, "curves lacks the column 'low'"),
-        (POINT | {"k": "two"}, "not a (row|table) of curves"),
-    ],
-)
-def test_what_does_not_fit_the_format_is_refused(
-    tmp_path: Path, row: dict[str, Any], message: str
-) -> None:
-    path = tmp_path / "a.parquet"
-    with pytest.raises(InputError, match=message):
-        write_frame(path, CURVES, pd.DataFrame([row]))
-    with pytest.raises(InputError, match=message):
-        write_table(path, CURVES, [row])
+def test_what_does_not_fit_the_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a row of curves"):
+        write_table(tmp_path / "a.parquet", CURVES, [POINT | {"k": "two"}])
     assert not list(tmp_path.iterdir())
 
 
