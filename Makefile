@@ -19,7 +19,7 @@ WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test test-long gpu-check check docs lock clean-env
+.PHONY: help setup setup-verl setup-gpu demo test test-long gpu-check check docs dist lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -60,8 +60,11 @@ check: setup-verl ## check format, lint, types, imports between modules and depe
 docs: ## build the documentation site into site/, in an environment of its own
 	@sh envs/docs.sh $(ARGS)
 
+dist: ## build the wheel and the source distribution into dist/, check and install both
+	@sh envs/dist.sh
+
 lock: setup ## update envs/lock/ to pyproject.toml; ARGS=--upgrade for the newest versions
 	@sh envs/lock.sh $(ARGS)
 
-clean-env: ## delete .venv and .venv-docs
-	rm -rf .venv .venv-docs
+clean-env: ## delete .venv, .venv-docs and .venv-dist
+	rm -rf .venv .venv-docs .venv-dist

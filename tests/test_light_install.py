@@ -146,6 +146,21 @@ def test_the_documented_example_needs_only_numpy_and_the_syntax_of_python_3_10(
         ast.parse(Path(file).read_text(), feature_version=(3, 10))
 
 
+def test_a_type_checker_reads_the_types_of_the_installed_package(
+    light: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "user.py").write_text(
+        "from rspo.objectives import response_weights\n"
+        "reveal_type(response_weights([[1, 0]], 'maxrl'))\n"
+        "response_weights([[1, 0]], k='4')\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--python-executable", str(light), "user.py"]
+    found = start(*command, cwd=tmp_path).stdout
+    assert 'Revealed type is "numpy.ndarray' in found
+    assert "user.py:3: error" in found
+    assert "py.typed" not in found
+
+
 @pytest.mark.parametrize("words", [["bin/rspo"], ["bin/python", "-m", "rspo"]])
 def test_the_command_says_in_one_line_what_to_install(light: Path, words: list[str]) -> None:
     folder = light.parents[1]
