@@ -87,7 +87,7 @@ class Experiment:
         default, reports = root / "results" / scale, root / "reports"
         if results is not None and results.exists() and not results.is_dir():
             raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
-        if results is not None and results.resolve() in (root.resolve(), reports.resolve()):
+        if results is not None and results.resolve() == reports.resolve():
             raise InputError(f"results = {str(results)!r}: has other files; choose another folder")
         if results is None or results.resolve() == default.resolve():
             results = default
