@@ -143,7 +143,7 @@ def _where(comparison: Comparison) -> str:
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    """Write a table of comparisons, and return it as `read_comparisons` does.
+    """Write a table of comparisons, and return it as `read_rows` does.
 
     Raises: ValueError for two comparisons with the same id.
     """
@@ -153,20 +153,12 @@ def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
             f"{path}: two comparisons are {table['id'][table['id'].duplicated()].iloc[0]}"
         )
     write_csv(path, table)
-    return read_comparisons(path)
+    return read_rows(path)
 
 
-def read_comparisons(path: Path) -> pd.DataFrame:
-    """A table of comparisons, as `read_rows`; it may have no rows."""
-    return read_rows(path, *COLUMNS, empty=True)
-
-
-def read_rows(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
-    """A CSV table: text, and numbers that are NaN where they are unknown.
-
-    Arguments and errors are those of `read_csv`.
-    """
-    table = read_csv(path, *columns, empty=empty)
+def read_rows(path: Path) -> pd.DataFrame:
+    """A CSV table: text, and numbers that are NaN where they are unknown."""
+    table = read_csv(path)
     numbers = sorted(_NUMBERS.intersection(table.columns))
     if table.empty:
         return table.astype(dict.fromkeys(numbers, float))

@@ -52,16 +52,13 @@ _NUMBERS = ["estimate", "low", "high", "error", "p", "seeds", "problems", "sampl
 
 
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
-    """One row for each point; no rows if the claims have no such comparison.
-
-    Raises: InputError for a table of comparisons that is missing or lacks a column.
-    """
+    """One row for each point; no rows if the claims have no such comparison."""
     import pandas as pd
 
-    from rspo.analysis.results import read_comparisons
+    from rspo.analysis.results import read_rows
 
     (path,) = figure.step(experiment).input_files
-    rows = read_comparisons(path)
+    rows = read_rows(path)
     cells = experiment.cells_of(figure.grids[0])
     ours = {cell.name for cell in cells if cell.objective == RSPO}
     rows = rows[

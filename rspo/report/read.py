@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from rspo.analysis.claims import TRANSFER
-from rspo.analysis.results import AGAINST, OPEN, Row, read_comparisons, read_rows
+from rspo.analysis.results import AGAINST, OPEN, Row, read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
@@ -47,13 +47,10 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
 
 
 def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
-    """The rows of a figure's table; none for a scale without the figure.
-
-    Raises: InputError for a table that is missing.
-    """
+    """The rows of a figure's table; none for a scale without the figure."""
     if figure.lacks(experiment):
         return []
-    return read_rows(figure_files(experiment, figure)[1], empty=True).to_dict("records")
+    return read_rows(figure_files(experiment, figure)[1]).to_dict("records")
 
 
 def claims(experiment: Experiment) -> list[Row]:
@@ -63,14 +60,11 @@ def claims(experiment: Experiment) -> list[Row]:
     `weakest`: the comparison with the weakest evidence, or None. `unresolved`: the comparisons that
     are not as claimed, those against the claim first, then the open ones by p, each with
     `seeds_to_halve`. `transfer`: differences between two suites.
-
-    Raises: InputError for tables that are missing or lack a column.
     """
     every = _comparisons(experiment)
     tested = [one for one in every if one["decides"] == "yes"]
     by_id = {one["id"]: one for one in every}
-    table = read_rows(experiment.reports / "claims.csv", "claim", "verdict", "comparison")
-    found = table.to_dict("records")
+    found = read_rows(experiment.reports / "claims.csv").to_dict("records")
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
         deciding = [one for one in tested if one["claim"] == row["claim"]]
@@ -92,7 +86,7 @@ def claims(experiment: Experiment) -> list[Row]:
 
 def _comparisons(experiment: Experiment) -> list[Row]:
     """Every comparison of the claims; of Pass@k and of time in percent."""
-    frame = read_comparisons(experiment.reports / "claim_comparisons.csv")
+    frame = read_rows(experiment.reports / "claim_comparisons.csv")
     frame[_SCALED] = frame[_SCALED].mul(frame["metric"].map(_FACTORS).astype(float), axis="index")
     return frame.assign(ks=frame["k"].str.split()).to_dict("records")
 
@@ -114,10 +108,7 @@ def _seeds_to_halve(one: Row) -> float:
 
 
 def pictures(experiment: Experiment) -> Iterator[Row]:
-    """The figures, results before formulas, with their captions, pictures and numbers.
-
-    Raises: InputError for numbers that are not a CSV file.
-    """
+    """The figures, results before formulas, with their captions, pictures and numbers."""
     for figure in figures(experiment):
         image, numbers = figure_files(experiment, figure)
         yield {
@@ -130,7 +121,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
 
 def setup(experiment: Experiment) -> dict[str, Any]:
     """The number of responses and of policies, the models, and the problems of each benchmark."""
-    frame = read_rows(experiment.table("curves"), "cell", "benchmark", "problems", "samples")
+    frame = read_rows(experiment.table("curves"))
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
@@ -146,8 +137,7 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 
 def answers(experiment: Experiment) -> list[Row]:
     """Each policy and suite with `share`, that of its responses without an answer, sorted by it."""
-    columns = ["policy", "suite", "benchmark", "responses", "without_answer"]
-    frame = read_rows(experiment.table("answers"), *columns)
+    frame = read_rows(experiment.table("answers"))
     pooled = frame[frame["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
     pooled = pooled.assign(share=pooled["without_answer"] / pooled["responses"])
     return pooled.sort_values("share", kind="stable").to_dict("records")
@@ -155,7 +145,7 @@ def answers(experiment: Experiment) -> list[Row]:
 
 def contamination(experiment: Experiment) -> list[Row]:
     """The pairs of data sets that have problems in common, after normalization."""
-    frame = read_rows(experiment.table("contamination"), "set_a", "set_b", "kind", "count")
+    frame = read_rows(experiment.table("contamination"))
     frame["of_training"] = (frame["set_a"] == "train") | (frame["set_b"] == "train")
     return frame[(frame["kind"] == "normalized") & (frame["count"] > 0)].to_dict("records")
 
@@ -181,7 +171,7 @@ def warnings(experiment: Experiment) -> list[str]:
 def cost(experiment: Experiment) -> list[Row]:
     """The seconds of each policy, training and evaluation together, and of all."""
     seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
-    frame = read_rows(experiment.table("cost"), "policy", *seconds)
+    frame = read_rows(experiment.table("cost"))
     sums = frame.groupby("policy", sort=False)[seconds].sum()
     sums.loc["all"] = sums.sum()
     return sums.reset_index().to_dict("records")

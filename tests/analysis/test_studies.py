@@ -12,7 +12,7 @@ import yaml
 from scipy import stats
 
 from rspo.analysis import pages, studies
-from rspo.analysis.results import read_comparisons
+from rspo.analysis.results import read_rows
 from rspo.analysis.trainings import false_accept_share
 from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
@@ -95,7 +95,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def rows(experiment: Experiment, study: str, **wanted: str) -> list[dict[str, Any]]:
-    table = read_comparisons(studies.step(experiment, study).outputs[0])
+    table = read_rows(studies.step(experiment, study).outputs[0])
     return pages.the_rows(table, **wanted)
 
 
@@ -214,7 +214,7 @@ def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
     write_claims(experiment)
     write_study(experiment, "errors")
     verdicts = read_csv(experiment.reports / "claims.csv").set_index("claim")["verdict"]
-    tested = read_comparisons(experiment.reports / "claim_comparisons.csv")
+    tested = read_rows(experiment.reports / "claim_comparisons.csv")
     numbers = ["estimate", "error_problems"]
     for claim in ("C1", "C10"):
         (level,) = rows(experiment, "errors", claim=claim, method_a=claim, variant="default")
@@ -272,7 +272,7 @@ def page(made: Experiment, template: Path, table: pd.DataFrame) -> str:
 
 
 def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
-    table = read_comparisons(studies.step(made, "rates").outputs[0])
+    table = read_rows(studies.step(made, "rates").outputs[0])
     tested = table["family"] == "against RSPO"
     table.loc[tested, ["estimate", "p_adjusted"]] = [-0.031, 0.001]
     template = pages.FOLDER / "study.md.jinja"
@@ -299,7 +299,7 @@ def test_settings_with_more_at_both_k_are_ahead() -> None:
 
 
 def test_a_number_that_is_gone_is_an_error_with_template_and_line(made: Experiment) -> None:
-    table = read_comparisons(studies.step(made, "rates").outputs[0])
+    table = read_rows(studies.step(made, "rates").outputs[0])
     gone = table[~((table["method_a"] == "base") & (table["k"] == "8"))]
     message = r"study\.md\.jinja, line \d+: 0 rows have method_a = base, .*; expected one"
     with pytest.raises(InputError, match=message):
@@ -406,7 +406,7 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
-    table = read_comparisons(folder / f"{name}.csv")
+    table = read_rows(folder / f"{name}.csv")
     methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": "", "instead_of": ""})
     contents = study_contents(experiment, name, table, methods, {})
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)

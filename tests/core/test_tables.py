@@ -62,28 +62,8 @@ def test_csv_has_every_digit_and_reads_as_written(tmp_path: Path) -> None:
         "cell,benchmark,metric,k,estimate,error_within,error_total,low,high,problems,samples,note\n"
         'a,"b,""c""",pass_at_k,2,0.3333333333333333,nan,1e-17,-0.0,inf,3,2147483647,\n'
     )
-    (row,) = read_csv(path, "cell").to_dict("records")
+    (row,) = read_csv(path).to_dict("records")
     assert (row["benchmark"], row["error_within"], row["note"]) == ('b,"c"', "nan", "")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "no such file"),
-        ("", "not a CSV table"),
-        ("a,b\n1,2,3\n4,5,6,7\n", "not a CSV table"),
-        ("a\n1\n", "the column 'b' is missing; has a"),
-        ("a,b\n", "has no rows"),
-    ],
-)
-def test_a_bad_csv_file_is_named_with_the_reason(
-    tmp_path: Path, text: str | None, message: str
-) -> None:
-    path = tmp_path / "a.csv"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(InputError, match=rf"a\.csv: {message}"):
-        read_csv(path, "a", "b")
 
 
 def test_rows_are_read_and_written_without_pandas(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
         write_samples(experiment, policy, suite, dict.fromkeys(benchmarks, samples))
         write_scores(experiment, policy, suite, dict.fromkeys(benchmarks, scores))
     write_answers(experiment)
-    rows = read_csv(experiment.table("answers"), "policy", "benchmark", "k")
+    rows = read_csv(experiment.table("answers"))
     (one, *_) = rows[(rows["benchmark"] == "linear_larger") & (rows["k"] == "2")].to_dict("records")
     counts = [int(one[name]) for name in ("problems", "samples", "responses", "without_answer")]
     assert counts == [3, 4, 12, 5]
@@ -92,7 +92,7 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
         changed = replace(experiment, config=config)
         attest(steps.answers(changed).inputs())
         write_answers(changed, force=True)
-    others = read_csv(experiment.table("answers"), *OF_ANSWERS)
+    others = read_csv(experiment.table("answers"))
     assert {*others[OF_ANSWERS].to_numpy().flat} == {"nan"}
     kept = [name for name in rows if name not in OF_ANSWERS]
     pd.testing.assert_frame_equal(others[kept], rows[kept])

@@ -308,28 +308,6 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     assert "missing files" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("claims", "claim,title\nC1,t\n", "the column 'verdict' is missing"),
-        ("claim_comparisons", "id,study\nC1,\n", "the column 'claim' is missing"),
-        ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
-        ("curves", b"\xff\xfe", "not a CSV table"),
-    ],
-)
-def test_a_bad_table_is_named(
-    experiment: Experiment, name: str, content: str | bytes, message: str
-) -> None:
-    folder = experiment.reports if "claim" in name else experiment.table(name).parent
-    path = folder / f"{name}.csv"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    adopt(path)
-    with pytest.raises(InputError, match=message) as caught:
-        write_report(experiment)
-    assert str(path) in str(caught.value)
-    assert not REPORT.exists()
-
-
 def test_a_number_that_is_gone_fails_with_the_place_in_the_template(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
