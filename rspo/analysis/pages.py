@@ -1,14 +1,14 @@
 """Pages from templates: numbers are looked up, sentences state their conditions.
 
-A template reads tables of comparisons. A number that is gone, or a sentence without a
-true branch (`fail`), is an error with the template and its line.
+A template reads tables of comparisons. A number that is gone is an error with the template and its
+line.
 """
 
 import math
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -18,7 +18,6 @@ from rspo.evaluation.statistics import LEVEL
 
 FOLDER = Path(__file__).parent / "templates"
 MINUS = "\u2212"
-METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}  # names in front of @k
 _ERRORS: tuple[type[Exception], ...] = (
     *(InputError, jinja2.TemplateError, LookupError, TypeError, ValueError),
     *(ArithmeticError, RecursionError),
@@ -32,7 +31,7 @@ def render(template: Path, contents: Mapping[str, Any]) -> str:
     """
     found = environment(template.parent, FOLDER)
     found.filters |= {"points": points, "interval": interval, "number": number}
-    found.globals |= {"significant": significant, "fail": _fail}
+    found.globals["significant"] = significant
     return fill(found, template.name, contents)
 
 
@@ -62,10 +61,6 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else name
         raise InputError(f"{place}: {error}") from None
-
-
-def _fail(reason: str) -> NoReturn:
-    raise InputError(reason)
 
 
 def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:

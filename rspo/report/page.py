@@ -85,6 +85,6 @@ def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
     found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
     found.tests["known"] = isfinite
     found.globals |= {"experiment": experiment, "config": experiment.config}
-    found.globals |= {"LEVEL": LEVEL, "inf": inf, "METRICS": pages.METRICS}
+    found.globals |= {"LEVEL": LEVEL, "inf": inf}
     found.globals["read"] = read
     return found

@@ -1,6 +1,7 @@
 """What the pages show: tables as rows for the templates, and what follows from them."""
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from math import ceil, inf, isnan, nan
 from operator import itemgetter
@@ -114,7 +115,8 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         yield {
             "figure": figure,
             "caption": full_caption(experiment, figure),
-            "png": image.read_bytes(),
+            "alt": figure.caption.partition(";")[0],  # without the details
+            "png": b64encode(image.read_bytes()).decode(),
             "numbers": read_csv(numbers).apply(same_decimals),
         }
 

@@ -1,6 +1,5 @@
 """The filters of the pages: numbers with the digits that their errors allow, and safe text."""
 
-import base64
 import math
 from collections.abc import Iterable, Mapping
 from statistics import median
@@ -92,10 +91,6 @@ def same_decimals(column: pd.Series) -> list[str]:
     ]
 
 
-def data_url(png: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
-
-
 def as_yaml(config: Config) -> str:
     values = config.model_dump(mode="json", exclude_unset=True)
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=90)
@@ -122,11 +117,6 @@ def visible(text: str) -> str:
 def _name(code: int) -> str:
     """Unicode's symbol of a control character, else the number of a character."""
     return chr(0x2400 + code) if code < 0x20 else f"\u27e8U+{code:04X}\u27e9"
-
-
-def first_part(caption: str) -> str:
-    """What a figure shows, for readers who do not see it: its caption without the details."""
-    return caption.partition(";")[0]
 
 
 def table_cell(text: str) -> str:
