@@ -1,7 +1,7 @@
 """Tests that take too long for CI: stages, and their last results in tests/long_results.md.
 
-    make test-long                                # all stages
-    make test-long ARGS="soak mutants-statistics" # some of them
+    make test-long                                 # all stages
+    make test-long ARGS="soak mutants-statistics"  # some of them
 
 A stage runs on a clean commit and writes its row. tests/test_long_results.py fails if the code that
 a stage covers has changed since, other than in comments and docstrings.
@@ -21,14 +21,20 @@ from tests.mutants import GROUPS
 from tests.support import ROOT
 
 RESULTS = ROOT / "tests" / "long_results.md"
-COLUMNS = ("stage", "result", "date", "commit", "code")
+HEAD = """# Last results of the long tests
+
+Written by `make test-long` (tests/long.py).
+
+| stage | result | date | commit | code |
+|---|---|---|---|---|
+"""
 
 
 class Stage(NamedTuple):
     """covers: patterns of files. Other changes leave the result valid, so name few."""
 
     command: str
-    covers: tuple[str, ...]
+    covers: list[str]
 
 
 STAGES = {
@@ -37,18 +43,18 @@ STAGES = {
 } | {
     "verl": Stage(
         "pytest -q -n 0 -m 'long and not slurm'",
-        ("rspo/training/verl/*.py", "rspo/rewards/xverify/*.py", "rspo/policies/vllm_sampler.py"),
+        ["rspo/training/verl/*.py", "rspo/rewards/xverify/*.py", "rspo/policies/vllm_sampler.py"],
     ),
     "soak": Stage(
         "SOAK_SEEDS=10 pytest -q -n 3 --dist worksteal -m 'slurm and release'",
-        ("snakemake_executor_plugin_slurm_patient/*.py", "rspo/slurm/*.py", "workflow/rules/*.smk"),
+        ["snakemake_executor_plugin_slurm_patient/*.py", "rspo/slurm/*.py", "workflow/rules/*.smk"],
     ),
 }
 
 
 def main() -> None:
-    results = [run(name) for name in sys.argv[1:] or STAGES]
-    sys.exit(0 if all(results) else 1)
+    passed = [run(name) for name in sys.argv[1:] or STAGES]
+    sys.exit(0 if all(passed) else 1)
 
 
 def run(name: str) -> bool:
@@ -59,17 +65,15 @@ def run(name: str) -> bool:
     with subprocess.Popen(
         stage.command, shell=True, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in process.stdout or ():
             print(line, end="", flush=True)
             summary = line.strip() or summary
     if clean_commit() != commit:
         sys.exit(f"{name}: the commit has changed meanwhile, so this result is not kept")
     result = "failed" if process.returncode else "passed"
-    row = (name, f"{result}: {summary}", str(date.today()), commit, digest(stage.covers))
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *(rows() | {name: row}).values()]
-    title = "# Last results of the long tests\n\nWritten by `make test-long` (tests/long.py).\n\n"
-    RESULTS.write_text(title + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    row = [name, f"{result}: {summary}", str(date.today()), commit, digest(stage.covers)]
+    table = [f"| {' | '.join(cells)} |\n" for cells in (rows() | {name: row}).values()]
+    RESULTS.write_text(HEAD + "".join(table))
     return not process.returncode
 
 
@@ -85,28 +89,26 @@ def git(*arguments: str) -> str:
     return subprocess.check_output(["git", *arguments], cwd=ROOT, text=True).strip()
 
 
-def rows() -> dict[str, tuple[str, ...]]:
-    """The rows of the results by stage."""
+def rows() -> dict[str, list[str]]:
+    """The cells of each stage's row."""
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    cells = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("|")]
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
     return {row[0]: row for row in cells if row[0] in STAGES}
 
 
-def digest(patterns: tuple[str, ...], root: Path = ROOT) -> str:
-    """A hash of files, of Python files without comments, docstrings and format."""
+def digest(patterns: list[str], root: Path = ROOT) -> str:
+    """A hash of the code in some files."""
     files = sorted(file for pattern in patterns for file in root.glob(pattern))
-    codes = [
-        (str(file.relative_to(root)), code_of(file.read_text(), file.suffix == ".py"))
-        for file in files
-    ]
+    codes = [(str(file.relative_to(root)), code_of(file)) for file in files]
     return hashlib.sha256(repr(codes).encode()).hexdigest()[:12]
 
 
-def code_of(text: str, is_python: bool) -> Any:
-    if is_python:
-        return plain(ast.parse(text))
-    lines = [line.rstrip() for line in text.splitlines()]
-    return [line for line in lines if line and not line.lstrip().startswith("#")]
+def code_of(file: Path) -> Any:
+    """Without comments and empty lines; of a Python file without docstrings and format, too."""
+    if file.suffix == ".py":
+        return plain(ast.parse(file.read_text()))
+    lines = file.read_text().splitlines()
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def plain(node: Any) -> Any:
@@ -119,13 +121,11 @@ def plain(node: Any) -> Any:
         return [part for part in parts if part]
     if not isinstance(node, ast.AST):
         return node
-    fields = dict(ast.iter_fields(node))
-    body = fields.get("body")
+    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-        fields["body"] = body[1:]
-    present = {name: plain(value) for name, value in fields.items() if value not in (None, [])}
-    return type(node).__name__, present
+        fields["body"] = node.body[1:]
+    return type(node).__name__, {name: plain(value) for name, value in fields.items()}
 
 
 if __name__ == "__main__":

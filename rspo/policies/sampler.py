@@ -1,4 +1,4 @@
-"""Sampling with a key-value cache, for models in one process.
+"""Sampling with a key-value cache on the CPU, for models in one process.
 
 Unlike vLLM, it has no paging, continuous batching or top-p. It is fast on a CPU because responses
 with the same tokens so far share one row of the batch (a node of the prefix tree), and because
@@ -44,7 +44,7 @@ class Responses:
     @property
     def mask(self) -> Tensor:
         """(P*n, T) bool, true at tokens and false at padding."""
-        return torch.arange(self.tokens.shape[1], device=self.tokens.device) < self.lengths[:, None]
+        return torch.arange(self.tokens.shape[1]) < self.lengths[:, None]
 
 
 @torch.inference_mode()
@@ -66,7 +66,7 @@ def sample(
         prompts: token ids, all of the same length.
         max_tokens: maximum length of a response, including its end token.
         end, pad: token ids.
-        generator: on the CPU; the only source of randomness. With one generator per response,
+        generator: the only source of randomness. With one generator per response,
             responses are independent of each other up to rounding, see `multiple`.
         multiple: pad batches to a multiple of this. CPUs sum the products of small matrices, and of
             the last rows of others, in another order: rounding can depend on the number of rows.
@@ -83,23 +83,21 @@ def sample(
     context = model.config.max_position_embeddings
     if capacity > context:
         raise InputError(f"prompt and response need {capacity} tokens, the model has {context}")
-    device = model.cos.device
     prompt_cache = KVCache()
-    hidden = model(torch.tensor(prompts, device=device), prompt_cache, LAST)[:, 0]
-    cache = StaticKVCache(prompt_cache, torch.arange(len(prompts), device=device), capacity)
+    hidden = model(torch.tensor(prompts), prompt_cache, LAST)[:, 0]
+    cache = StaticKVCache(prompt_cache, torch.arange(len(prompts)), capacity)
     rows = len(prompts) * n
     # Drawn in advance, so that finished responses do not change the others' random numbers.
     if isinstance(generator, torch.Generator):
         noise = torch.rand(max_tokens, rows, generator=generator)
     else:
         noise = torch.stack([torch.rand(max_tokens, generator=own) for own in generator], dim=1)
-    noise = noise.to(device)
-    tokens = torch.full((rows, max_tokens), pad, device=device)
-    log_probs = torch.zeros(rows, max_tokens, device=device)
-    entropy = torch.zeros(rows, max_tokens, device=device)
-    lengths_so_far = torch.zeros(rows, dtype=torch.long, device=device)
+    tokens = torch.full((rows, max_tokens), pad)
+    log_probs = torch.zeros(rows, max_tokens)
+    entropy = torch.zeros(rows, max_tokens)
+    lengths_so_far = torch.zeros(rows, dtype=torch.long)
 
-    running = torch.arange(rows, device=device)  # responses without an end token
+    running = torch.arange(rows)  # responses without an end token
     node_of = running // n  # row of the batch for each of them
     for step in range(max_tokens):
         log_p = torch.log_softmax(model.logits(hidden) / temperature, dim=-1)

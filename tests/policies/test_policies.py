@@ -10,10 +10,13 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rspo.config.names import ALPHABET
+from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
+from rspo.core.seeds import generator_of, seed_of
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import KVCache, Qwen2, StaticKVCache, response_logits
-from rspo.policies.sampler import sample
+from rspo.policies.responses import Block, Question
+from rspo.policies.sampler import TorchSampler, draw_tokens, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from tests.support import ROOT
 from tests.support.random_policy import END, PAD, peaked_model, save_policy
@@ -139,12 +142,71 @@ def test_frequencies_of_first_tokens_follow_the_model() -> None:
     assert statistic < freedom + 5 * math.sqrt(2 * freedom)
 
 
-def test_responses_depend_on_the_seed_alone() -> None:
-    model = peaked_model()
-    first = draw(model)[1]
-    assert torch.equal(first.tokens, draw(model)[1].tokens)
-    other = draw(model, generator=torch.Generator().manual_seed(8))[1]
-    assert not torch.equal(first.tokens, other.tokens)
+def test_a_response_with_a_generator_of_its_own_does_not_depend_on_the_others() -> None:
+    """And all batches have a multiple of the rows that are asked for."""
+    model, batches = peaked_model(), []
+    model.register_forward_hook(lambda _, given, __: batches.append(len(given[0])))
+    prompts = torch.randint(2, 35, (3, 10), generator=torch.Generator().manual_seed(4)).tolist()
+    seeds = iter(range(9))
+
+    def responses(prompts: list[list[int]], n: int) -> list[list[int]]:
+        own = [torch.Generator().manual_seed(next(seeds)) for _ in range(len(prompts) * n)]
+        drawn = sample(
+            model, prompts, n, max_tokens=18, end=END, pad=PAD, generator=own, multiple=4
+        )
+        assert not any(rows % 4 for rows in batches[1:])  # the first one reads the prompts
+        batches.clear()
+        return [
+            row[:length] for row, length in zip(drawn.tokens.tolist(), drawn.lengths, strict=True)
+        ]
+
+    together = responses(prompts, 3)
+    seeds = iter(range(9))
+    alone = [responses([prompt], 1)[0] for prompt in prompts for _ in range(3)]
+    assert together == alone
+    assert len({len(row) for row in alone}) > 2
+
+
+def test_a_token_is_the_one_in_whose_part_of_the_sum_the_noise_lies() -> None:
+    """The sum may be off by rounding, and tokens without probability are never drawn."""
+    p = torch.tensor([[0.0, 0.2, 0.3, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    noise = torch.tensor([0.0, 0.3, 0.5, 1.0, 0.0, 0.25, 0.7])
+    drawn = draw_tokens(p.log(), torch.tensor([0, 0, 0, 0, 1, 1, 1]), noise)
+    assert drawn.tolist() == [1, 1, 2, 3, 0, 1, 2]
+
+
+def test_the_sampler_of_an_evaluation_draws_each_batch_from_its_own_stream(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is of prompts of one length, so that it can be drawn again without the others."""
+    monkeypatch.setattr("rspo.policies.sampler.PROBLEMS_PER_BATCH", 2)
+    lengths, limits = [9, 9, 9, 8, 9], [9, 9, 7, 18, 18]
+    questions = [
+        Question(str(row), [2 + row] * length, limit)
+        for row, (length, limit) in enumerate(zip(lengths, limits, strict=True))
+    ]
+    sampling = Sampling(temperature=0.7, top_p=1, max_prompt_tokens=10, max_response_tokens=18)
+    sampler = TorchSampler(folder, ChatTokenizer(folder), sampling)
+    for number, part in ((0, ()), (2, (2,))):
+        block = Block(number, 6, (5, "test"))
+        batches = sampler.batches(questions, block)
+        assert batches == [[0, 1], [2], [3], [4]]
+        for batch in batches:
+            stream = (5, "test", batch[0], *part)
+            expected = sample(
+                *(sampler.model, [questions[row].prompt for row in batch], 6),
+                max_tokens=limits[batch[0]],
+                end=END,
+                pad=PAD,
+                generator=generator_of(*stream),
+                temperature=0.7,
+            )
+            found, seed = sampler.draw(questions, batch, block)
+            assert [len(one) for one in found] == expected.lengths.tolist()
+            assert [token for row in found for token in row] == expected.tokens[
+                expected.mask
+            ].tolist()
+            assert seed == seed_of(*stream)
 
 
 def test_prompts_of_different_lengths_or_too_long_are_errors() -> None:
