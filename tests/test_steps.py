@@ -81,9 +81,18 @@ COMMANDS = {
         *("results/tiny/tables/answers.csv", "k: [1, 2, 4] -> [1, 2]"),
     ),
 }
-# Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
-# in tests/analysis.
-OTHERS = {*("evidence", "verify", "pass-at-k", "fetch-prompt", "fetch-judge", "study", "cost")}
+# Without a scale's settings, or with downloads: each has a test of its own below; `study` and
+# `bundle` have theirs in tests/analysis.
+OTHERS = {
+    "evidence",
+    "bundle",
+    "verify",
+    "pass-at-k",
+    "fetch-prompt",
+    "fetch-judge",
+    "study",
+    "cost",
+}
 # Sections of the config that the command of that name needs.
 SECTIONS = {
     "agreement": {"against": "rules", "samples": 2},
