@@ -58,6 +58,16 @@ def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
     assert found == dict.fromkeys(CLAIMS, "supported") | dict.fromkeys(("C7", "C8"), UNRESOLVED)
 
 
+def test_a_supported_claim_names_its_comparison_with_the_largest_p(as_claimed: Experiment) -> None:
+    for claim in (row for row in read(as_claimed) if row["verdict"] == "supported"):
+        deciding = comparisons(as_claimed, claim=claim["claim"], decides="yes")
+        (named,) = (row for row in deciding if row["id"] == claim["comparison"])
+        assert float(named["p"]) == max(float(row["p"]) for row in deciding)
+        assert [named[key] for key in ("estimate", "low", "p")] == [
+            claim[key] for key in ("estimate", "low", "p")
+        ]
+
+
 def test_a_k_that_ties_its_neighbour_is_not_best_at_itself(tmp_path: Path) -> None:
     def skill(cell: Cell) -> planted.Skill:
         return planted.as_claimed(replace(cell, k=min(cell.k, 4)))
