@@ -9,7 +9,7 @@ from tests.adapters import own_environment
 from tests.adapters.test_trl import PACKAGES
 from tests.support import ROOT
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.long
 (CODE,) = re.findall(
     r"```python\n(.*?)```", (ROOT / "integrations/trl/paper_index.md").read_text(), re.DOTALL
 )
