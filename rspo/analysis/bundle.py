@@ -52,7 +52,8 @@ def run(file: Path | None, restore: bool, force: bool) -> None:
         path = Path(name)
         if path.exists() and path.read_bytes() != content and not force:
             raise InputError(f"{name} differs from that of {file}; --force replaces it")
-    for name, content in files.items():  # equal ones too: Snakemake makes their pages anew
+    # Equal files are written too: their new times make Snakemake remake the pages.
+    for name, content in files.items():
         with atomic_write(Path(name)) as partial:
             partial.write_bytes(content)
     print(f"restored {len(files)} files of {file}; `snakemake docs` makes the pages")

@@ -23,6 +23,8 @@ from rspo.config.merge import merge
 from rspo.config.names import (
     BASE,
     CASCADE,
+    LARGER,
+    LARGER_FAMILIES,
     TABLES,
     Family,
     StudyColumn,
@@ -98,8 +100,18 @@ class Generated(Section):
     """Problems made by `rspo.datasets.generated`."""
 
     families: tuple[Family, ...] = Field(min_length=1)
-    split: Literal["train", "validation", "test", "larger"]  # larger: of some families only
+    split: Literal["train", "validation", "test", "larger"]
     problems: Positive  # of each family
+
+    @model_validator(mode="after")
+    def _require_families_with_the_split(self) -> "Generated":
+        lacking = [family for family in self.families if family not in LARGER_FAMILIES]
+        if self.split == LARGER and lacking:
+            raise ValueError(
+                f"split = {LARGER!r}: {', '.join(lacking)} does not have it; "
+                f"allowed families: {', '.join(LARGER_FAMILIES)}"
+            )
+        return self
 
 
 class RowFilter(Section):
@@ -561,7 +573,8 @@ class Study(GridEntry):
     def _contrasts_exist(self) -> "Study":
         """Whether each compares something, `rspo.analysis.studies.step` tells."""
         variants = {variant for spec in self.cells for variant in spec.variants}
-        allowed = sorted({BASE} | {spec.objective for spec in self.cells} | variants)
+        objectives = {spec.objective for spec in self.cells}
+        allowed = sorted({BASE} | objectives | variants)
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
             minus, place = contrast.minus, f"contrasts, {contrast.family!r}"
@@ -569,6 +582,12 @@ class Study(GridEntry):
                 _require_one_of(f"{place}: minus", name, allowed)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
+            of_variants = not isinstance(minus, str) or minus in variants
+            if contrast.less and (contrast.less not in objectives or not of_variants):
+                raise ValueError(
+                    f"{place}: less = {contrast.less!r}; allowed with a variant to subtract: "
+                    f"{', '.join(sorted(objectives))}"
+                )
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
                 raise ValueError(f"{place}: claims are compared without less, k and mean")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
@@ -693,4 +712,20 @@ class Config(Section):
                 raise ValueError(f"studies.{name}: the name of another table; choose another one")
         if both := self.grid.keys() & self.studies.keys():
             raise ValueError(f"{min(both)} is in grid and in studies; allowed: one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _enough_problems(self) -> "Config":
+        validation = self.training.validation
+        needed = [("train", "prompts_per_step", self.training.prompts_per_step, self.data.train)]
+        if validation.every:
+            held_out = self.data.validation
+            needed.append(("validation", "validation.problems", validation.problems, held_out))
+        for name, key, number, data_set in needed:
+            generated = data_set.generated
+            if generated and len(generated.families) * generated.problems < number:
+                raise ValueError(
+                    f"training.{key} = {number} is more than the "
+                    f"{len(generated.families) * generated.problems} problems of data.{name}"
+                )
         return self

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rspo.config.names import GENERATOR_REVISION, Family
+from rspo.config.names import GENERATOR_REVISION, LARGER, Family
 from rspo.core.errors import InputError
 
 # What a problem of each family asks, by an example.
@@ -41,7 +41,6 @@ ABOUT: dict[Family, str] = {
 }
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
-LARGER = "larger"  # a split with larger numbers than in any other, of some families
 LETTERS = "ABCDEFGH"
 
 
@@ -309,7 +308,8 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
     """
     problems = FAMILIES[family]
     if split == LARGER:
-        chosen = list(problems.larger()) if problems.larger else []
+        assert problems.larger is not None  # the config's schema refuses the others
+        chosen = list(problems.larger())
     else:
         fractions = list(SPLIT_FRACTIONS.values())
         chosen = [

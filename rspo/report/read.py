@@ -77,7 +77,7 @@ def claims(experiment: Experiment) -> list[Row]:
             "of_paper": bool(re.fullmatch(r"C\d+[a-z]?", row["claim"])),
             "deciding": deciding,
             "transfer": [one for one in every if one["family"] == TRANSFER],
-            "weakest": by_id.get(row["comparison"]),
+            "weakest": by_id[row["comparison"]] if deciding else None,
             "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
         }
         for one in row["unresolved"]:

@@ -1,6 +1,7 @@
 """The filters of the pages: numbers with the digits that their errors allow, and safe text."""
 
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
@@ -10,6 +11,10 @@ import yaml
 
 from rspo.analysis.pages import MINUS
 from rspo.config.schema import Config
+
+# C: control, format (writing direction, zero width), surrogate, private, unassigned. Zl, Zp: two
+# separators that browsers and editors treat differently.
+_INVISIBLE = ("C", "Zl", "Zp")
 
 
 def decimals(error: float) -> int:
@@ -111,12 +116,16 @@ def visible(text: str) -> str:
 
     Does not escape HTML: the template does.
     """
-    return "".join(one if one.isprintable() or one == "\n" else _name(ord(one)) for one in text)
+    return "".join(map(_visible, text))
 
 
-def _name(code: int) -> str:
-    """Unicode's symbol of a control character, else the number of a character."""
-    return chr(0x2400 + code) if code < 0x20 else f"\u27e8U+{code:04X}\u27e9"
+def _visible(character: str) -> str:
+    if character == "\n" or not unicodedata.category(character).startswith(_INVISIBLE):
+        return character
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)  # Unicode's symbols for control characters
+    return f"\u27e8U+{code:04X}\u27e9"
 
 
 def table_cell(text: str) -> str:

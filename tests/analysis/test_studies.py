@@ -323,6 +323,8 @@ def test_a_page_may_have_a_template_of_the_users_own(
 MISTAKES = """
 contrasts: [{family: a, minus: grpo}]  ~  minus = 'grpo'; allowed
 contrasts: [{family: a, minus: {default: other}}]  ~  minus = 'other'; allowed
+contrasts: [{family: a, minus: default, less: grpo}]  ~  a variant to subtract: policy_gradient
+contrasts: [{family: a, minus: base, less: policy_gradient}]  ~  allowed with a variant to subtract
 contrasts: [{family: a, minus: default, claims: [C1], mean: true}]  ~  without less, k and mean
 contrasts: [{family: a, minus: default, claims: [C2]}]  ~  allowed: C1, C3, C10
 contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  'a': two have this family
@@ -332,7 +334,6 @@ cells: [{model: small, <<: &a {objective: grpo, n: 8}}, {model: medium, <<: *a}]
 columns: [speed]  ~  allowed: late_entropy
 """
 WITHOUT_TRAINING = """
-contrasts: [{family: a, minus: default, less: grpo}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: base, claims: [C1]}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  'a' compares nothing
 {contrasts: [{family: a, minus: default}], choose_by_pass_at: 4}  ~  'a' compares nothing

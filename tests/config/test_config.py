@@ -10,7 +10,7 @@ import pytest
 from rspo.cli import main, parse_overrides
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
-from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
+from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
@@ -84,6 +84,18 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"grid": {"main": {"suite": "standrad"}}},
         ["grid.main.suite = 'standrad'; did you mean standard? Allowed: standard"],
+    ),
+    (
+        {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
+        ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
+    ),
+    (
+        {"training": {"prompts_per_step": 10**6}},
+        ["training.prompts_per_step = 1000000 is more than the", "problems of data.train"],
+    ),
+    (
+        {"training": {"validation": {"every": 1, "problems": 10**6}}},
+        ["training.validation.problems = 1000000 is more", "problems of data.validation"],
     ),
 ]
 
@@ -266,6 +278,7 @@ def test_a_change_reruns_only_what_depends_on_it(
 def test_the_names_that_a_config_allows_are_implemented() -> None:
     assert get_args(TemplateName) == (*TEMPLATES, OWN)
     assert get_args(Family) == tuple(FAMILIES)
+    assert tuple(name for name in FAMILIES if FAMILIES[name].larger) == LARGER_FAMILIES
 
 
 def test_expected_rows_and_hashes_rerun_nothing() -> None:

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import pytest
 
+from rspo.config.names import LARGER, LARGER_FAMILIES
 from rspo.datasets.generated import (
     COUNTDOWN_TEMPLATES,
     FAMILIES,
-    LARGER,
     RULE_FRACTIONS,
     SPLIT_FRACTIONS,
     TAUGHT,
@@ -23,8 +23,6 @@ from rspo.datasets.generated import (
 )
 from rspo.policies.tokenizer import build_tokenizer
 from rspo.rewards import is_correct
-
-LARGER_FAMILIES = [name for name, family in FAMILIES.items() if family.larger]
 
 
 def prompts(family: str, split: str) -> set[str]:
