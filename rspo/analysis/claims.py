@@ -401,11 +401,12 @@ CLAIMS: dict[str, Claim] = {
         Claim(
             "C11",
             "Dropping responses of weight 0 shortens training",
-            "seconds of the update without dropping - with it, mean over steps, > 0 for each "
-            "method of grid.dropping; relative to the mean seconds of a step with dropping",
+            "time of the update without dropping - with it, mean over steps, > 0 for each "
+            "method of grid.dropping; the unit is the time of sampling in the same step, and the "
+            "difference is relative to the time of a step with dropping",
             dropping_saves_time,
-            "both trainings have the same seed, prompts and weights, but ran at different times; "
-            "seconds are those of this machine",
+            "both trainings have the same seed, prompts and weights; times are those of this "
+            "machine",
         ),
     )
 }

@@ -21,7 +21,7 @@ from rspo.evaluation.statistics import (
     SeedVariance,
     combine,
     difference_of_runs,
-    mean_of_steps,
+    mean_by_t,
 )
 from rspo.training.logs import column, read_log
 
@@ -210,21 +210,28 @@ class Measurer:
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
     def _of_dropping(self, comparison: Comparison) -> Measurement:
-        """Each step of each pair of runs, which have the same prompts, gives one value."""
+        """Each pair of runs, which have the same prompts, gives one value; a single pair's steps do."""
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
-        estimate = mean_of_steps(np.concatenate(added))
+        estimate = mean_by_t(added[0] if len(added) == 1 else [run.mean() for run in added])
         return Measurement(comparison, estimate, SeedVariance(), len(added))
 
     def _added(self, keeping: str, dropping: str) -> Floats:
-        """Update seconds that a run adds to another, relative to its seconds a step, [steps]."""
+        """Update time that a run adds to another, relative to its time of a step, [steps].
+
+        The unit of time is the sampling of the same step, which is the same work in both runs, so
+        that other work on the machine slows the update and its unit alike.
+        """
         more, fewer = (
-            np.array([float(row["seconds"]["update"]) for row in self.log(cell)])
+            np.array(
+                [row["seconds"]["update"] / row["seconds"]["sample"] for row in self.log(cell)]
+            )
             for cell in (keeping, dropping)
         )
         steps = min(len(more), len(fewer))
-        whole = [sum(row["seconds"].values()) for row in self.log(dropping)[:steps]]
-        return (more[:steps] - fewer[:steps]) / np.mean(whole)
+        seconds = [row["seconds"] for row in self.log(dropping)[:steps]]
+        whole = sum(sum(one.values()) for one in seconds) / sum(one["sample"] for one in seconds)
+        return (more[:steps] - fewer[:steps]) / whole
 
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""

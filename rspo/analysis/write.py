@@ -72,7 +72,7 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
         return found | {"comparisons": 0}
     weakest = max(chosen, key=itemgetter("p_for"))
     margins = dict.fromkeys(row["margin"] for row in chosen)
-    of_one = any(row["seeds"] == 1 and row["metric"] != "time_of_dropping" for row in chosen)
+    of_one = any(row["seeds"] == 1 for row in chosen)
     notes = [
         claim.remark,
         *(f"equivalence_margin = {margin:g}" for margin in margins if margin is not None),
