@@ -449,3 +449,17 @@ def test_a_second_run_is_refused_until_the_first_was_killed(tmp_path: Path) -> N
 
 
 # --- data -----------------------------------------------------------------------------------------
+
+
+def test_a_page_whose_evidence_is_refused_stays_as_it_was(tmp_path: Path) -> None:
+    folder = make_project(tmp_path)
+    (folder / "docs/results").mkdir(parents=True)
+    old = [folder / "docs/results.md", folder / "docs/results/fig_main.csv"]
+    for file in old:
+        file.write_text("old\n")
+    (folder / "docs/evidence").mkdir()
+    (folder / "docs/evidence/results.parquet").write_bytes(b"damaged")
+    done = snakemake(folder, "--cores", "1", "docs")
+    assert done.returncode != 0
+    assert "results.parquet" in done.stderr
+    assert [file.read_text() for file in old] == ["old\n", "old\n"]

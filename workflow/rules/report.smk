@@ -13,11 +13,15 @@ rule report:
         "rspo report 2>&1 | tee -ip {log}"
 
 
-# Pages of docs/, from the evidence that is committed beside them.
+# Pages of docs/, from the evidence that is committed beside them. `update`: a page whose evidence is
+# refused stays as it was.
 PAGES = [path.stem for path in sorted(Path("docs/evidence").glob("*.parquet"))]
-# What a page depends on besides its evidence, and the templates of one's own studies.
 TEMPLATES = sorted(map(str, Path("rspo").glob("**/*.jinja")))
-TEMPLATES += [study.page for study in experiment.config.studies.values() if study.page]
+
+
+def page_of_ones_own(wildcards):
+    study = experiment.config.studies.get(wildcards.study)
+    return [study.page] if study and study.page else []
 
 
 rule docs:
@@ -30,8 +34,8 @@ rule results_page:
         TEMPLATES,
         evidence="docs/evidence/results.parquet",
     output:
-        "docs/results.md",
-        directory("docs/results"),
+        update("docs/results.md"),
+        update(directory("docs/results")),
     log:
         f"{RESULTS}/logs/page/results.log",
     localrule: True
@@ -42,9 +46,10 @@ rule results_page:
 rule study_page:
     input:
         TEMPLATES,
+        page_of_ones_own,
         evidence="docs/evidence/{study}.parquet",
     output:
-        multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
+        update(multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv")),
     log:
         f"{RESULTS}/logs/page/{{study}}.log",
     localrule: True
