@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from rspo.config.extensions import errors_of
 from rspo.config.merge import merge
 from rspo.config.names import (
     BASE,
@@ -33,7 +34,7 @@ from rspo.config.names import (
     verifier_names,
 )
 from rspo.core.errors import allowed_names
-from rspo.objectives import OBJECTIVES, Objective, check_weights, unknown_objective
+from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
@@ -429,16 +430,6 @@ class Evaluation(Section):
         return self
 
 
-def _check_weights(objective: Objective, k: int, n: int) -> None:
-    """Raises: ValueError for a function of the user that breaks the contract of weights."""
-    try:
-        check_weights(objective.function, k, n, objective.binary)
-    except ValueError:
-        raise
-    except Exception:  # training calls the function too, and names the line that fails
-        return
-
-
 class CellSpec(Section):
     """Training cells, one per combination of the values of k, n and variant."""
 
@@ -479,7 +470,8 @@ class CellSpec(Section):
             if not objective.has_k and k != 1:
                 raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
             if not objective.built_in and not objective.ordered:
-                _check_weights(objective, k, n)
+                with errors_of(self.objective):
+                    check_weights(objective.function, k, n, objective.binary)
         if objective.binary and self.reward != "binary":
             raise ValueError(
                 f"{self.objective} needs reward: binary (found {self.reward}); "

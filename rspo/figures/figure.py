@@ -165,11 +165,13 @@ class Figure:
 
         def work() -> None:
             table = self.table(*context)
-            if list(table.columns) != list(self.columns):
-                given, expected = [*table.columns], [*self.columns]
-                raise ValueError(f"{self.name}: columns {given}, expected {expected}")
+            given, expected = [*getattr(table, "columns", ())], [*self.columns]
+            if given != expected:
+                raise InputError(f"{self.name}: table has columns {given}, expected {expected}")
             with style.applied(), ExitStack() as stack:
                 picture = self.draw(table, *context)
+                if not hasattr(picture, "savefig"):
+                    raise InputError(f"{self.name}: draw returned {picture!r}, expected a Figure")
                 # All three files are complete before the first is renamed into place.
                 *pictures, numbers = (stack.enter_context(atomic_write(p)) for p in step.outputs)
                 for path in pictures:

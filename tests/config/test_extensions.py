@@ -179,7 +179,8 @@ def reads_no_file(*_):
     from rspo.core.files import digest
     digest(None)
 
-register_objective(Objective("failing", fail, KRule.NONE))
+register_objective(Objective("failing", fail, KRule.NONE, ordered=True))
+register_objective(Objective("fails_at_once", fail, KRule.NONE))
 register(Reward("calls_rspo", reads_no_file))
 register(Reward("failing", fail))
 register(Verifier("failing", fail))
@@ -193,6 +194,10 @@ def test_a_function_of_an_extension_that_fails_is_named_with_its_line(tmp_path: 
     cell = experiment.cell("small--failing--k1--n4--s0")
     trainer = Trainer(experiment.config, cell, model, tokenizer, verify)  # type: ignore[arg-type]
     place = r"own0\.py, line 7: KeyError: 'a'"
+    with pytest.raises(InputError, match=rf"cells\.0.*fails_at_once: {place}"):
+        tiny_world.load(
+            tmp_path, extensions=["own0.py"], grid=grid(failing | {"objective": "fails_at_once"})
+        )
     with pytest.raises(InputError, match=f"cell {cell.name}: {place}"):
         trainer.weights(np.ones((1, 4)), 1)
     with pytest.raises(InputError, match=f"reward 'failing' failed: {place}"):

@@ -1,5 +1,6 @@
 """The registry: inputs, missing inputs, figures of a user's own grid, captions and settings."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,22 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
     with pytest.raises(InputError, match=message) as error:
         draw(experiment, "fig_entropy")
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"table": lambda: None}, "fig_intro: table has columns []"),
+        ({"draw": lambda table: None}, "fig_intro: draw returned None, expected a Figure"),
+    ],
+)
+def test_a_function_of_ones_own_without_return_is_one_line(
+    tmp_path: Path, change: Any, message: str
+) -> None:
+    experiment = experiment_in(tmp_path)
+    with pytest.raises(InputError, match=re.escape(message)):
+        replace(FIGURES["fig_intro"], **change).write(experiment)
+    assert not experiment.reports.exists()
 
 
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:

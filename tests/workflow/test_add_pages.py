@@ -120,7 +120,7 @@ def figure(project: Path) -> None:
         policy: read_frame(project / f"results/tiny/cells/{policy}/curves/standard.parquet", CURVES)
         for policy in ("small--base", GRADIENT)
     }
-    found = {float(row["k"]): float(row["gain"]) for row in drawn if row["policy"] == GRADIENT}
+    found = {float(row["k"]): float(row["gain"]) for row in drawn if row["method"] == "PG"}
     for k, gain in found.items():
         base, trained = (
             frame.query(f"metric == 'pass_at_k' and benchmark == 'pooled' and k == {k}")["estimate"]
