@@ -68,6 +68,8 @@ class LogHandler(LogHandlerBase):
                     text = _without_places(text)
                 if text and text != "None":
                     print(text, file=self.stream, flush=True)
+        except BrokenPipeError:  # nobody reads the output any more, as in `| head`
+            pass
         except Exception:
             self.handleError(record)
 

@@ -210,7 +210,7 @@ class Measurer:
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
     def _of_dropping(self, comparison: Comparison) -> Measurement:
-        """Each pair of runs, which have the same prompts, gives one value; a single pair's steps do."""
+        """Each pair of runs on the same prompts gives one value; with one pair, each step does."""
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
         estimate = mean_by_t(added[0] if len(added) == 1 else [run.mean() for run in added])

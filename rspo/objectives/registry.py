@@ -132,12 +132,14 @@ def response_weights(
         array. Integers and booleans give float64 (numpy) or torch's default dtype.
 
     Raises:
-        TypeError: rewards are none of these types, or not of real numbers.
+        TypeError: rewards are none of these types, or not of real numbers; objective is no text.
         ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
             an empty group; lists of different lengths; a NaN or infinite reward; a reward other
             than 0 and 1 given to a Pass@k objective; an own objective that returns another shape,
             or a weight that is not finite.
     """
+    if not isinstance(objective, str):
+        raise TypeError(f"objective must be a name in OBJECTIVES, got {type(objective).__name__}")
     if objective not in OBJECTIVES:
         raise ValueError(unknown_objective(objective))
     chosen = OBJECTIVES[objective]

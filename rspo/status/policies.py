@@ -39,12 +39,19 @@ def suites_of_run(wildcards: Iterable[Mapping[str, str]]) -> dict[str, set[str]]
 
 
 def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Status]:
-    """The status of each policy of a run; default: of all policies of the experiment."""
+    """The status of each policy of a run.
+
+    Default: of all policies of the grid, and of those of the studies for which anything was made.
+    """
     if suites is None:
-        suites = {
-            policy: [suite for other, suite in experiment.evaluations if other == policy]
-            for policy in experiment.policies
-        }
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for policy in experiment.policies:
+            found[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
+        for name, study in experiment.config.studies.items():
+            for policy in experiment.policies_of(name):
+                if policy not in experiment.policies and experiment.folder(policy).exists():
+                    found[policy].add(study.suite)
+        suites = found
     return [Status(policy, *_state(experiment, policy, suites[policy])) for policy in suites]
 
 

@@ -37,7 +37,8 @@ def result() -> str:
     """README's sentence about the published tables.
 
     RSPO ties with policy gradient at a k where the difference is not significant. Its advantage is
-    smaller on shifted problems if C7 does not transfer, and open if no interval there is above 0.
+    smaller on shifted problems if C7 does not transfer, and not significant if no interval there is
+    above 0.
     """
     points = table("fig_difference.csv")
     of = {
@@ -66,7 +67,9 @@ def result() -> str:
     there = [shifted[f"C7/RSPO k={k}/Baseline k={k}/pass_at_k/{k}/pooled"] for k in ks]
     (transfer,) = {row["verdict"] for row in table("claims.csv") if row["claim"] == "C7"}
     if transfer == "does not transfer" and not any(low > 0 for low in there):
-        ends.append("on shifted problems the advantage over the baseline is smaller, and open")
+        ends.append(
+            "on shifted problems the advantage over the baseline is smaller, and not significant"
+        )
     assert ends, "README's sentence says where the result ends"
     return (
         f"Over {seeds} training seeds on one base model, RSPO's Pass@k at k = {listed(ks)} is "

@@ -257,6 +257,12 @@ def test_rewards_that_are_no_array_of_real_numbers_are_refused(rewards: Any) -> 
         response_weights(rewards, "rspo_pass_at_k", 2)
 
 
+@pytest.mark.parametrize("objective", [np.zeros(2), lambda rewards, k: rewards, None])
+def test_an_objective_is_the_name_of_one(objective: Any) -> None:
+    with pytest.raises(TypeError, match="objective must be a name in OBJECTIVES, got "):
+        response_weights([0.0, 1.0], objective, 2)
+
+
 # --- An objective of one's own that returns something else -----------------------------------
 
 

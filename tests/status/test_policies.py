@@ -274,3 +274,15 @@ def test_a_job_reports_its_last_step(tmp_path: Path) -> None:
     assert snapshot is not None
     assert (snapshot.step, snapshot.steps) == (12, 12)
     assert snapshot.metrics == {"reward": 0.2}
+
+
+def test_policies_of_a_study_are_listed_once_something_was_made_for_them(tmp_path: Path) -> None:
+    cells = [{"model": "small", "objective": "grpo", "n": n} for n in (4, 16)]
+    study = {"title": "Mine", "suite": "standard", "cells": cells, "contrasts": []}
+    contrast = {"family": "mine", "minus": "base", "k": [1]}
+    experiment = tiny_world.load(tmp_path, studies={"mine": study | {"contrasts": [contrast]}})
+    assert [status.policy for status in statuses(experiment)] == experiment.policies
+    report(experiment, "small--grpo--k1--n4--s0")
+    *others, last = statuses(experiment)
+    assert [status.policy for status in others] == experiment.policies
+    assert (last.policy, last.state) == ("small--grpo--k1--n4--s0", "stopped")
