@@ -59,14 +59,16 @@ def study_of(experiment: Experiment, name: str) -> Study:
     if name not in studies:
         place = f"config/{experiment.scale}.yaml"
         raise InputError(f"no study {name!r} in {place}; {allowed_names(name, studies)}")
-    evaluated = experiment.of_study(name).config.evaluation.k
-    for k in studies[name].frontier or ():
-        if k not in evaluated:
+    study, evaluated = studies[name], experiment.of_study(name).config.evaluation.k
+    chosen: list[tuple[str, tuple[int, ...]]] = [("frontier", study.frontier or ())]
+    chosen += [(f"contrasts, {one.family!r}: k", one.k or ()) for one in study.contrasts]
+    for key, ks in chosen:
+        if unknown := set(ks) - {*evaluated}:
             raise InputError(
-                f"config/{experiment.scale}.yaml: studies.{name}.frontier = {k}; allowed: "
+                f"config/{experiment.scale}.yaml: studies.{name}.{key} = {max(unknown)}; allowed: "
                 f"evaluation.k, which is {', '.join(map(str, evaluated))}"
             )
-    return studies[name]
+    return study
 
 
 def step(experiment: Experiment, name: str) -> Step:
