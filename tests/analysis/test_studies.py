@@ -402,6 +402,7 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
         "base_models",
         "knobs",
         "annealing",
+        "prompts",
         "fixed_errors",
         "overtake",
     ],
