@@ -14,8 +14,8 @@ from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
+from rspo.slurm.plan import parameters
 from rspo.slurm.profile import PROFILE
-from rspo.status.policies import is_finished
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
@@ -56,10 +56,7 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
-    cells = [name for name in experiment.cells if not is_finished(experiment, name)]
-    models = [experiment.config.models[experiment.model_of(name)].expected for name in cells]
-    sizes = [model.parameters for model in models if model is not None]
-    if not sizes:
+    if not (sizes := parameters(experiment)):
         return
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
