@@ -598,13 +598,13 @@ def plan(
     ] = None,
 ) -> str:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
-    from rspo.slurm import budget as claims
-    from rspo.slurm import memory as gpu
-    from rspo.slurm import plan as all_jobs
+    from rspo.plan import budget as claims
+    from rspo.plan import jobs
+    from rspo.plan import memory as gpu
 
     if memory:
         return gpu.text(experiment)
-    return all_jobs.text(experiment) if budget is None else claims.text(experiment, budget)
+    return jobs.text(experiment) if budget is None else claims.text(experiment, budget)
 
 
 @command(CLUSTER, "rspo cost", calls="cost:write_cost_table")

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 
 from rspo.config.experiment import Experiment
-from rspo.slurm.hours import sizes_of, step_seconds
+from rspo.plan.hours import sizes_of, step_seconds
+from rspo.plan.jobs import hours_of, jobs
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
-from rspo.slurm.plan import hours_of, jobs
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 from rspo.training.verl.disk import checkpoint_bytes
 

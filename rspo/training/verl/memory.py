@@ -1,13 +1,10 @@
-"""Memory on one GPU of a training, and FLOPs of a pass, estimated without a GPU.
+"""The actor's memory on one GPU, and the FLOPs of a pass, estimated without a GPU.
 
-PyTorch simulates one rank of verl's actor: a process group without other processes, and fake
-tensors, which have a shape but no data. verl's own code runs: FSDP2 wrapping, loss and entropy. Two
-kernels of flash-attn do not run on fake tensors. For attention, PyTorch's kernel for CPUs keeps the
-same tensors. The cross-entropy keeps the logits and a float32 for each token, and writes the
-gradient over the logits (flash_attn/ops/triton/cross_entropy.py).
-
-A pass has as many tokens as verl's dynamic batches may have, in responses of the maximum length,
-and there are gradients of an earlier pass. Each layer adds the same: two sizes tell the others.
+PyTorch simulates one rank: a process group without other processes, and fake tensors, which have a
+shape but no data. verl's own code runs: FSDP2 wrapping, loss and entropy. Two kernels of flash-attn
+do not run on fake tensors. For attention, PyTorch's kernel for CPUs keeps the same tensors. The
+cross-entropy keeps the logits and a float32 for each token, and writes the gradient over the logits
+(flash_attn/ops/triton/cross_entropy.py).
 
 Depends on verl/workers/engine/fsdp/transformer_impl.py (`_build_fsdp_module`, `forward_step`,
 `prepare_model_outputs`) and on the functions of verl that it imports.
@@ -15,6 +12,7 @@ Depends on verl/workers/engine/fsdp/transformer_impl.py (`_build_fsdp_module`, `
 
 import gc
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,16 +33,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.fsdp_utils import apply_fsdp2
 from verl.utils.torch_dtypes import PrecisionType
 
-from rspo.training.verl.config_check import Memory
 from rspo.training.verl.interface import FLASH
 
-# What a sleeping server of vLLM keeps, such as CUDA graphs: 4.75 GiB in
-# https://github.com/vllm-project/vllm/issues/17117.
-SLEEPING = 5.1e9
-# The margin: CUDA contexts of actor, sampler and judge, NCCL's buffers and other workspaces; and a
-# fraction of the actor's memory for fragmentation, and for layers that FSDP2 gathers ahead.
-CONTEXTS, FRAGMENTATION = 3e9, 0.15
-LAYERS = (2, 3)
 # What memory is for, and FSDPMemTracker's names. Activations are all else, such as the inputs of
 # layers that compute their activations again.
 KINDS = {
@@ -55,34 +45,25 @@ KINDS = {
 }
 
 
-def memory_of(architecture: dict[str, Any], config: DictConfig, gpu: float, judge: float) -> Memory:
-    """What a training takes of a GPU.
+def shape_of_pass(config: DictConfig) -> torch.Size:
+    """The most responses in a pass if all have the maximum length, and tokens of each."""
+    tokens = config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu
+    length = min(tokens, config.data.max_prompt_length + config.data.max_response_length)
+    return torch.Size((tokens // length, length))
+
+
+def simulate(architecture: dict[str, Any], config: DictConfig) -> dict[tuple[str, str], float]:
+    """Bytes by phase of a step and kind, and the FLOPs of an update's pass of all layers.
+
+    There are gradients of an earlier pass. While the sampler works, phase `sampling`, the actor
+    keeps its weights and Adam's moments.
 
     Args:
         architecture: the entries of config.json that decide the model's size.
         config: verl's, of a cell.
-        gpu, judge: memory of the GPU, and of the judge's server on it.
     """
-    few, more = (simulate(architecture | {"num_hidden_layers": size}, config) for size in LAYERS)
-    further = architecture["num_hidden_layers"] - LAYERS[0]
-    all_layers = {key: few[key] + further * (more[key] - few[key]) for key in few}
-    flops, phases = all_layers.pop(("update", "flops")), dict[str, dict[str, float]]()
-    for (phase, kind), size in all_layers.items():
-        phases.setdefault(phase, {})[kind] = size
-    rollout = config.actor_rollout_ref.rollout
-    sampler = rollout.gpu_memory_utilization * gpu
-    asleep = min(sampler, SLEEPING) if rollout.free_cache_engine else sampler
-    for phase, kinds in phases.items():
-        margin = CONTEXTS + FRAGMENTATION * sum(kinds.values())
-        share = sampler if phase == "sampling" else asleep
-        kinds |= {"sampler": share, "judge": judge, "margin": margin}
-    return Memory(phases, _shape(config).numel(), flops)
-
-
-def simulate(architecture: dict[str, Any], config: DictConfig) -> dict[tuple[str, str], float]:
-    """The actor's bytes by phase and kind, and the FLOPs of an update's pass, of all layers."""
-    section, ranks, shape = config.actor_rollout_ref, config.trainer.n_gpus_per_node, _shape(config)
-    found: dict[tuple[str, str], float] = {}
+    section, shape = config.actor_rollout_ref, shape_of_pass(config)
+    ranks, found = config.trainer.n_gpus_per_node, dict[tuple[str, str], float]()
     dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
     try:
         mesh = init_device_mesh("cpu", (ranks,))
@@ -118,13 +99,6 @@ def simulate(architecture: dict[str, Any], config: DictConfig) -> dict[tuple[str
     return found | {("update", "flops"): counter.get_total_flops() + attention}
 
 
-def _shape(config: DictConfig) -> torch.Size:
-    """Responses of a pass, and tokens of each with its prompt."""
-    tokens = config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu
-    length = min(tokens, config.data.max_prompt_length + config.data.max_response_length)
-    return torch.Size((tokens // length, length))
-
-
 def _model(architecture: dict[str, Any], section: DictConfig, mesh: Any) -> Any:
     """The model as verl's engine wraps it."""
     engine, of = section.actor.fsdp_config, PrecisionType.to_dtype
@@ -144,41 +118,42 @@ def _pass(model: Any, section: DictConfig, tokens: Tensor, updates: bool) -> int
 
     Returns: bytes of the logits.
     """
-    engine, labels, settings = section.actor.fsdp_config, tokens.flatten(), _settings(section)
+    engine, entropy = section.actor.fsdp_config, torch_functional.entropy_from_logits
+    if engine.entropy_from_logits_with_chunking:
+        chunk = engine.entropy_from_logits_chunk_size
+        entropy = partial(torch_functional.entropy_from_logits_with_chunking, chunk_size=chunk)
+    uses_flash = section.model.override_config.attn_implementation == FLASH
+    log_probs_of = _FlashCrossEntropy.apply if uses_flash else torch_functional.logprobs_from_logits
     dtype = PrecisionType.to_dtype(engine.mixed_precision.param_dtype)
     autocast = nullcontext() if dtype == torch.float32 else torch.autocast("cpu", dtype)
     with torch.set_grad_enabled(updates), autocast:
-        logits = model(input_ids=tokens).logits.flatten(0, 1)
+        logits = output = model(input_ids=tokens).logits
+        if section.rollout.temperature != 1:
+            logits = output / torch.ones(())
         size = logits.nbytes
-        if not updates and engine.entropy_from_logits_with_chunking:
-            chunk = engine.entropy_from_logits_chunk_size
-            torch_functional.entropy_from_logits_with_chunking(logits, chunk)
-        elif not updates:
-            torch_functional.entropy_from_logits(logits)
-        if section.model.override_config.attn_implementation == FLASH:
-            log_probs = _FlashCrossEntropy.apply(logits, labels).view_as(tokens)
-        else:
-            log_probs = torch_functional.logprobs_from_logits(logits, labels).view_as(tokens)
-        del logits
-        loss, _ = get_policy_loss_fn("vanilla")(
-            old_log_prob=log_probs.detach(),
-            log_prob=log_probs,
-            advantages=torch.ones_like(log_probs),
-            response_mask=torch.ones_like(log_probs, dtype=torch.bool),
-            loss_agg_mode=section.actor.loss_agg_mode,
-            config=settings,
-        )
-    if updates:
-        loss.backward()
+        if not updates:
+            entropy(logits.flatten(0, 1))
+        log_probs = log_probs_of(logits, tokens)
+        del logits, output
+        if updates:
+            _loss(section, log_probs).backward()
     return size
 
 
-def _settings(section: DictConfig) -> Any:
-    """Of verl's loss, with sizes of the whole batch, which only scale it."""
+def _loss(section: DictConfig, log_probs: Tensor) -> Tensor:
+    """verl's, with sizes of the whole batch of 1, which only scale it."""
     settings = omega_conf_to_dataclass(section.actor)
     sizes = {"dp_size": 1, "batch_num_tokens": 1, "global_batch_size": 1}
     settings.global_batch_info.update(sizes)
-    return settings
+    loss, _ = get_policy_loss_fn("vanilla")(
+        old_log_prob=log_probs.detach(),
+        log_prob=log_probs,
+        advantages=torch.ones_like(log_probs),
+        response_mask=torch.ones_like(log_probs, dtype=torch.bool),
+        loss_agg_mode=section.actor.loss_agg_mode,
+        config=settings,
+    )
+    return loss
 
 
 class _FlashCrossEntropy(torch.autograd.Function):

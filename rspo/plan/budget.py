@@ -11,8 +11,8 @@ import numpy as np
 from rspo.analysis.claims import CLAIMS, evaluations, planned
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.slurm.hours import Range, as_text
-from rspo.slurm.plan import jobs
+from rspo.plan.hours import Range, as_text
+from rspo.plan.jobs import jobs
 
 Key = tuple[str, str, str]  # of jobs: rule, policy and suite
 

@@ -1,6 +1,6 @@
 """`rspo plan`: estimates jobs, GPU-hours, time and disk space of the files that do not exist yet.
 
-`rspo.slurm.hours` has the formulas. Disk space is that of policies, 4 bytes per sampled token, and
+`rspo.plan.hours` has the formulas. Disk space is that of policies, 4 bytes per sampled token, and
 checkpoints (`rspo.training.verl.disk`) for every cell that trains at the same time.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import problems_of_file
-from rspo.slurm.hours import Range, as_text, evaluation_hours, sizes_of, training_hours
+from rspo.plan.hours import Range, as_text, evaluation_hours, sizes_of, training_hours
 from rspo.slurm.profile import read_profile
 from rspo.status.policies import is_finished
 from rspo.training.verl import disk
