@@ -4,7 +4,6 @@
 checkpoints (`rspo.training.verl.disk`) for every cell that trains at the same time.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +12,8 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import problems_of_file
-from rspo.plan.hours import Range, as_text, evaluation_hours, sizes_of, training_hours
-from rspo.slurm.profile import read_profile
+from rspo.plan import hours as estimate
+from rspo.plan.hours import Range, as_text, sizes_of
 from rspo.status.policies import is_finished
 from rspo.training.verl import disk
 
@@ -34,25 +33,24 @@ class Job(NamedTuple):
     suite: str
     gpus: int
     hours: Range | None
-    tokens: int = 0
+    tokens: float = 0
 
 
 def jobs(experiment: Experiment) -> list[Job]:
     """The jobs with a model of all files that do not exist yet."""
-    config, found = experiment.config, []
-    judges = config.starts_judge(config.verifier)
-    cells = unfinished(experiment)
+    config, found, cells = experiment.config, list[Job](), unfinished(experiment)
     for cell in cells:
         sizes = sizes_of(experiment, cell)
-        hours = training_hours(experiment, cell, sizes) if sizes else None
+        hours = estimate.training_hours(experiment, cell, sizes) if sizes else None
         found.append(Job("train", cell, "", sizes.ranks if sizes else 0, hours))
-    for policy, suite, responses in _blocks(experiment, experiment.samples, cells):
-        hours, _ = evaluation_hours(experiment, sizes_of(experiment, policy), responses)
-        tokens = responses * config.sampling.max_response_tokens
-        found.append(Job("sample", policy, suite, int(hours is not None), hours, tokens))
-    for policy, suite, responses in _blocks(experiment, experiment.scores, cells):
-        _, judging = evaluation_hours(experiment, None, responses)
-        found.append(Job("score", policy, suite, int(judges), judging if judges else None))
+    for policy, suite, tokens in _blocks(experiment, experiment.samples, cells):
+        sizes = sizes_of(experiment, policy)
+        hours = estimate.sampling_hours(sizes, tokens) if sizes else None
+        found.append(Job("sample", policy, suite, int(bool(sizes)), hours, tokens[1]))
+    judges = config.starts_judge(config.verifier)
+    for policy, suite, tokens in _blocks(experiment, experiment.scores, cells):
+        hours = estimate.judging_hours(tokens) if judges else None
+        found.append(Job("score", policy, suite, int(judges), hours))
     return found
 
 
@@ -87,12 +85,15 @@ def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
 
 def _blocks(
     experiment: Experiment, path: Callable[..., Path], untrained: Sequence[str]
-) -> list[tuple[str, str, int]]:
-    """Policy, suite and number of responses of each block that is not sampled or scored yet."""
+) -> list[tuple[str, str, Range]]:
+    """Policy, suite and tokens of each block that is not sampled or scored yet."""
+    numbers = {
+        suite: sum(_responses(experiment, name) for name in experiment.benchmarks_of(suite))
+        for _, suite in experiment.evaluations
+    }
     return [
-        (policy, suite, sum(_responses(experiment, name) for name in benchmarks))
+        (policy, suite, estimate.evaluation_tokens(experiment, numbers[suite]))
         for policy, suite in experiment.evaluations
-        for benchmarks in [experiment.benchmarks_of(suite)]
         for block in experiment.blocks()
         if policy in untrained or not path(policy, suite, block).is_file()
     ]
@@ -139,11 +140,6 @@ def text(experiment: Experiment) -> str:
             f"together {as_text([total])} GPU-hours: {as_text([total / gpus])} h on {gpus} GPUs, "
             f"{as_text([longest])} h if all cells run at the same time"
         )
-    limit = read_profile()[1].get("train")
-    if limit and limit.minutes and gpus:
-        ends = [math.ceil(hours[1] * 60 / limit.minutes) for hours in hours_of(work, "train")]
-        if sum(ends) > len(ends):
-            lines.append(f"with the time limit, training takes up to {sum(ends)} jobs")
     if cells and not hours_of(work, "train"):
         lines.append("unknown duration: set verl.device: cuda and models.<name>.shape")
     if space := disk_bytes(experiment):

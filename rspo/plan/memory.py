@@ -5,7 +5,11 @@ config, and the rest is a margin.
 """
 
 from collections.abc import Iterator
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -51,7 +55,8 @@ def estimates(experiment: Experiment) -> dict[str, Memory]:
         judge = own.xverify.training_gpu_memory * gpu
     for model, cell in {cell.model: name for name, cell in experiment.cells.items()}.items():
         if (shape := own.models[model].shape) is not None:
-            config = verified_config(experiment, cell)
+            with redirect_stderr(StringIO()):  # verl prints that it has checked the config
+                config = verified_config(experiment, cell)
             found[model] = estimate(shape.model_dump(), config, gpu, judge)
     return found
 
@@ -109,12 +114,10 @@ def text(experiment: Experiment) -> str:
         f"{verl.gpu}); estimated, not measured"
     ]
     for model, memory in found.items():
-        lines.append(
-            f"{model}, passes of {memory.tokens:,} tokens and {memory.flops / 1e12:.0f} TFLOP"
-        )
-        kinds = [*memory.phases["update"], "all"]
-        lines.append(f"{'':20}" + "".join(f"{kind:>12}" for kind in kinds))
-        for phase, of in memory.phases.items():
-            sizes = [*of.values(), sum(of.values())]
-            lines.append(f"  {phase:18}" + "".join(f"{size / 1e9:12.1f}" for size in sizes))
+        table = pd.DataFrame(memory.phases).T / 1e9
+        table["all"] = table.sum(axis=1)
+        lines += [
+            f"{model}, passes of {memory.tokens:,} tokens and {memory.flops / 1e12:.0f} TFLOP",
+            table.to_string(float_format="{:.1f}".format),
+        ]
     return "\n".join([*lines, *too_large(experiment, found)])

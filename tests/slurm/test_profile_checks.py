@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from rspo.config.experiment import Experiment
+from rspo.plan import memory
 from rspo.slurm import launch
 from rspo.slurm.doctor import findings
 from rspo.slurm.launch import ERROR, INFO, WARNING, Kind
@@ -31,6 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(launch, "check_configs", lambda experiment: ConfigCheck())
+    monkeypatch.setattr(memory, "estimates", lambda experiment: {})
     set_free_space(monkeypatch, 1e13)
     return folder
 
@@ -85,23 +87,23 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
         # verl refuses to start with fewer GPUs than ranks.
         ({"train.gres": "gpu:h800:4"}, {}, [(ERROR, r"train requests 4 .*verl\.ranks")]),
         ({"train.gres": "gpu:h800:16"}, {}, [(WARNING, "train requests 16 .* same number")]),
-        # The signal. By hand: 4 steps of 7B, whose range of 36.8 to 134.7 s has the mean 85.8, and
-        # 16 bytes of 7.615e9 numbers at a GB/s are 465.0 seconds.
+        # The signal. By hand: 4 steps of 7B, whose range of 36.4 to 140.3 s has the mean 88.4, and
+        # 16 bytes of 7.615e9 numbers at a GB/s are 475.3 seconds.
         (
             {"train.slurm_extra": "'--open-mode=append'"},
             {},
             [(WARNING, r"train\.slurm_extra has no --signal.* set '--signal=USR1@600'")],
         ),
-        ({"train.slurm_extra": "'--signal=USR1@466'"}, {}, []),
+        ({"train.slurm_extra": "'--signal=USR1@476'"}, {}, []),
         (
-            {"train.slurm_extra": "'--signal=USR1@465'"},
+            {"train.slurm_extra": "'--signal=USR1@475'"},
             {},
-            [(WARNING, r"train\.slurm_extra: 465 seconds.* set '--signal=USR1@600'")],
+            [(WARNING, r"train\.slurm_extra: 475 seconds.* set '--signal=USR1@600'")],
         ),
         ({"train.runtime": 10}, {}, [(ERROR, r"train\.runtime = 10m: .*set 40m or more")]),
         ({"train.runtime": 39}, {}, [(WARNING, r"train\.runtime = 39m: .*set 40m or more")]),
         ({"train.runtime": 40}, {}, []),
-        # Sampling takes up to 10.8 hours: four jobs of 3 hours.
+        # Sampling takes up to 9.7 hours: four jobs of 3 hours.
         ({"sample.runtime": "3h"}, {}, [(WARNING, r"sample\.runtime = 3h: .*, or retries: 3")]),
         # What Snakemake evaluates for each job cannot be checked.
         ({"train.mem_mb": "500000 * attempt"}, {}, []),

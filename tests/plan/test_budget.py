@@ -9,8 +9,8 @@ import pytest
 from rspo.analysis.claims import planned
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.slurm.budget import answers, text
-from rspo.slurm.plan import jobs
+from rspo.plan.budget import answers, text
+from rspo.plan.jobs import jobs
 from tests.support import ROOT, paper_scale
 
 SMALL = "qwen2.5-math-1.5b"

@@ -1,17 +1,19 @@
 """The estimate of the actor's memory: against verl's actor on two CPU ranks, and in itself."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rspo.config.experiment import Experiment
 from rspo.config.schema import Shape
-from rspo.slurm.hours import flops_per_token
-from rspo.training.verl import memory
-from rspo.training.verl.config_check import Memory
+from rspo.plan.hours import flops_per_token
+from rspo.plan.memory import SLEEPING, Memory, estimate, estimates, too_large
+from rspo.training.verl.memory import KINDS, simulate
 from rspo.training.verl.verl_config import verl_config
-from tests.support import paper_scale, verl_memory
+from tests.support import ROOT, paper_scale, verl_memory
 from tests.support.cpu_ranks import cpu_ranks
 
 PAPER_CELL = "qwen2.5-math-1.5b--policy-gradient--k1--n16--s0"
@@ -19,12 +21,12 @@ SMALL = verl_memory.SHAPE | {"vocab_size": 65_536}
 
 
 def estimate_of(shape: dict[str, Any], config: Any) -> Memory:
-    return memory.memory_of(shape, config, gpu=80e9, judge=4.8e9)
+    return estimate(shape, config, gpu=80e9, judge=4.8e9)
 
 
 def actor(kinds: dict[str, float]) -> float:
     """Bytes of the actor alone."""
-    return sum(size for kind, size in kinds.items() if kind in (*memory.KINDS, "logits"))
+    return sum(size for kind, size in kinds.items() if kind in (*KINDS, "logits"))
 
 
 @pytest.mark.long
@@ -58,7 +60,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_two_and_three_layers_tell_what_five_take(config: Any) -> None:
     shape = SMALL | {"num_hidden_layers": 5}
-    found, whole = estimate_of(shape, config), memory.simulate(shape, config)
+    found, whole = estimate_of(shape, config), simulate(shape, config)
     for (phase, kind), size in whole.items():
         expected = found.flops if kind == "flops" else found.phases[phase][kind]
         assert expected == pytest.approx(size, rel=1e-3), (phase, kind)
@@ -72,6 +74,62 @@ def test_kinds_of_memory_and_flops_are_those_of_formulas(config: Any) -> None:
     assert update["optimizer"] == pytest.approx(2 * shard, rel=0.01)
     assert actor(sampling) == pytest.approx(3 * shard, rel=0.01)
     assert (update["judge"], sampling["sampler"]) == (4.8e9, 48e9)
-    assert update["sampler"] == memory.SLEEPING
+    assert update["sampler"] == SLEEPING
     flops = flops_per_token(shape, found.tokens)[1] * found.tokens
     assert found.flops == pytest.approx(flops, rel=0.1)
+
+
+TOKENS = {"qwen2.5-math-1.5b": 32_768, "qwen2.5-math-7b": 16_384}  # of a pass, as shipped
+
+
+def actor_keys(**keys: Any) -> dict[str, Any]:
+    return {"actor_rollout_ref": keys}
+
+
+def tokens(number: int) -> dict[str, Any]:
+    return {"verl": actor_keys(actor={"ppo_max_token_len_per_gpu": number})}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("times", "verl", "refused"),
+    [
+        (1, {}, {}),
+        (5, {}, {"qwen2.5-math-1.5b": "update", "qwen2.5-math-7b": "update"}),
+        (1, {"gpu": "rtx4090"}, {"qwen2.5-math-1.5b": "update", "qwen2.5-math-7b": "update"}),
+        (
+            1,
+            {"overrides": actor_keys(rollout={"gpu_memory_utilization": 0.8})},
+            {"qwen2.5-math-7b": "sampling"},
+        ),
+    ],
+)
+def test_what_does_not_fit_the_gpu_is_refused_with_the_number(
+    tmp_path: Path, times: int, verl: dict[str, Any], refused: dict[str, str]
+) -> None:
+    """The shipped config; more tokens; a GPU of 24 GB; a sampler that leaves too little."""
+    models = {name: tokens(times * number) for name, number in TOKENS.items()}
+    experiment = paper_scale.load(tmp_path, models=models, verl=verl)
+    found = estimates(experiment)
+    assert {name: one.tokens for name, one in found.items()} == {
+        name: times * number for name, number in TOKENS.items()
+    }
+    matches = [
+        re.fullmatch(r"(\S+): (.*) needs (.*) GB of each GPU .* has (\d+): lower .*", line)
+        for line in too_large(experiment, found)
+    ]
+    lines = [match.groups() for match in matches if match]
+    assert {model: phase for model, phase, _, _ in lines} == refused
+    assert all(float(needed) > float(has) for *_, needed, has in lines)
+
+
+@pytest.mark.ci
+def test_one_gpu_of_24_gb_has_no_room_for_twice_the_tokens() -> None:
+    def lines(number: int) -> list[str]:
+        changes = {"verl": {"overrides": actor_keys(actor={"ppo_max_token_len_per_gpu": number})}}
+        experiment = Experiment.load("one_gpu", changes, root=ROOT)
+        return list(too_large(experiment, estimates(experiment)))
+
+    assert lines(4096) == []
+    (line,) = lines(8192)
+    assert re.search(r"update needs 2\d\.\d GB of each GPU with passes of 8,192 tokens", line)
