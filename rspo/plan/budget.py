@@ -95,8 +95,8 @@ def text(experiment: Experiment, budget: float) -> str:
     for number, one in enumerate(found, 1):
         of = f" for k = {', '.join(map(str, one.ks))}" if one.ks else ""
         together = as_text([earlier.hours for earlier in found[:number]])
-        lines.append(f"{one.claim}{of}: {CLAIMS[one.claim].title}")
-        lines.append(f"    {as_text([one.hours])} GPU-hours, together {together}")
+        lines.append(f"{one.claim}{of}, {as_text([one.hours])} GPU-hours, together {together}:")
+        lines.append(f"    {CLAIMS[one.claim].title}")
         lines += sorted(f"    {name}" for rule, name, _ in one.jobs if rule == "train")
     answered = {one.claim for one in found}
     if missing := [one for one in answers(experiment, inf) if one.claim not in answered]:

@@ -89,25 +89,10 @@ def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
     return seconds
 
 
-def training_hours(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
-    seconds = experiment.config.training.steps * step_seconds(experiment, cell, sizes)
-    hours: Range = seconds * NOT_STEPS / 3600
-    return hours
-
-
 def evaluation_tokens(experiment: Experiment, responses: int) -> Range:
     """Of responses of the usual and of the maximum length."""
     longest = experiment.config.sampling.max_response_tokens
     return responses * np.array([min(RESPONSE, longest), longest], float)
-
-
-def sampling_hours(sizes: Sizes, tokens: Range) -> Range:
-    hours: Range = (sampling_seconds(sizes, tokens, EVALUATION) + START) / 3600
-    return hours
-
-
-def judging_hours(tokens: Range) -> Range:
-    return (tokens / READING + START) / 3600
 
 
 def as_text(ranges: Sequence[Range]) -> str:

@@ -12,8 +12,18 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import problems_of_file
-from rspo.plan import hours as estimate
-from rspo.plan.hours import Range, as_text, sizes_of
+from rspo.plan.hours import (
+    EVALUATION,
+    NOT_STEPS,
+    READING,
+    START,
+    Range,
+    as_text,
+    evaluation_tokens,
+    sampling_seconds,
+    sizes_of,
+    step_seconds,
+)
 from rspo.status.policies import is_finished
 from rspo.training.verl import disk
 
@@ -41,15 +51,16 @@ def jobs(experiment: Experiment) -> list[Job]:
     config, found, cells = experiment.config, list[Job](), unfinished(experiment)
     for cell in cells:
         sizes = sizes_of(experiment, cell)
-        hours = estimate.training_hours(experiment, cell, sizes) if sizes else None
+        steps = config.training.steps / 3600 * NOT_STEPS
+        hours = steps * step_seconds(experiment, cell, sizes) if sizes else None
         found.append(Job("train", cell, "", sizes.ranks if sizes else 0, hours))
     for policy, suite, tokens in _blocks(experiment, experiment.samples, cells):
         sizes = sizes_of(experiment, policy)
-        hours = estimate.sampling_hours(sizes, tokens) if sizes else None
+        hours = (sampling_seconds(sizes, tokens, EVALUATION) + START) / 3600 if sizes else None
         found.append(Job("sample", policy, suite, int(bool(sizes)), hours, tokens[1]))
     judges = config.starts_judge(config.verifier)
     for policy, suite, tokens in _blocks(experiment, experiment.scores, cells):
-        hours = estimate.judging_hours(tokens) if judges else None
+        hours = (tokens / READING + START) / 3600 if judges else None
         found.append(Job("score", policy, suite, int(judges), hours))
     return found
 
@@ -92,7 +103,7 @@ def _blocks(
         for _, suite in experiment.evaluations
     }
     return [
-        (policy, suite, estimate.evaluation_tokens(experiment, numbers[suite]))
+        (policy, suite, evaluation_tokens(experiment, numbers[suite]))
         for policy, suite in experiment.evaluations
         for block in experiment.blocks()
         if policy in untrained or not path(policy, suite, block).is_file()

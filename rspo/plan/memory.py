@@ -1,6 +1,6 @@
 """`rspo plan --memory`: the memory of one GPU in training, estimated.
 
-`rspo.training.verl.memory` simulates the actor. The sampler and the judge have their shares of the
+`rspo.plan.actor` simulates the actor. The sampler and the judge have their shares of the
 config, and the rest is a margin.
 """
 
@@ -69,7 +69,7 @@ def estimate(architecture: dict[str, Any], config: Any, gpu: float, judge: float
         config: verl's, of a cell.
         gpu, judge: memory of the GPU, and of the judge's server on it.
     """
-    from rspo.training.verl.memory import shape_of_pass, simulate
+    from rspo.plan.actor import shape_of_pass, simulate
 
     few, more = (simulate(architecture | {"num_hidden_layers": size}, config) for size in LAYERS)
     further = architecture["num_hidden_layers"] - LAYERS[0]
@@ -77,6 +77,12 @@ def estimate(architecture: dict[str, Any], config: Any, gpu: float, judge: float
     flops, phases = all_layers.pop(("update", "flops")), dict[str, dict[str, float]]()
     for (phase, kind), size in all_layers.items():
         phases.setdefault(phase, {})[kind] = size
+    shard = phases["update"]["optimizer"] / 2  # Adam has two moments
+    # For a step, it makes another tensor of this size on GPUs (torch.optim.AdamW, foreach). While
+    # the sampler works, the actor keeps its weights and the moments.
+    for phase, further in ("optimizer step", 1), ("sampling", 0):
+        sizes = (shard, further * shard, 2 * shard, further * shard, 0)
+        phases[phase] = dict(zip(phases["update"], sizes, strict=True))
     rollout = config.actor_rollout_ref.rollout
     sampler = rollout.gpu_memory_utilization * gpu
     asleep = min(sampler, SLEEPING) if rollout.free_cache_engine else sampler

@@ -9,9 +9,9 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Shape
+from rspo.plan.actor import KINDS, simulate
 from rspo.plan.hours import flops_per_token
 from rspo.plan.memory import SLEEPING, Memory, estimate, estimates, too_large
-from rspo.training.verl.memory import KINDS, simulate
 from rspo.training.verl.verl_config import verl_config
 from tests.support import ROOT, paper_scale, verl_memory
 from tests.support.cpu_ranks import cpu_ranks

@@ -55,8 +55,7 @@ def shape_of_pass(config: DictConfig) -> torch.Size:
 def simulate(architecture: dict[str, Any], config: DictConfig) -> dict[tuple[str, str], float]:
     """Bytes by phase of a step and kind, and the FLOPs of an update's pass of all layers.
 
-    There are gradients of an earlier pass. While the sampler works, phase `sampling`, the actor
-    keeps its weights and Adam's moments.
+    There are gradients of an earlier pass.
 
     Args:
         architecture: the entries of config.json that decide the model's size.
@@ -86,13 +85,8 @@ def simulate(architecture: dict[str, Any], config: DictConfig) -> dict[tuple[str
                 logits = min(logits, kinds["activations"])
                 kinds |= {"activations": kinds["activations"] - logits, "logits": logits}
                 found |= {(phase, kind): size for kind, size in kinds.items()}
-            shard = sum(one.to_local().nbytes for one in model.parameters())
     finally:
         dist.destroy_process_group()
-    # Adam on GPUs has another tensor of the same size (torch.optim.AdamW, foreach).
-    step, at_rest = (shard, shard, 2 * shard, shard, 0), (shard, 0, 2 * shard, 0, 0)
-    for phase, sizes in (("optimizer step", step), ("sampling", at_rest)):
-        found |= dict(zip(((phase, kind) for kind in kinds), sizes, strict=True))
     # For half of all pairs of tokens: 2 products forward, 2 again, 5 backward.
     size = architecture["hidden_size"] * architecture["num_hidden_layers"]
     attention = 9 * shape.numel() * shape[1] * size
