@@ -581,9 +581,30 @@ def trace(
     """Show how a file was made: code, settings and inputs, back to the data."""
 
 
-@command(CLUSTER, "rspo plan --scale paper", calls="slurm.plan:text")
-def plan(experiment: "Experiment") -> None:
+@command(
+    CLUSTER,
+    "rspo plan --scale paper",
+    "rspo plan --scale paper --memory",
+    "rspo plan --scale paper --budget 200",
+)
+def plan(
+    experiment: "Experiment",
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Instead, the memory of each model's actor on a GPU.")
+    ] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Instead, the claims that so many GPU-hours answer.", metavar="HOURS"),
+    ] = None,
+) -> str:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
+    from rspo.plan import budget as claims
+    from rspo.plan import jobs
+    from rspo.plan import memory as gpu
+
+    if memory:
+        return gpu.text(experiment)
+    return jobs.text(experiment) if budget is None else claims.text(experiment, budget)
 
 
 @command(CLUSTER, "rspo cost", calls="cost:write_cost_table")

@@ -34,6 +34,7 @@ from rspo.config.names import (
     verifier_names,
 )
 from rspo.core.errors import allowed_names
+from rspo.core.gpus import GPUS
 from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
@@ -259,12 +260,32 @@ class HubModel(Section):
         return self
 
 
-class Expected(Section):
-    """Expected cost of a model's cells, for `rspo plan` and `rspo doctor` only."""
+class Shape(Section):
+    """What decides a model's size, under the names of its config.json.
 
-    parameters: float = Field(gt=0)
-    step_seconds: float = Field(gt=0)  # of one training step
-    tokens_per_second: float = Field(gt=0)  # sampled on one GPU
+    Only for `rspo plan` and `rspo doctor`, which run before the model is there.
+    """
+
+    model_type: str
+    hidden_size: Positive
+    intermediate_size: Positive
+    num_hidden_layers: Positive
+    num_attention_heads: Positive
+    num_key_value_heads: Positive
+    vocab_size: Positive
+    tie_word_embeddings: bool
+
+    @property
+    def of_layers(self) -> int:
+        """Parameters in the matrices of all layers; biases and norms are less than 0.1 % of it."""
+        attention = 2 * (1 + self.num_key_value_heads / self.num_attention_heads)
+        each = attention * self.hidden_size + 3 * self.intermediate_size
+        return self.num_hidden_layers * round(self.hidden_size * each)
+
+    @property
+    def parameters(self) -> int:
+        embeddings = 1 if self.tie_word_embeddings else 2
+        return self.of_layers + embeddings * self.vocab_size * self.hidden_size
 
 
 class Model(Section):
@@ -275,7 +296,7 @@ class Model(Section):
     scratch: Scratch | None = None
     hub: HubModel | None = None
     verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
-    expected: Expected | None = None
+    shape: Shape | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":
@@ -349,6 +370,7 @@ class VerlSettings(Section):
 
     device: Literal["cpu", "cuda"]
     ranks: Positive  # processes per policy; on cuda, one GPU each
+    gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # for `rspo plan` and `rspo doctor` only
     hang_seconds: float = Field(1800, gt=0)
     hang_steps: Positive = 10
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else

@@ -26,6 +26,7 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     cluster_checks.job_history,
     node_checks.locks,
     node_checks.nodes,
+    input_checks.gpu_memory,  # last: verl changes the environment of this process
 )
 
 

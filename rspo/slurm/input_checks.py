@@ -10,12 +10,13 @@ from pathlib import Path
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_table
+from rspo.plan import memory
+from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE
-from rspo.status.policies import is_finished
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
@@ -37,6 +38,17 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
     yield from (Finding(ERROR, line) for line in launch.config_check.problems)
 
 
+def gpu_memory(launch: Launch) -> Iterator[Finding]:
+    """Whether actor, sampler and judge fit a GPU, by estimate."""
+    if launch.deployment or not launch.runs("train"):
+        return
+    try:
+        found = memory.estimates(launch.experiment)
+    except InputError:  # `verl_configs` reports it
+        return
+    yield from (Finding(ERROR, line) for line in memory.too_large(launch.experiment, found))
+
+
 def image(launch: Launch) -> Iterator[Finding]:
     """Whether the image exists and lets its programs use GPUs."""
     if "apptainer" not in (launch.deployment or ""):
@@ -56,10 +68,7 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
-    cells = [name for name in experiment.cells if not is_finished(experiment, name)]
-    models = [experiment.config.models[experiment.model_of(name)].expected for name in cells]
-    sizes = [model.parameters for model in models if model is not None]
-    if not sizes:
+    if not (sizes := parameters(experiment)):
         return
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 from rspo.config.experiment import Experiment
+from rspo.plan.hours import sizes_of, step_seconds
+from rspo.plan.jobs import hours_of, jobs
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
-from rspo.slurm.plan import plan
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 from rspo.training.verl.disk import checkpoint_bytes
 
@@ -85,7 +86,8 @@ def sampling_time(launch: Launch) -> Iterator[Finding]:
     request = launch.request("sample")
     if not launch.runs("sample") or request.minutes is None or not request.requests_gpus:
         return  # without a GPU, `missing_gpus` reports it
-    hours = max(plan(launch.experiment).sampling.known_hours, default=0.0)
+    known = hours_of(jobs(launch.experiment), "sample")
+    hours = max((float(most) for _, most in known), default=0.0)
     retries = int(launch.profile.get("retries") or 0)
     if hours * 60 > request.minutes * (retries + 1):
         needed = math.ceil(hours * 60 / request.minutes) - 1
@@ -98,13 +100,12 @@ def sampling_time(launch: Launch) -> Iterator[Finding]:
 
 
 def _seconds_to_stop(experiment: Experiment) -> int:
-    """Seconds for a long step and a checkpoint of the slowest model (`models.<name>.expected`)."""
-    models = {experiment.model_of(name) for name in experiment.cells}
-    known = [expected for name in models if (expected := experiment.config.models[name].expected)]
+    """Seconds for a long step and a checkpoint of the slowest cell, by estimate."""
     needed = [
-        STEPS * model.step_seconds
-        + checkpoint_bytes(model.parameters) / CHECKPOINT_BYTES_PER_SECOND
-        for model in known
+        STEPS * step_seconds(experiment, name, sizes).mean()
+        + checkpoint_bytes(sizes.shape.parameters) / CHECKPOINT_BYTES_PER_SECOND
+        for name in experiment.cells
+        if (sizes := sizes_of(experiment, name))
     ]
     return math.ceil(max([LEAST_SIGNAL_SECONDS, *needed]))
 

@@ -167,7 +167,7 @@ def test_an_error_in_the_file_does_not_name_the_command_line(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("scale", "message"),
     [
-        ("huge", r"huge.yaml: no such config file; scales here: paper, smollm, t"),
+        ("huge", r"huge.yaml: no such config file; scales here: one_gpu, paper, smollm, t"),
         ("../config/tiny", r"scale = '\.\./config/tiny': expected the name of a file"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.plan import memory
 from rspo.slurm import cluster_checks, doctor, node_checks
 from rspo.slurm import launch as launch_module
 from rspo.slurm.cluster import Slurm, time_limit
@@ -255,6 +256,7 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
     refused = ConfigCheck(["no flash-attn"])
     monkeypatch.setattr(launch_module, "check_configs", lambda experiment: refused)
+    monkeypatch.setattr(memory, "estimates", lambda experiment: {})
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1e13))
     fake("sinfo", "printf 'sinfo: error: first\nsinfo: error: second\n' >&2; exit 1")
     found = [finding for finding in doctor.findings(Experiment.load("paper")) if finding.kind]

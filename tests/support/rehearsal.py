@@ -1,8 +1,8 @@
-"""The rehearsal of docs/slurm.md: its overrides of config/paper.yaml, and a mirror to run it with.
+"""The rehearsals of docs/slurm.md and docs/one_gpu.md: their overrides, and a mirror for them.
 
     python -m tests.support.rehearsal ROWS MIRROR   make the folder MIRROR
 
-MIRROR has the data sets of the mirror ROWS, SmolLM2-135M-Instruct from PyPI under the names of both
+MIRROR has the data sets of the mirror ROWS, SmolLM2-135M-Instruct from PyPI under the names of all
 models, and a tiny judge that accepts a quarter of the responses at random.
 """
 
@@ -17,7 +17,7 @@ from tests.support import ROOT, hub_model
 
 PAGE = ROOT / "docs" / "slurm.md"
 HEADING = "\n## Rehearse the first launch\n"
-MODELS = ("Qwen/Qwen2.5-Math-1.5B", "Qwen/Qwen2.5-Math-7B")
+MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-Math-1.5B", "Qwen/Qwen2.5-Math-7B")
 JUDGE = "IAAR-Shanghai/xVerify-0.5B-I"
 SMOLLM = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
@@ -27,9 +27,10 @@ def section() -> str:
     return PAGE.read_text().partition(HEADING)[2].partition("\n## ")[0]
 
 
-def overrides(name: str) -> list[str]:
-    """The words of a Bash array in the section: `sizes` or `without_gpus`."""
-    (block,) = re.findall(rf"^{name}=\(\n.*?^\)$", section(), flags=re.MULTILINE | re.DOTALL)
+def overrides(name: str, text: str = "") -> list[str]:
+    """The words of a Bash array in a text; default: in the section."""
+    array = rf"^{name}=\(\n.*?^\)$"
+    (block,) = re.findall(array, text or section(), flags=re.MULTILINE | re.DOTALL)
     script = f'{block}\nprintf "%s\\0" "${{{name}[@]}}"'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     return done.stdout.split("\0")[:-1]

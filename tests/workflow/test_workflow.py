@@ -109,7 +109,10 @@ OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
     ("config", "message"),
     [
         ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean seeds?"),
-        ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, smollm, tiny"),
+        (
+            "scale=papre",
+            "config/papre.yaml: no such config file; scales here: one_gpu, paper, smollm, tiny",
+        ),
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("training.stepz=3", "unknown key training.stepz"),
         ("training.=3", "unknown key training."),

@@ -1,0 +1,102 @@
+"""Hours of trainings and evaluations on GPUs, from formulas. Nothing was measured.
+
+    sampling    tokens / (tokens per second * GPUs)
+    passes      FLOPs / (FLOPs per second * utilisation * GPUs)
+
+Every result is a range, an array (least, most).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Shape
+from rspo.core.gpus import GPUS, Gpu
+
+Range = NDArray[np.float64]  # (2,): least, most
+
+# Fraction of a GPU's FLOPs. 0.39: FSDP2 with 8B parameters on 8 H100s
+# (https://github.com/pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md). 0.22: verl's
+# updates with FSDP on 4 H200s, of images (https://github.com/verl-project/verl-omni/issues/124).
+UTILISATION = np.array([0.39, 0.22])
+# Tokens per second of vLLM 0.18 with Qwen2.5-7B on an H100: 128 and 64 requests at a time
+# (https://github.com/ravivishnu6/Rust-VS-Python-rvllm).
+EVALUATION = np.array([15_000.0, 8_800.0])
+# In training, a step waits for its longest response. NeMo RL takes 97.7 s for a step of 8B
+# parameters on 16 H100s, with 2,048 responses of 1,060 tokens: 2,800 tokens per second, if sampling
+# takes half of it (https://github.com/NVIDIA-NeMo/RL/blob/06beed91/docs/about/performance-summary.md).
+TRAINING = np.array([15_000.0, 2_800.0])
+# Both grow with the GPU's bandwidth, and with this power of 1 / parameters: vLLM 0.18 has 12,700
+# with Qwen2.5-1.5B on an A100 (https://github.com/m0at/rvllm), 20,900 at the bandwidth of an H100.
+POWER, PARAMETERS, BANDWIDTH = 0.21, 7.62e9, GPUS["h100"].bandwidth
+# Seconds of a step for the rest, such as sending the weights to the servers: 12 s for 35B
+# parameters on 8 H100s (https://github.com/ISEEKYAN/Megatron-LM/pull/85).
+REST = np.array([2.0, 10.0])
+# Assumed: tokens of a response and a prompt (docs/verl.md); the fraction of the responses whose
+# weight is not 0; what start, validations and checkpoints add to the steps; tokens per second that
+# a judge reads; seconds to start an evaluation.
+RESPONSE, PROMPT, KEPT, NOT_STEPS = 700, 100, np.array([0.5, 1.0]), np.array([1.03, 1.1])
+READING, START = 50_000, 120.0
+
+
+class Sizes(NamedTuple):
+    """ranks: number of GPUs."""
+
+    shape: Shape
+    gpu: Gpu
+    ranks: int
+
+
+def sizes_of(experiment: Experiment, policy: str) -> Sizes | None:
+    """None if the policy is not trained on GPUs, or its model has no `shape`."""
+    config = experiment.config
+    shape, verl = config.models[experiment.model_of(policy)].shape, config.verl
+    if shape is None or verl is None or not experiment.trains_on_gpus:
+        return None
+    return Sizes(shape, GPUS[verl.gpu], verl.ranks)
+
+
+def sampling_seconds(sizes: Sizes, tokens: float | Range, speed: Range) -> Range:
+    """Of one GPU, for so many tokens."""
+    rate = speed * (PARAMETERS / sizes.shape.parameters) ** POWER
+    seconds: Range = tokens / rate * BANDWIDTH / sizes.gpu.bandwidth
+    return seconds
+
+
+def flops_per_token(shape: Shape, length: int) -> tuple[float, float]:
+    """FLOPs of a forward pass, and of an update, which computes each layer's activations twice.
+
+    Args:
+        length: tokens of a prompt with its response.
+    """
+    attention = 2 * length * shape.hidden_size * shape.num_hidden_layers  # half of all pairs
+    layers, output = 2 * shape.of_layers + attention, 2 * shape.vocab_size * shape.hidden_size
+    return layers + output, 4 * layers + 3 * output
+
+
+def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
+    """Seconds of a training step."""
+    config = experiment.config
+    responses = config.training.prompts_per_step * experiment.cell(cell).n
+    tokens = min(RESPONSE, config.sampling.max_response_tokens)
+    sampling = sampling_seconds(sizes, responses * tokens, TRAINING)
+    forward, update = flops_per_token(sizes.shape, tokens + PROMPT)
+    flops = responses * (tokens + PROMPT) * (forward + update * KEPT)
+    seconds: Range = (sampling + flops / (sizes.gpu.flops * UTILISATION)) / sizes.ranks + REST
+    return seconds
+
+
+def evaluation_tokens(experiment: Experiment, responses: int) -> Range:
+    """Of responses of the usual and of the maximum length."""
+    longest = experiment.config.sampling.max_response_tokens
+    return responses * np.array([min(RESPONSE, longest), longest], float)
+
+
+def as_text(ranges: Sequence[Range]) -> str:
+    """The sum of some ranges, such as `620 to 2,500`."""
+    least, most = np.sum(ranges, axis=0) if ranges else (0.0, 0.0)
+    texts = [f"{value:,.{0 if most >= 10 else 1}f}" for value in (least, most)]
+    return " to ".join(dict.fromkeys(texts))
