@@ -170,6 +170,24 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
     return np.maximum(-disjoint, 0.0)
 
 
+def mean_with_errors(estimates: ArrayLike, variances: ArrayLike) -> tuple[float, float, float]:
+    """The mean over problems, its standard error, and the part of it within problems.
+
+        error^2 = var(estimates) / P,    within^2 = sum(variances) / P^2
+
+    The error is over problems and contains that of sampling, so it is at least the error within.
+
+    Args:
+        estimates, variances: one for each of P problems.
+
+    Returns: mean, error, within. The error is NaN with one problem, `within` if a variance is NaN.
+    """
+    values = np.asarray(estimates, dtype=np.float64)
+    within = float(np.sqrt(np.sum(variances))) / len(values)
+    error = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(values.mean()), within if within > error else float(error), within
+
+
 def _best_of(n: int, k: int) -> Floats:
     """Probability of each rank i to be the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
     return fraction_of_subsets_below(n, k) * (k / n)
