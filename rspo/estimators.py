@@ -13,6 +13,8 @@ function computes a binomial, so results for n = 1024 and any k are finite and a
 rounding errors. This module needs numpy only.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -170,22 +172,25 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
     return np.maximum(-disjoint, 0.0)
 
 
-def mean_with_errors(estimates: ArrayLike, variances: ArrayLike) -> tuple[float, float, float]:
-    """The mean over problems, its standard error, and the part of it within problems.
+def max_at_k_with_errors(groups: Sequence[ArrayLike], k: int) -> tuple[float, float, float]:
+    """The mean of `max_at_k` over problems, its standard error, and the part of it from sampling.
 
-        error^2 = var(estimates) / P,    within^2 = sum(variances) / P^2
+        error^2 = var(Max@k) / P,    within^2 = sum(max_at_k_variance) / P^2
 
-    The error is over problems and contains that of sampling, so it is at least the error within.
+    The error contains that of sampling, so it is at least `within`.
 
     Args:
-        estimates, variances: one for each of P problems.
+        groups: for each of P problems, the rewards of its samples, [n]; n may differ.
 
-    Returns: mean, error, within. The error is NaN with one problem, `within` if a variance is NaN.
+    Returns: mean, error, within. The error is NaN with one problem; `within` if 2k > n for one.
+
+    Raises: InputError for NaN or infinite rewards, or unless 1 <= k <= n for all problems.
     """
-    values = np.asarray(estimates, dtype=np.float64)
-    within = float(np.sqrt(np.sum(variances))) / len(values)
-    error = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return float(values.mean()), within if within > error else float(error), within
+    values = np.array([max_at_k(group, k) for group in groups])
+    variance = np.sum([max_at_k_variance(group, k) for group in groups])
+    within = float(np.sqrt(variance)) / len(values)
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else np.nan
+    return float(values.mean()), within if within > error else error, within
 
 
 def _best_of(n: int, k: int) -> Floats:

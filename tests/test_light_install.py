@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rspo.adapters import versions
 from rspo.core.errors import InputError
-from rspo.estimators import max_at_k, max_at_k_variance, mean_with_errors
+from rspo.estimators import max_at_k, max_at_k_with_errors
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.registry import unknown_objective
 
@@ -153,8 +153,7 @@ class PassAtKCallback(transformers.TrainerCallback):  # type: ignore[misc]
             if name == "pass" and not np.isin(of_prompts, (0, 1)).all():
                 raise InputError(f"rewards of {self._correct} must be 0 or 1 for Pass@k")
             for k in self._ks if len(of_prompts) else []:
-                estimates, variances = max_at_k(of_prompts, k), max_at_k_variance(of_prompts, k)
-                parts = mean_with_errors(estimates, variances)
+                parts = max_at_k_with_errors(of_prompts, k)
                 found |= dict(zip((f"{name}@{k}{end}" for end in ENDINGS), parts, strict=True))
         prefix = next(key for key in metrics if key.endswith("_runtime")).removesuffix("runtime")
         added = {prefix + key: value for key, value in found.items() if np.isfinite(value)}

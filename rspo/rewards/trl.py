@@ -9,15 +9,13 @@ version of TRL, which it does not import.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from rspo.rewards import Answer, verify
 
-Message: TypeAlias = Mapping[str, Any]
-
 
 def accuracy_reward(
-    completions: Sequence[str | Sequence[Message]],
+    completions: Sequence[str | Sequence[Mapping[str, Any]]],
     solution: Sequence[Answer],
     log_extra: Callable[[str, list[str]], None] | None = None,
     verifier: str = "rules",
@@ -43,7 +41,7 @@ def accuracy_reward(
     return [float(verdict.correct) for verdict in verdicts]
 
 
-def _text(completion: str | Sequence[Message]) -> str:
+def _text(completion: str | Sequence[Mapping[str, Any]]) -> str:
     """The content of the last message, which may be a list of parts, or None beside a tool call."""
     content = completion if isinstance(completion, str) else completion[-1]["content"]
     if isinstance(content, list):

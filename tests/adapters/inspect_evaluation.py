@@ -1,7 +1,7 @@
 """An evaluation with Inspect itself; test_inspect.py runs this where Inspect is.
 
-`python inspect_evaluation.py TASK` evaluates tasks, also the page's, with a model whose responses are
-known, and prints the results of the logs as JSON.
+`python inspect_evaluation.py TASK` evaluates tasks, also the page's, with a model whose responses
+are known, and prints the results of the logs as JSON.
 """
 
 import json

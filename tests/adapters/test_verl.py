@@ -47,7 +47,7 @@ def test_rewards_of_the_reward_manager_have_reasons_and_none_hangs() -> None:
             return texts[int(ids[0])]
 
     def row(number: int) -> DataProto:
-        tensors = {"responses": torch.tensor([[number]]), "attention_mask": torch.ones(1, 2)}
+        tensors = {"responses": torch.tensor([[number]]), "attention_mask": torch.ones(1, 2).long()}
         truth = [{"ground_truth": r"\frac{1}{2}"}]
         columns = {"data_source": ["sums"], "reward_model": truth, "extra_info": [{}]}
         arrays = {name: np.array(column, dtype=object) for name, column in columns.items()}
