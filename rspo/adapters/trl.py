@@ -96,7 +96,7 @@ class RSPOTrainer(trl.GRPOTrainer):
         logged.extend(advantages.tolist())
 
 
-class PassAtKCallback(transformers.TrainerCallback):  # type: ignore[misc]
+class PassAtKCallback(transformers.TrainerCallback):
     """Logs unbiased Pass@k and Max@k with errors after each evaluation of a GRPOTrainer.
 
         trainer.add_callback(PassAtKCallback(trainer, ks=[1, 4], correct="accuracy_reward"))
@@ -136,11 +136,11 @@ class PassAtKCallback(transformers.TrainerCallback):  # type: ignore[misc]
 
         trainer._calculate_rewards = calculate_and_keep
 
-    def on_evaluate(self, *_: Any, metrics: dict[str, float], **given: Any) -> None:
+    def on_evaluate(self, *_: Any, **given: Any) -> None:
         """Add to the metrics of this evaluation, and log what was added."""
         rewards = torch.cat(self._batches)
         self._batches.clear()
-        dataset = given["eval_dataloader"].dataset
+        metrics, dataset = given["metrics"], given["eval_dataloader"].dataset
         if hasattr(dataset, "__len__"):  # accelerate repeats the first rows to fill all ranks
             rewards = rewards[: len(dataset) * self._n]
         groups = {"max": total_rewards(rewards, self._trainer.reward_weights)}

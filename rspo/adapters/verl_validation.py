@@ -77,7 +77,7 @@ def groups_of(
 def estimates(groups: Sequence[Sequence[float]], name: str) -> dict[str, float]:
     """The metrics of one data source, from the values of the responses to each prompt."""
     n = min(map(len, groups))
-    found = {}
+    found: dict[str, float] = {}
     for k in [2**power for power in range(n.bit_length()) if 2**power < n] + [n]:
         parts = zip(("mean", "error", "within"), max_at_k_with_errors(groups, k), strict=True)
         found |= {f"{name}@{k}/{part}": value for part, value in parts if np.isfinite(value)}
