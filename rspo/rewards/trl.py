@@ -4,8 +4,7 @@
 
     trainer = GRPOTrainer(reward_funcs=accuracy_reward, train_dataset=problems, ...)
 
-The data set needs a column `solution`. This module needs the extra `math`, and works with any
-version of TRL, which it does not import.
+The data set needs a column `solution`. This module needs the extra `math`, and does not import TRL.
 """
 
 from collections.abc import Callable, Mapping, Sequence
