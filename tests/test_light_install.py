@@ -166,7 +166,8 @@ def test_the_package_works_on_every_python_with_the_oldest_numpy(
     check_documented_example(python)
     run(*pip, "install", f"{wheel}[math]", numpy, cwd=tmp_path)
     code = (
-        "from rspo.rewards import is_correct;"
-        r"print(is_correct([r'\boxed{0.5}', r'\boxed{\int_0^1 2xdx}'], [r'\frac{1}{2}', 2]))"
+        "from rspo.rewards.trl import accuracy_reward; from rspo.rewards.verl import compute_score;"
+        r"print(accuracy_reward([r'\boxed{0.5}', r'\boxed{\int_0^1 2xdx}'], [r'\frac{1}{2}', 2]),"
+        r"compute_score('', r'\boxed{1/2}', '0.5')['reason'])"
     )
-    assert run(python, "-c", code, cwd=tmp_path) == "[True, False]\n"
+    assert run(python, "-c", code, cwd=tmp_path) == "[1.0, 0.0] correct\n"

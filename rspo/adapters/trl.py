@@ -160,6 +160,9 @@ class PassAtKCallback(transformers.TrainerCallback):
         metrics |= added
         transformers.Trainer.log(self._trainer, added)  # TRL's own would print its table again
 
+    def on_predict(self, *_: Any, **__: Any) -> None:
+        self._batches.clear()
+
 
 def total_rewards(rewards_per_function: Tensor, reward_weights: Tensor) -> Tensor:
     """The weighted sum over reward functions, as in TRL.
