@@ -21,6 +21,7 @@ from tests.support.pages import code_of
 
 PAGE = ROOT / "docs" / "verify_while_training.md"
 MODULES = "VERL_USE_EXTERNAL_MODULES"
+CPU = "rspo.training.verl.cpu_platform,rspo.training.verl.prompt_dataset"
 HANGS = boxed("10^{10^{10}}")
 
 
@@ -132,7 +133,7 @@ def test_a_training_with_verls_own_trainer(tmp_path: Path) -> None:
         [sys.executable, "-m", "tests.support.verl_own_trainer", str(tmp_path), *settings],
         env=os.environ
         | {
-            **{MODULES: f"rspo.training.verl.cpu_platform,{module}", "VERL_PLATFORM": "cpu"},
+            **{MODULES: f"{CPU},{module}", "VERL_PLATFORM": "cpu"},
             **{"OMP_NUM_THREADS": "1", "TQ_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         },
         cwd=ROOT,

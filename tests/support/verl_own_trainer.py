@@ -1,8 +1,8 @@
 """`python -m tests.support.verl_own_trainer FOLDER SETTING ...`: verl's own trainer on a CPU.
 
-verl's data set, agent loop, reward loop, step and validation, with a tiny policy of the experiment
-in FOLDER and the settings given. Only the actor and the rollout are this package's, because verl's
-do not run without a GPU (`rspo.training.verl.worker`).
+verl's data set, reward loop, step and validation, with a tiny policy of the experiment in FOLDER and
+the settings given. This package's are the actor and the rollout, because verl's do not run without a
+GPU (`rspo.training.verl.worker`), and the agent loop, because verl's needs a chat template.
 """
 
 import sys
@@ -22,6 +22,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.tables import PROBLEMS, read_table
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.worker import PolicyWorker
 from tests.support import ROOT, tiny_world
 
@@ -37,9 +38,11 @@ class OnCpu(PPOTrainerSync):
 def data_file(experiment: Experiment) -> Path:
     """The training problems in the columns that verl reads."""
     rows = read_table(experiment.problems("train"), PROBLEMS)
+    tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
     columns = {
         "data_source": ["sums"] * len(rows),
-        "prompt": [row["prompt"] for row in rows],
+        "prompt": tokenizer.prompts([row["prompt"] for row in rows]),
+        "name": [str(index) for index in range(len(rows))],
         "reward_model": [{"ground_truth": row["answers"]} for row in rows],
         "extra_info": [{"index": index} for index in range(len(rows))],
     }
@@ -72,6 +75,7 @@ def settings_of(experiment: Experiment) -> dict[str, Any]:
             },
             "rollout": {
                 **{"calculate_log_probs": True, "seed": 0},
+                "agent": {"default_agent_loop": "rspo_prompt"},
                 "max_model_len": sum(longest.values()),
             },
         },
