@@ -61,7 +61,7 @@ def settings_of(experiment: Experiment) -> dict[str, Any]:
                 "train_files": data,
                 "val_files": data,
                 "train_batch_size": 10,
-                "val_max_samples": 6,
+                "val_max_samples": 12,
             },
             **{"dataloader_num_workers": 0, "filter_overlong_prompts": False},
             **longest,
