@@ -1,6 +1,4 @@
-"""For TRL: a GRPOTrainer with the weights of an objective, and Pass@k during evaluation.
-
-The advantages of `RSPOTrainer` are n times the weights of responses.
+"""For TRL: a GRPOTrainer whose advantages are n times the weights, and Pass@k in evaluations.
 
 The weight w_i contains the factor 1/n, and TRL's loss `dr_grpo` takes the mean over all responses,
 which is another 1/n, and divides by the constant T = max_completion_length:
@@ -41,7 +39,6 @@ ALLOWED = {
     "mask_truncated_completions": False,
     "use_liger_kernel": False,
 }
-ENDINGS = ("", "_error", "_within")  # of the names of metrics
 
 
 class RSPOTrainer(trl.GRPOTrainer):
@@ -153,8 +150,8 @@ class PassAtKCallback(transformers.TrainerCallback):
             if name == "pass" and not np.isin(of_prompts, (0, 1)).all():
                 raise InputError(f"rewards of {self._correct} must be 0 or 1 for Pass@k")
             for k in self._ks if len(of_prompts) else []:
-                parts = max_at_k_with_errors(of_prompts, k)
-                found |= dict(zip((f"{name}@{k}{end}" for end in ENDINGS), parts, strict=True))
+                keys = (f"{name}@{k}{end}" for end in ("", "_error", "_within"))
+                found |= zip(keys, max_at_k_with_errors(of_prompts, k), strict=True)
         prefix = next(key for key in metrics if key.endswith("_runtime")).removesuffix("runtime")
         added = {prefix + key: value for key, value in found.items() if np.isfinite(value)}
         metrics |= added

@@ -4,7 +4,7 @@
 
     trainer = GRPOTrainer(reward_funcs=accuracy_reward, train_dataset=problems, ...)
 
-The data set needs a column `solution`. This module needs the extra `math`, and does not import TRL.
+The data set needs a column `solution`, and this module the extra `math`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,7 @@
     reward.custom_reward_function.path=pkg://rspo.rewards.verl
     reward.custom_reward_function.name=compute_score
 
-This module needs the extra `math`, and does not import verl.
+This module needs the extra `math`.
 """
 
 from typing import Any

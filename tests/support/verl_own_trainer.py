@@ -1,8 +1,9 @@
 """`python -m tests.support.verl_own_trainer FOLDER SETTING ...`: verl's own trainer on a CPU.
 
-verl's data set, reward loop, step and validation, with a tiny policy of the experiment in FOLDER and
-the settings given. This package's are the actor and the rollout, because verl's do not run without a
-GPU (`rspo.training.verl.worker`), and the agent loop, because verl's needs a chat template.
+verl's data set, reward loop, step and validation, with a tiny policy of the experiment in FOLDER
+and the settings given. This package's are the actor and the rollout, because verl's do not run
+without a GPU (`rspo.training.verl.worker`), and the agent loop, because verl's needs a chat
+template.
 """
 
 import sys
