@@ -13,6 +13,8 @@ function computes a binomial, so results for n = 1024 and any k are finite and a
 rounding errors. This module needs numpy only.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -168,6 +170,27 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
     larger = centred[..., k:] * _best_of(n - k, k)
     disjoint = 2.0 * np.einsum("...i,...i->...", larger, smaller[..., k - 1 : -1])
     return np.maximum(-disjoint, 0.0)
+
+
+def max_at_k_with_errors(groups: Sequence[ArrayLike], k: int) -> tuple[float, float, float]:
+    """The mean of `max_at_k` over problems, its standard error, and the part of it from sampling.
+
+        error^2 = var(Max@k) / P,    within^2 = sum(max_at_k_variance) / P^2
+
+    The error contains that of sampling, so it is at least `within`.
+
+    Args:
+        groups: for each of P problems, the rewards of its samples, [n]; n may differ.
+
+    Returns: mean, error, within. The error is NaN with one problem; `within` if 2k > n for one.
+
+    Raises: InputError for NaN or infinite rewards, or unless 1 <= k <= n for all problems.
+    """
+    values = np.array([max_at_k(group, k) for group in groups])
+    variance = np.sum([max_at_k_variance(group, k) for group in groups])
+    within = float(np.sqrt(variance)) / len(values)
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else np.nan
+    return float(values.mean()), within if within > error else error, within
 
 
 def _best_of(n: int, k: int) -> Floats:

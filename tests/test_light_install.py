@@ -4,10 +4,8 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
@@ -17,56 +15,15 @@ import numpy as np
 import pytest
 
 from tests.support import ROOT
+from tests.support.installs import PIP, make_environment, make_wheel, run, start
 
 # The oldest numpy that is allowed and has a wheel, for each Python of requires-python.
 OLDEST_NUMPY = {"3.10": "1.23.2", "3.11": "1.23.2", "3.12": "1.26.0", "3.13": "2.1.0"}
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-
-
-def start(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command without this checkout on its path."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
-
-
-def run(*words: str | Path, cwd: Path) -> str:
-    """Standard output of a command that must succeed."""
-    done = start(*words, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def build(kind: str, project: Path) -> Path:
-    code = f"from setuptools import build_meta; build_meta.build_{kind}('dist')"
-    run(sys.executable, "-c", code, cwd=project)
-    (file,) = (project / "dist").iterdir()
-    return file
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution of a copy of the checkout."""
-    project = tmp_path_factory.mktemp("project")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, project)
-    for name in ("rspo", "snakemake_logger_plugin_rspo"):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
-    return build("sdist", project)
-
-
-@pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that pip builds from the source distribution."""
-    folder = tmp_path_factory.mktemp("unpacked")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
-    return build("wheel", folder / sdist.name.removesuffix(".tar.gz"))
-
-
-def make_environment(folder: Path, python: str | Path = sys.executable) -> Path:
-    """An empty virtual environment; returns its Python."""
-    run(python, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
-    return folder / "bin" / "python"
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +166,8 @@ def test_the_package_works_on_every_python_with_the_oldest_numpy(
     check_documented_example(python)
     run(*pip, "install", f"{wheel}[math]", numpy, cwd=tmp_path)
     code = (
-        "from rspo.rewards import is_correct;"
-        r"print(is_correct([r'\boxed{0.5}', r'\boxed{\int_0^1 2xdx}'], [r'\frac{1}{2}', 2]))"
+        "from rspo.rewards.trl import accuracy_reward; from rspo.rewards.verl import compute_score;"
+        r"print(accuracy_reward([r'\boxed{0.5}', r'\boxed{\int_0^1 2xdx}'], [r'\frac{1}{2}', 2]),"
+        r"compute_score('', r'\boxed{1/2}', '0.5')['reason'])"
     )
-    assert run(python, "-c", code, cwd=tmp_path) == "[True, False]\n"
+    assert run(python, "-c", code, cwd=tmp_path) == "[1.0, 0.0] correct\n"

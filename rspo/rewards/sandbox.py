@@ -50,6 +50,8 @@ def verify(
     """Verdicts of `rules` or `math_verify`.
 
     A row that times out or kills its worker does not affect other rows.
+
+    Raises: CancelledError if `close` is called meanwhile, by this or another thread.
     """
     stop = threading.Event()
     pending: list[Future[Verdict]] = []
@@ -134,10 +136,15 @@ def _start(verifier: str) -> Worker:
 
 
 def _end(worker: Worker) -> int:
-    """Close the pipes of a process that is exiting and return its exit status."""
+    """Close the pipes of a process that is exiting and return its exit status.
+
+    Raises: CancelledError if `close` has killed it: its row has no verdict.
+    """
     worker.communicate()
     with _lock:
-        _all.discard(worker)
+        if worker not in _all:
+            raise CancelledError("the workers were closed, by an error or an interrupt elsewhere")
+        _all.remove(worker)
     return worker.returncode
 
 

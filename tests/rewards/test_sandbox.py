@@ -1,6 +1,8 @@
 """Worker processes: no response can block them, and none outlives its parent."""
 
+import asyncio
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
@@ -138,6 +142,62 @@ def test_workers_outlive_the_thread_that_verified() -> None:
     assert len(before) == 1
     assert is_correct([boxed("0.5")], [r"\frac{1}{2}"]) == [True]
     assert workers_of(os.getpid()) == before
+
+
+MIXED = [HANGS, boxed("0.5"), boxed("8"), "It is 7."]
+REASONS = ["timeout", "correct", "incorrect", "no answer"]
+
+
+def reasons_of_mixed(_: object = None) -> list[str]:
+    found = verify(MIXED, ["7", r"\frac{1}{2}", "7", "7"], time_limit=0.5)
+    return [verdict.reason for verdict in found]
+
+
+def test_many_threads_get_their_own_verdicts() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(reasons_of_mixed, range(8))) == [REASONS] * 8
+
+
+def test_an_event_loop_gets_verdicts_from_its_threads_and_in_itself() -> None:
+    async def gather() -> list[list[str]]:
+        calls = [asyncio.to_thread(reasons_of_mixed) for _ in range(3)]
+        return [*await asyncio.gather(*calls), reasons_of_mixed()]
+
+    assert asyncio.run(gather()) == [REASONS] * 4
+
+
+def verify_and_hang(found: Connection) -> None:
+    found.send(reasons_of_mixed())
+    verify([HANGS], ["7"], time_limit=600)
+
+
+@linux
+def test_a_forked_process_has_its_own_workers_which_end_with_it() -> None:
+    receiving, sending = multiprocessing.Pipe()
+    with ThreadPoolExecutor(1) as threads:
+        of_parent = threads.submit(reasons_of_mixed)  # in progress during the fork
+        fork = multiprocessing.get_context("fork")
+        child = fork.Process(target=verify_and_hang, args=(sending,))
+        child.start()
+        assert child.pid is not None
+        assert receiving.recv() == of_parent.result() == REASONS
+    pids = workers_of(child.pid)
+    assert pids
+    child.kill()
+    child.join()
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)))
+    assert reasons_of_mixed() == REASONS
+
+
+@linux
+def test_a_row_whose_worker_is_closed_by_another_thread_gets_no_verdict() -> None:
+    sandbox.close()
+    with ThreadPoolExecutor(1) as threads:
+        row = threads.submit(verify, [HANGS], ["7"], time_limit=600)
+        wait_until(lambda: workers_of(os.getpid()) != [])
+        sandbox.close()
+        with pytest.raises(CancelledError, match="closed"):
+            row.result()
 
 
 WORKER = """

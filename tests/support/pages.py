@@ -48,6 +48,12 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
+def code_of(page: Path, section: str, language: str = "python") -> str:
+    """The first fenced block of a section of a page."""
+    text = page.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return next(match[2] for match in _BLOCK.finditer(text) if match[1] == language)
+
+
 def follow(page: Path, project: Path) -> None:
     """Do what a page says in a project. Raises: AssertionError for what differs from the page."""
     printed = ""
