@@ -12,6 +12,7 @@ from rspo.config.schema import Shape
 from rspo.plan.actor import KINDS, simulate
 from rspo.plan.hours import flops_per_token
 from rspo.plan.memory import SLEEPING, Memory, estimate, estimates, too_large
+from rspo.training.verl.interface import FLASH
 from rspo.training.verl.verl_config import verl_config
 from tests.support import ROOT, paper_scale, verl_memory
 from tests.support.cpu_ranks import cpu_ranks
@@ -30,24 +31,26 @@ def actor(kinds: dict[str, float]) -> float:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_two_ranks_of_verl_take_what_is_estimated(tmp_path: Path, precision: str) -> None:
-    experiment = verl_memory.load_experiment(tmp_path, precision)
+@pytest.mark.parametrize("kernel", ["verl", "flash"])
+def test_two_ranks_of_verl_take_what_is_estimated(tmp_path: Path, kernel: str) -> None:
+    experiment = verl_memory.load_experiment(tmp_path)
     verl_memory.save_policy(experiment)
     log = tmp_path / "log"
     module = "tests.support.verl_memory"
     with (
         log.open("w") as stdout,
-        cpu_ranks(verl_memory.RANKS, module, str(tmp_path), precision, stdout=stdout) as ranks,
+        cpu_ranks(verl_memory.RANKS, module, str(tmp_path), kernel, stdout=stdout) as ranks,
     ):
         assert [rank.wait(timeout=900) for rank in ranks] == [0, 0], log.read_text()[-3000:]
     lines = [line for line in log.read_text().splitlines() if line.startswith("MEASURED")]
     assert len(lines) == verl_memory.RANKS
     config = verl_config(experiment, verl_memory.CELL)
-    estimate = estimate_of(verl_memory.SHAPE, config).phases
+    if kernel == "flash":
+        config.actor_rollout_ref.model.override_config.attn_implementation = FLASH
+    estimated = estimate_of(verl_memory.SHAPE, config).phases
     for line in lines:
         for phase, measured in json.loads(line.removeprefix("MEASURED ")).items():
-            assert actor(estimate[phase]) == pytest.approx(measured, rel=0.15), phase
+            assert actor(estimated[phase]) == pytest.approx(measured, rel=0.15), phase
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """One of two ranks of verl's actor: the memory that a small model takes, measured.
 
-`python -m tests.support.verl_memory FOLDER PRECISION`, with RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT set.
+`python -m tests.support.verl_memory FOLDER KERNEL`, with RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT set. KERNEL: the cross-entropy, `verl`'s for CPUs, or `flash`, which keeps the tensors
+that flash-attn's keeps.
 Each rank prints `MEASURED` and the peaks of a pass for log-probabilities and of an update, in
 bytes, as PyTorch's allocator for CPUs reports them (as torch.cuda.max_memory_allocated does).
 """
@@ -45,13 +46,13 @@ SHAPE = {
 }
 
 
-def load_experiment(folder: Path, precision: str) -> Experiment:
+def load_experiment(folder: Path) -> Experiment:
     """Two ranks with the settings of a GPU that a CPU has too."""
     actor = {
         "ppo_max_token_len_per_gpu": RESPONSES * (PROMPT + RESPONSE),
         "entropy_from_logits_with_chunking": True,
         "fsdp_config": {
-            "mixed_precision": {"param_dtype": precision},
+            "mixed_precision": {"param_dtype": "bf16"},
             "entropy_from_logits_chunk_size": 256,
         },
     }
@@ -130,10 +131,36 @@ def peak(run: Callable[[], object], trace: Path) -> int:
     return before + max(int(one["Total Allocated"]) for one in of_allocator)
 
 
-def main(folder: Path, precision: str) -> None:
+class CrossEntropy(torch.autograd.Function):
+    """As flash-attn's (ops/triton/cross_entropy.py): the gradient overwrites the logits."""
+
+    @staticmethod
+    def forward(context: Any, logits: Tensor, labels: Tensor) -> Tensor:
+        logsumexp = torch.cat([part.float().logsumexp(-1) for part in logits.split(16)])
+        context.save_for_backward(logits, logsumexp, labels)
+        return logits.gather(-1, labels[:, None]).squeeze(-1).float() - logsumexp
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        logits, logsumexp, labels = context.saved_tensors
+        parts = (tensor.split(16) for tensor in (logits, logsumexp, labels, gradient))
+        for part, normaliser, label, of_row in zip(*parts, strict=True):
+            change = -(part.float() - normaliser[:, None]).exp_()
+            change.scatter_add_(-1, label[:, None], torch.ones(len(label), 1))
+            part.copy_(change * of_row[:, None])
+        return logits, None
+
+
+def main(folder: Path, kernel: str) -> None:
+    from verl.workers.engine.fsdp import transformer_impl
+
     from rspo.training.verl.worker import PolicyWorker
 
-    config = verl_config(load_experiment(folder, precision), CELL).actor_rollout_ref
+    if kernel == "flash":
+        transformer_impl.logprobs_from_logits = lambda logits, labels, inplace_backward: (
+            CrossEntropy.apply(logits, labels)
+        )
+    config = verl_config(load_experiment(folder), CELL).actor_rollout_ref
     OmegaConf.resolve(config)
     worker, trace = PolicyWorker(config, role="actor"), folder / f"trace-{os.environ['RANK']}.json"
     worker.init_model()
