@@ -48,7 +48,7 @@ def test_the_training_of_the_page_logs_pass_at_4_with_its_error(
 ) -> None:
     page = ROOT / "docs" / "verify_while_training.md"
     script = tmp_path / "train.py"
-    script.write_text(code_of(page, "TRL"))
+    script.write_text(code_of(page, "TRL").replace('"tiny"', repr(str(tmp_path / "tiny"))))
     line = r"step (\d+): Pass@4 = ([\d.]+), error ([\d.]+), within ([\d.]+)"
     printed, expected = (
         re.findall(line, text)
