@@ -21,7 +21,7 @@ from rspo.evaluation.statistics import (
     SeedVariance,
     combine,
     difference_of_runs,
-    mean_by_t,
+    mean_of_steps,
 )
 from rspo.training.logs import column, read_log
 
@@ -213,7 +213,7 @@ class Measurer:
         """Each pair of runs on the same prompts gives one value; with one pair, each step does."""
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
-        estimate = mean_by_t(added[0] if len(added) == 1 else [run.mean() for run in added])
+        estimate = mean_of_steps(added[0] if len(added) == 1 else [run.mean() for run in added])
         return Measurement(comparison, estimate, SeedVariance(), len(added))
 
     def _added(self, keeping: str, dropping: str) -> Floats:

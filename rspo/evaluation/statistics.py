@@ -261,14 +261,14 @@ def difference_of_runs(
     return Estimate(value, np.nan, error, error, degrees)
 
 
-def mean_by_t(values: ArrayLike) -> Estimate:
-    """Mean of independent values, by Student's t; the error is NaN for one value."""
-    array = np.asarray(values, dtype=float)
-    mean = float(array.mean())
-    if len(array) < 2:
+def mean_of_steps(values: ArrayLike) -> Estimate:
+    """Mean of independent values, of steps or runs, by Student's t; NaN error for one value."""
+    steps = np.asarray(values, dtype=float)
+    mean = float(steps.mean())
+    if len(steps) < 2:
         return Estimate(mean, np.nan, np.nan, np.nan, np.nan)
-    error = float(array.std(ddof=1) / np.sqrt(len(array)))
-    return Estimate(mean, np.nan, np.nan, error, len(array) - 1.0)
+    error = float(steps.std(ddof=1) / np.sqrt(len(steps)))
+    return Estimate(mean, np.nan, np.nan, error, len(steps) - 1.0)
 
 
 def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:

@@ -15,7 +15,7 @@ from rspo.evaluation.statistics import (
     difference_of_runs,
     holm,
     least_p,
-    mean_by_t,
+    mean_of_steps,
     stratified_variance,
 )
 from tests.support.outcomes import outcomes_of
@@ -161,14 +161,14 @@ def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     assert np.isnan(one_run.error)
 
 
-def test_the_mean_by_t_has_students_p_values_also_of_an_equivalence() -> None:
+def test_the_mean_of_steps_has_students_p_values_also_of_an_equivalence() -> None:
     steps, margin = np.array([0.20, -0.08, 0.21, 0.19]), 0.3
 
     def p(threshold: float, alternative: str = "greater") -> float:
         return float(stats.ttest_1samp(steps, threshold, alternative=alternative).pvalue)
 
     for sign in (1, -1):
-        found = mean_by_t(sign * steps)
+        found = mean_of_steps(sign * steps)
         one_sided = (p(0), p(0, "less"))[::sign]
         assert found.p_values() == pytest.approx((*one_sided, p(0, "two-sided")))
         # Schuirmann's test, and the smaller p-value of the two claims that are its opposite.
@@ -179,7 +179,7 @@ def test_the_mean_by_t_has_students_p_values_also_of_an_equivalence() -> None:
         narrow = max(p(-0.01), p(0.01, "less")), min(p(0.01), p(-0.01, "less"))
         assert found.p_values(0.01) == pytest.approx((*narrow, 2 * min(narrow)))
         assert np.isnan([found.error_problems, found.error_seeds]).all()
-    single = mean_by_t([0.3])
+    single = mean_of_steps([0.3])
     assert single.value == 0.3
     assert np.isnan(single.error)
     assert single.p_values() == (1.0, 1.0, 1.0)
