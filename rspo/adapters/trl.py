@@ -100,9 +100,8 @@ class PassAtKCallback(transformers.TrainerCallback):
 
     The metrics are `eval_max@k` of the total reward and, with `correct`, `eval_pass@k`. `_error` is
     the standard error over the prompts, and `_within` the part of it from sampling, which needs
-    2k <= n. A metric without an estimate is not logged. All can be `metric_for_best_model`.
-
-    Prompts with a response that has no reward are left out.
+    2k <= n. A metric without an estimate is not logged. All can be `metric_for_best_model`. Prompts
+    with a response that has no reward are left out.
 
     Args:
         trainer: one that evaluates at least max(ks) responses to a prompt, `num_generations_eval`.

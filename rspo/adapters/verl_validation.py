@@ -16,8 +16,7 @@ Depends on verl/trainer/ppo/metric_utils.py, from which verl's trainers import
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,28 +30,24 @@ from verl.trainer.ppo import metric_utils  # noqa: E402, as in rspo.adapters.trl
 
 Metrics: TypeAlias = dict[str, dict[str, dict[str, float]]]  # data source, variable, name
 NAMES = {"acc": "pass", "reward": "max"}
+_process = metric_utils.process_validation_metrics
 
 
-def with_estimates(process: Callable[..., Metrics]) -> Callable[..., Metrics]:
+def process_validation_metrics(
+    data_sources: Sequence[str],
+    sample_uids: Sequence[str],
+    infos_dict: Mapping[str, Sequence[Any]],
+    **options: Any,
+) -> Metrics:
     """verl's function of the values of all validated responses, with the metrics above."""
-
-    @wraps(process)
-    def process_with_estimates(
-        data_sources: Sequence[str],
-        sample_uids: Sequence[str],
-        infos_dict: Mapping[str, Sequence[Any]],
-        **options: Any,
-    ) -> Metrics:
-        metrics = process(data_sources, sample_uids, infos_dict, **options)
-        lost = {"acc": options.get("expected_acc_counts") or {}}  # verl counts them as wrong
-        for variable in NAMES.keys() & infos_dict.keys():
-            rows = zip(data_sources, sample_uids, infos_dict[variable], strict=True)
-            for source, groups in groups_of(rows, lost.get(variable, {})).items():
-                if variable != "acc" or np.isin(np.concatenate(groups), (0, 1)).all():
-                    metrics[source][variable] |= estimates(groups, NAMES[variable])
-        return metrics
-
-    return process_with_estimates
+    metrics: Metrics = _process(data_sources, sample_uids, infos_dict, **options)
+    lost = {"acc": options.get("expected_acc_counts") or {}}  # verl counts them as wrong
+    for variable in NAMES.keys() & infos_dict.keys():
+        rows = zip(data_sources, sample_uids, infos_dict[variable], strict=True)
+        for source, groups in groups_of(rows, lost.get(variable, {})).items():
+            if variable != "acc" or np.isin(np.concatenate(groups), (0, 1)).all():
+                metrics[source][variable] |= estimates(groups, NAMES[variable])
+    return metrics
 
 
 def groups_of(
@@ -84,4 +79,4 @@ def estimates(groups: Sequence[Sequence[float]], name: str) -> dict[str, float]:
     return found
 
 
-metric_utils.process_validation_metrics = with_estimates(metric_utils.process_validation_metrics)
+metric_utils.process_validation_metrics = process_validation_metrics

@@ -65,9 +65,7 @@ def max_at(k: int) -> scoring.ScoreReducer:
         values = [as_float(one.value) for one in scores]
         scored = [value for value in values if not math.isnan(value)]
         if len(scored) < k:
-            return scoring.Score.unscored(
-                reason=f"{len(scored)} scored epochs; max_at needs k = {k}"
-            )
+            return scoring.Score.unscored(reason=f"{len(scored)} scored epochs, but k = {k}")
         variance = {VARIANCE: float(max_at_k_variance(scored, k))}
         return scoring.Score(value=float(max_at_k(scored, k)), metadata=variance)
 

@@ -1,8 +1,6 @@
 """`accuracy_reward` of TRL's trainers: 1 for a correct response, 0 for any other.
 
-    from rspo.rewards.trl import accuracy_reward
-
-    trainer = GRPOTrainer(reward_funcs=accuracy_reward, train_dataset=problems, ...)
+    GRPOTrainer(reward_funcs=accuracy_reward, train_dataset=problems, ...)
 
 The data set needs a column `solution`, and this module the extra `math`.
 """
