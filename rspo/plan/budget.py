@@ -77,13 +77,16 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
         for claim, chosen, needed in forms:
             if claim not in ks or set(chosen) > set(ks[claim]):
                 new = needed & cost.keys()
-                hours = sum((cost[key] for key in new), np.zeros(2))
+                hours = sum((cost[key] for key in sorted(new)), np.zeros(2))
                 options.append(Answer(claim, chosen, new, hours))
         left = budget - sum(one.hours[1] for one in found)
         fitting = [one for one in options if one.hours[1] <= left]
         if not fitting:
             return found
-        found.append(min(fitting, key=lambda one: (one.claim in ks, one.hours[1], -len(one.ks))))
+        # Rounded, so that the order of a sum decides between no equal ones.
+        found.append(
+            min(fitting, key=lambda one: (one.claim in ks, round(one.hours[1], 6), -len(one.ks)))
+        )
         ks[found[-1].claim] = found[-1].ks
         cost = {key: hours for key, hours in cost.items() if key not in found[-1].jobs}
 

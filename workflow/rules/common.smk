@@ -80,3 +80,9 @@ def judge_files(verifier):
 def judge_servers(verifier):
     """Whether a job starts judge servers, which need the machine; the profile limits their total."""
     return int(experiment.config.starts_judge(verifier))
+
+
+def page_of_ones_own(wildcards):
+    """The template of a study's page in the project's folder, if it has one."""
+    study = experiment.config.studies.get(wildcards.study)
+    return [study.page] if study and study.page else []

@@ -19,11 +19,6 @@ PAGES = [path.stem for path in sorted(Path("docs/evidence").glob("*.parquet"))]
 TEMPLATES = sorted(map(str, Path("rspo").glob("**/*.jinja")))
 
 
-def page_of_ones_own(wildcards):
-    study = experiment.config.studies.get(wildcards.study)
-    return [study.page] if study and study.page else []
-
-
 rule docs:
     input:
         [f"docs/{'' if page == 'results' else 'studies/'}{page}.md" for page in PAGES],
