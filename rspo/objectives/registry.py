@@ -132,7 +132,8 @@ def response_weights(
         array. Integers and booleans give float64 (numpy) or torch's default dtype.
 
     Raises:
-        TypeError: rewards are none of these types, or not of real numbers; objective is no text.
+        TypeError: rewards are none of these types, or not of real numbers; an objective that is no
+            string.
         ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
             an empty group; lists of different lengths; a NaN or infinite reward; a reward other
             than 0 and 1 given to a Pass@k objective; an own objective that returns another shape,

@@ -80,8 +80,8 @@ def estimate(architecture: dict[str, Any], config: Any, gpu: float, judge: float
     shard = phases["update"]["optimizer"] / 2  # Adam has two moments
     # For a step, it makes another tensor of this size on GPUs (torch.optim.AdamW, foreach). While
     # the sampler works, the actor keeps its weights and the moments.
-    for phase, further in ("optimizer step", 1), ("sampling", 0):
-        sizes = (shard, further * shard, 2 * shard, further * shard, 0)
+    for phase, copies in ("optimizer step", 1), ("sampling", 0):
+        sizes = (shard, copies * shard, 2 * shard, copies * shard, 0)
         phases[phase] = dict(zip(phases["update"], sizes, strict=True))
     rollout = config.actor_rollout_ref.rollout
     sampler = rollout.gpu_memory_utilization * gpu

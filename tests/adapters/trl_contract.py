@@ -172,7 +172,7 @@ def evaluated(folder: Path, ks: list[int], correct: str | None, **changed: Any) 
 
 def test_evaluation_logs_estimates_of_all_prompts_with_errors(tmp_path: Path) -> None:
     trainer, rewards = evaluated(tmp_path, [1, 2, 3], "right", reward_weights=[1.0, 0.5])
-    for _ in range(2):  # the second evaluation starts anew
+    for _ in range(2):  # rewards of the first evaluation have no effect on the second
         for kept in rewards.values():
             kept.clear()
         metrics = trainer.evaluate()
