@@ -191,4 +191,10 @@ def _forget() -> None:
 
 
 atexit.register(close)
-os.register_at_fork(after_in_child=_forget)
+# A fork while a worker starts would copy the pipe by which `Popen` learns that the worker runs: it
+# would wait until the forked process ends. Workers start under the lock, so a fork takes it too.
+os.register_at_fork(
+    before=lambda: _lock.acquire(),
+    after_in_parent=lambda: _lock.release(),
+    after_in_child=_forget,
+)

@@ -172,19 +172,35 @@ def verify_and_hang(found: Connection) -> None:
 
 
 @linux
-def test_a_forked_process_has_its_own_workers_which_end_with_it() -> None:
+def test_a_forked_process_has_its_own_workers_which_end_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fork happens while the parent starts a worker and has opened its three pipes."""
+    sandbox.close()
+    open_pipe = os.pipe
+    pipes: list[tuple[int, int]] = []
+
+    def open_pipe_and_pause() -> tuple[int, int]:
+        pipes.append(open_pipe())
+        time.sleep(0.2)
+        return pipes[-1]
+
     receiving, sending = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=verify_and_hang, args=(sending,))
     with ThreadPoolExecutor(1) as threads:
-        of_parent = threads.submit(reasons_of_mixed)  # in progress during the fork
-        fork = multiprocessing.get_context("fork")
-        child = fork.Process(target=verify_and_hang, args=(sending,))
+        monkeypatch.setattr(os, "pipe", open_pipe_and_pause)
+        of_parent = threads.submit(reasons_of_mixed)
+        wait_until(lambda: len(pipes) == 3, pause=0.01)
+        monkeypatch.undo()
         child.start()
-        assert child.pid is not None
-        assert receiving.recv() == of_parent.result() == REASONS
-    pids = workers_of(child.pid)
-    assert pids
-    child.kill()
-    child.join()
+        try:
+            assert receiving.recv() == of_parent.result(LONGEST_WAIT) == REASONS
+            assert child.pid is not None
+            pids = workers_of(child.pid)
+            assert pids
+        finally:
+            child.kill()
+            child.join()
     wait_until(lambda: not any(map(psutil.pid_exists, pids)))
     assert reasons_of_mixed() == REASONS
 
