@@ -10,22 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rspo.objectives import OBJECTIVES, KRule, Objective, register, response_weights
 from tests.support.groups import (
     FORMULAS,
     MAX_AT_K,
-    ORDER_MATTERS,
     PLUG_INS,
     RSPO_UNBIASED,
     allowed_ks,
     as_float,
     assert_equal_up_to_rounding,
     groups_for,
-    property_test,
-    rewards_for,
 )
 from tests.support.registries import restored
 
@@ -111,21 +106,6 @@ def test_memory_grows_no_faster_than_the_group(objective: str) -> None:
 
 
 # --- Order of the responses, and of the prompts ----------------------------------------------
-
-
-@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o not in ORDER_MATTERS])
-@property_test
-@given(data=st.data())
-def test_weights_follow_their_responses_through_any_permutation(
-    objective: str, data: st.DataObject
-) -> None:
-    rewards = as_float(data.draw(rewards_for(objective, max_n=12)))
-    n = len(rewards)
-    permutation = data.draw(st.permutations(range(n)))
-    k = data.draw(st.sampled_from(allowed_ks(objective, n)))
-    before = response_weights(rewards, objective, k)
-    after = response_weights(rewards[permutation], objective, k)
-    np.testing.assert_allclose(after, before[permutation], rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (2, 1, 4)])
