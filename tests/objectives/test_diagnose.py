@@ -214,8 +214,6 @@ def in_place(rewards: Floats, k: int) -> Floats:
 
 OTHERS, ORDER = "the same weights for a group alone and among others", "the order of the responses"
 BROKEN: list[tuple[Any, str]] = [
-    (lambda r: r, "<lambda> takes the arguments (r); expected two, as <lambda>(rewards, k)"),
-    (lambda r, k, n: r, "takes the arguments (r, k, n); expected two"),
     (lambda r, k: r / np.where(r.any(-1, keepdims=True), 1, np.nan), "finite weights, got nan at"),
     (lambda r, k: r.mean(axis=-1), "must return a numpy array of shape (4, 3), got (4,)"),
     (lambda r, k: r.tolist(), "must return a numpy array of shape (4, 3), got list"),

@@ -59,14 +59,6 @@ def unions(draw: random.Random) -> Triple:
     return whole, joined, joined.replace(f"{b}]", f"{b})")
 
 
-def moduli(draw: random.Random) -> Triple:
-    """A range of |x| as a union, and with another end."""
-    a, b = sorted(draw.sample(range(1, 20), 2))
-    less, opening, closing = draw.choice([("<", "(", ")"), (r"\le", "[", "]")])
-    union = rf"{opening}-{b},-{a}{closing} \cup {opening}{a},{b}{closing}"
-    return f"{a} {less} |x| {less} {b}", union, union.replace(f"-{b}", f"-{b + 1}")
-
-
 def ordinals(draw: random.Random) -> Triple:
     number = draw.randint(4, 20)
     other = draw.choice([number + 1, 10 * number, number - 1])
@@ -74,7 +66,7 @@ def ordinals(draw: random.Random) -> Triple:
     return str(number), form.format(number), form.format(other)
 
 
-MAKERS = (points, matrices, unions, moduli, ordinals)
+MAKERS = (points, matrices, unions, ordinals)
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
