@@ -8,7 +8,8 @@ translated or given other numbers are not detected.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -37,8 +38,11 @@ def write_contamination_table(experiment: Experiment, force: bool = False) -> No
                 name: {i: form(text) for i, text in one.items()} for name, one in texts.items()
             }
             for a, b in itertools.combinations(forms, 2):
-                pairs = overlaps(forms[a], forms[b])
-                ids_a, ids_b = " ".join(pairs["id_a"]), " ".join(pairs["id_b"])
+                same = defaultdict[str, list[str]](list)
+                for problem, text in forms[b].items():
+                    same[text].append(problem)
+                pairs = [(i, j) for i, text in forms[a].items() for j in same.get(text, ())]
+                ids_a, ids_b = " ".join(i for i, _ in pairs), " ".join(j for _, j in pairs)
                 rows.append((a, b, kind, len(pairs), ids_a, ids_b))
         columns = ["set_a", "set_b", "kind", "count", "ids_a", "ids_b"]
         write_csv(step.outputs[0], pd.DataFrame(rows, columns=columns))
@@ -56,16 +60,3 @@ def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:
         row["id"]: row["prompt"][0]["content"].removeprefix(before).removesuffix(after)
         for row in read_table(path, PROBLEMS)
     }
-
-
-def overlaps(a: Mapping[str, str], b: Mapping[str, str]) -> pd.DataFrame:
-    """The ids (id_a, id_b) of every two problems with equal texts, in the order of a, then of b.
-
-    Args:
-        a, b: texts by problem id.
-    """
-    first, second = (
-        pd.DataFrame({f"id_{side}": list(texts), "text": list(texts.values())}, dtype=str)
-        for side, texts in (("a", a), ("b", b))
-    )
-    return first.merge(second, on="text")

@@ -1,7 +1,7 @@
 """Pass@k, pass^k, Max@k and figures of answers: means over problems, printed or as a table."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -54,11 +54,7 @@ def curve_points(
 
     Raises: InputError for a k below 1, or above every problem's number of responses.
     """
-
-    @cache
-    def draw(sizes: tuple[int, ...]) -> NDArray[np.int64]:
-        return resampled_problems(sizes, resamples, seed)
-
+    draw = cache(partial(resampled_problems, resamples=resamples, seed=seed))
     return [
         {"metric": metric, "k": k} | _mean(outcomes, metric, k, draw)
         for metric in metrics

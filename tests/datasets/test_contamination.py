@@ -1,7 +1,6 @@
 """Problems in more than one data set: normal forms, and the table of overlaps."""
 
 import csv
-import itertools
 import json
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 import yaml
 
 from rspo.config.experiment import Experiment
-from rspo.datasets.contamination import overlaps, write_contamination_table
+from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
 from tests.support import paper_scale
@@ -56,14 +55,6 @@ def test_copies_have_one_normal_form(copy: str) -> None:
 )
 def test_other_mathematics_is_no_copy(one: str, other: str) -> None:
     assert normal_form(one) != normal_form(other)
-
-
-def test_overlaps_equal_those_of_comparing_every_pair_of_texts() -> None:
-    a = {f"a/{i}": f"{i % 7}" for i in range(20)}
-    b = {f"b/{i}": f"{i % 11}" for i in range(15)}
-    expected = [(i, j) for i, j in itertools.product(a, b) if a[i] == b[j]]
-    found = overlaps(a, b)[["id_a", "id_b"]].itertuples(index=False, name=None)
-    assert list(found) == expected != []
 
 
 def table(experiment: Experiment) -> dict[tuple[str, str, str], tuple[int, str, str]]:

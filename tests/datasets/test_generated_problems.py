@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable
 from fractions import Fraction
 
@@ -12,9 +11,7 @@ import pytest
 
 from rspo.config.names import LARGER, LARGER_FAMILIES
 from rspo.datasets.generated import (
-    COUNTDOWN_TEMPLATES,
     FAMILIES,
-    RULE_FRACTIONS,
     SPLIT_FRACTIONS,
     TAUGHT,
     generate,
@@ -22,7 +19,6 @@ from rspo.datasets.generated import (
     worked_examples,
 )
 from rspo.policies.tokenizer import build_tokenizer
-from rspo.rewards import is_correct
 
 
 def prompts(family: str, split: str) -> set[str]:
@@ -122,42 +118,6 @@ def test_answers_are_right(family: str) -> None:
         assert SOLVES[family](numbers, int(row["answers"][0]))
 
 
-def test_every_countdown_problem_has_a_solution_that_the_verifier_accepts() -> None:
-    rows = generate("countdown", "train", 800)
-    for row in rows:
-        numbers, target = row["prompt"][0]["content"].split("=")
-        a, b, c = map(int, numbers.split(","))
-        solutions = [
-            text.format(a=a, b=b, c=c)
-            for text, value in COUNTDOWN_TEMPLATES
-            if value(a, b, c) == int(target)
-        ]
-        assert solutions
-        responses = [f"\\boxed{{{solution}}}" for solution in solutions]
-        assert all(is_correct(responses, [row["answers"]] * len(responses), "exact"))
-
-
-@pytest.mark.parametrize("family", ["divide", "sequence"])
-def test_hidden_rules_have_their_fractions_whatever_the_letter_of_the_prompt(family: str) -> None:
-    """The most common rule holds for about 36 % of the prompts with each letter."""
-    hits: Counter[str] = Counter()
-    totals: Counter[str] = Counter()
-    for split in SPLIT_FRACTIONS:
-        for letter, a, b in numbers_of(family, split):
-            _, answer = FAMILIES[family].describe(letter, a, b)
-            most_common = a // b if family == "divide" else 2 * b - a
-            others = [a % b, b - a % b, a - b, a + b, a // b + 1]
-            if family == "divide" and most_common in others:
-                continue  # two rules agree: the answer does not tell which one holds
-            if family == "sequence" and most_common in (a + b, 2 * b, b + 1, a, b - 1):
-                continue
-            totals[letter] += 1
-            hits[letter] += int(answer) == most_common
-    assert sum(hits.values()) / sum(totals.values()) == pytest.approx(RULE_FRACTIONS[0], abs=0.03)
-    for letter in totals:
-        assert hits[letter] / totals[letter] == pytest.approx(RULE_FRACTIONS[0], abs=0.12)
-
-
 def test_prompts_and_examples_fit_the_limits_and_the_alphabet() -> None:
     tokenizer, draw = build_tokenizer(), random.Random(1)
     pairs = worked_examples(5000, seed=1)
@@ -169,13 +129,3 @@ def test_prompts_and_examples_fit_the_limits_and_the_alphabet() -> None:
         assert len(prompt) <= 10
         assert len(tokenizer.encode(response).ids) + 1 <= 18
         assert tokenizer.decode(tokenizer.encode(prompt + response).ids) == prompt + response
-
-
-def test_a_sign_error_in_a_linear_example_is_never_right_by_accident() -> None:
-    """An error that is sometimes right would be rewarded and kept by every objective."""
-    for prompt, response in worked_examples(20000, seed=2):
-        if "x+" in prompt and "+" in response:  # the sign error
-            a, rest = prompt.split("x+")
-            b, total = rest.split("=")
-            x = (int(total) - int(b)) // int(a)
-            assert not response.endswith(f"\\boxed{{{x}}}")

@@ -78,18 +78,10 @@ def test_a_trial_has_the_first_problems_of_each_benchmark(
     [
         ("2", ["2"]),
         (" 2\n", ["2"]),
-        (2, ["2"]),
-        (142.0, ["142"]),
         (-4.0, ["-4"]),
         (0.5, ["0.5"]),
-        ("142.0", ["142.0"]),
         ("025", ["025"]),
-        ("4.5e33", ["4.5e33"]),
         (4.5e33, ["4.5e+33"]),
-        (1e-5, ["1e-05"]),
-        (r"336^\circ", [r"336^\circ"]),
-        (r"5\text{ cm}^2", [r"5\text{ cm}^2"]),
-        ("$69$,$84$", ["$69$,$84$"]),
         (["$69$", "84"], ["$69$", "84"]),
         (["x", "", None], ["x"]),
     ],
@@ -254,9 +246,6 @@ def test_each_number_of_rows_has_its_own_content(
     [
         ([row()], r"minerva: expected rows = 2, got 1 from .*test\.jsonl"),
         ([], "minerva: expected rows = 2, got 0 from math-ai/minervamath"),
-        (b'{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"jsonl, line 2: not JSON"),
-        (b'{"question": "\xff"}\n', r"test\.jsonl, line 1: not UTF-8"),
-        (b"[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),
         (
             [row(), {"question": "x", "solution": "y"}],
             r"test\.jsonl, line 2: the key 'answer' is missing; has question, solution",
@@ -264,7 +253,6 @@ def test_each_number_of_rows_has_its_own_content(
         ([row(), row("  ")], r"line 2: 'question' is \"  \"; expected the problem's text"),
         ([row(), row("x", {"a": 1})], r"line 2: 'answer' is {\"a\": 1}; expected text, num"),
         ([row(), row("x", True)], r"line 2: 'answer' is true"),
-        (b"\x1f\x8b", r"test\.jsonl: not a complete gzip file"),
         ([row(), row("x", float("inf"))], r"line 2: 'answer' is Infinity"),
     ],
 )

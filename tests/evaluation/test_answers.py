@@ -1,7 +1,6 @@
 """How many responses have an answer, and how many different ones, against enumeration."""
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
@@ -13,29 +12,11 @@ import pytest
 
 from rspo.config import steps
 from rspo.config.names import OWN_VERIFIERS, Verifier
-from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
 from rspo.evaluation.answers import write_answers
 from tests.support import registries, tiny_world
-from tests.support.outcomes import outcomes_of
 from tests.support.steps import attest
 from tests.support.table_rows import sample, score, write_samples, write_scores
-
-ANSWERS = ["a", "b", None, "a", "c", "a", None, "b"]
-
-
-def test_the_number_of_different_answers_is_its_mean_over_all_subsets() -> None:
-    outcomes = outcomes_of([[True] * 8, [True] * 2], answers=[ANSWERS, [None, None]])
-    assert outcomes.without_answer.tolist() == [2, 2]
-    for k in range(1, 9):
-        subsets = list(combinations(ANSWERS, k))
-        mean = Fraction(sum(len({*subset} - {None}) for subset in subsets), len(subsets))
-        unanswered = 0.0 if k <= 2 else np.nan  # it has two responses
-        expected = pytest.approx([float(mean), unanswered], rel=1e-12, nan_ok=True)
-        assert outcomes.estimates("different_answers", k) == expected
-    with pytest.raises(InputError, match="k = 9"):
-        outcomes.estimates("different_answers", 9)
-
 
 TEXTS = {
     "p0": ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}", "no box"],

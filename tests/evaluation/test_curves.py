@@ -63,20 +63,6 @@ def test_estimates_are_means_over_problems(experiment: Experiment) -> None:
             assert frame.loc["pooled", metric, k]["estimate"] == pytest.approx(np.mean(pooled))
 
 
-def test_the_error_within_problems_is_the_spread_over_new_samples() -> None:
-    """Two problems with known probabilities, sampled a thousand times."""
-    rng = np.random.default_rng(0)
-    chances, samples, k, repeats = np.array([[0.1], [0.4]]), 16, 4, 1000
-    estimates, squared_errors = [], []
-    for _ in range(repeats):
-        right = rng.random((2, samples)) < chances
-        point, _ = points(right, right.astype(float), k, resamples=1)
-        estimates.append(point["estimate"])
-        squared_errors.append(point["error_within"] ** 2)
-    assert np.mean(estimates) == pytest.approx(np.mean(1 - (1 - chances) ** k), abs=0.012)
-    assert np.mean(squared_errors) == pytest.approx(np.var(estimates), rel=0.15)
-
-
 def test_the_interval_resamples_problems() -> None:
     """Computed again by hand from the indices that every policy uses."""
     rewards = np.random.default_rng(0).random((FEW, 8))

@@ -98,6 +98,7 @@ def test_value_is_the_integral_of_the_slope(objective: str, k: int, n: int) -> N
         ("rspo_max_at_k", 4, (4, 1.0)),
         ("hitchhiking", 4, (4, 1.0)),
         ("pkpo_s", 3, (3, 1.0)),
+        ("pkpo_s_loo", 3, (3, 1.0)),
         ("maxpo", 7, (7, 1.0)),
         ("ordergrad_top_half", 2, (2, 1.0)),  # the best of two
         ("ordergrad_median", 1, (1, 1.0)),
@@ -135,7 +136,11 @@ def test_a_mixture_of_pass_at_j_is_the_function_that_is_maximized(
     ("objective", "k", "n", "expected"),
     [
         ("tailrl", None, 20, {j: 1 / j for j in range(1, 21)}),
+        ("tailrl_centred", None, 16, {j: 1 / j for j in range(1, 16)}),
         ("maxrl", None, 16, {j: 1 / j for j in range(1, 16)}),
+        ("maxrl_uncentred", None, 16, {j: 1 / j for j in range(1, 17)}),
+        ("ordergrad_top_half", 3, 12, {2: 1.5, 3: -0.5}),
+        ("ordergrad_median", 3, 12, {2: 3.0, 3: -2.0}),
         ("ordergrad_bottom_half", 3, 16, {1: 1.5, 3: -0.5}),
         ("rspo_pass_at_k", 4, 21, None),  # not computed for large groups
         ("grpo", None, 16, None),
@@ -209,8 +214,6 @@ def in_place(rewards: Floats, k: int) -> Floats:
 
 OTHERS, ORDER = "the same weights for a group alone and among others", "the order of the responses"
 BROKEN: list[tuple[Any, str]] = [
-    (lambda r: r, "<lambda> takes the arguments (r); expected two, as <lambda>(rewards, k)"),
-    (lambda r, k, n: r, "takes the arguments (r, k, n); expected two"),
     (lambda r, k: r / np.where(r.any(-1, keepdims=True), 1, np.nan), "finite weights, got nan at"),
     (lambda r, k: r.mean(axis=-1), "must return a numpy array of shape (4, 3), got (4,)"),
     (lambda r, k: r.tolist(), "must return a numpy array of shape (4, 3), got list"),
@@ -247,7 +250,7 @@ def test_functions_of_any_rewards_are_checked_with_graded_ones(
 
 
 @pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "hitchhiking"])
-@pytest.mark.parametrize("n", [3, 16])
+@pytest.mark.parametrize("n", [3, 16, 512])
 def test_every_objective_but_hitchhiking_keeps_the_contract(objective: str, n: int) -> None:
     chosen = OBJECTIVES[objective]
     rspo.check_weights(chosen.function, 2, n, binary=chosen.binary)

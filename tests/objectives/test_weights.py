@@ -15,7 +15,6 @@ from tests.support.groups import (
     MAX_AT_K,
     PLUG_INS,
     ROUNDING,
-    RSPO_UNBIASED,
     UNBIASED,
     allowed_ks,
     as_float,
@@ -153,25 +152,6 @@ def test_plug_ins_are_biased_where_the_unbiased_one_is_not(objective: str) -> No
 
 
 # --- Identities ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("objective", RSPO_UNBIASED)
-@property_test
-@given(data=st.data())
-def test_weight_is_the_marginal_contribution(objective: str, data: st.DataObject) -> None:
-    rewards = data.draw(rewards_for(objective, max_n=8))
-    for k in range(1, len(rewards) + 1):
-        found = response_weights(as_float(rewards), objective, k)
-        assert_equal_up_to_rounding(found, exact.marginal_contributions(rewards, k))
-
-
-@pytest.mark.parametrize("objective", FORMULAS)
-@property_test
-@given(data=st.data())
-def test_k_1_is_policy_gradient(objective: str, data: st.DataObject) -> None:
-    rewards = as_float(data.draw(rewards_for(objective, max_n=20)))
-    found = response_weights(rewards, objective, k=1)
-    np.testing.assert_allclose(found, rewards / len(rewards), rtol=1e-15)
 
 
 @pytest.mark.parametrize("objective", MAX_AT_K)

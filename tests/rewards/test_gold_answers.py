@@ -23,16 +23,11 @@ BENCHMARKS = (
 
 
 @pytest.fixture(scope="module")
-def solutions(shared: Path) -> list[str]:
-    """The solutions of MATH's training set that have an answer."""
+def golds(shared: Path) -> list[str]:
+    """The answers in the solutions of MATH's training set."""
     path = shared / "mirror" / "DigitalLearningGmbH" / "MATH-lighteval" / "train.jsonl"
-    found = [json.loads(line)["solution"] for line in path.read_text().splitlines()]
-    return [solution for solution in found if last_box(solution) is not None]
-
-
-@pytest.fixture(scope="module")
-def golds(solutions: list[str]) -> list[str]:
-    return [last_box(solution) or "" for solution in solutions]
+    boxes = [last_box(json.loads(line)["solution"]) for line in path.read_text().splitlines()]
+    return [box for box in boxes if box is not None]
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +43,6 @@ def rewritten(answer: str) -> str:
     ):
         answer = answer.replace(old, new)
     return rf"\displaystyle {answer} ."
-
-
-def test_math_solutions_are_correct(solutions: list[str], golds: list[str]) -> None:
-    found = is_correct(solutions, golds)
-    assert len(found) == 7498
-    assert sum(found) >= 0.999 * len(found)
 
 
 def test_the_rules_read_every_answer_of_math(golds: list[str]) -> None:
