@@ -20,7 +20,7 @@ from pathlib import Path
 from rspo.analysis.comparisons import Comparison, Method, Quantity, Term, difference
 from rspo.analysis.labels import label_of
 from rspo.config import steps
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import BASE, Experiment, base_name
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.core.step import Step
 
@@ -101,7 +101,7 @@ class GridMethods:
 
     @property
     def base(self) -> Method:
-        return Method("base", (base_name(self.model),), trained=False)
+        return Method(BASE, (base_name(self.model),))
 
     def by_k(self, objective: str) -> dict[int, Method]:
         """The methods of an objective by the k they are trained for.
@@ -114,7 +114,7 @@ class GridMethods:
         if len({(cell.n, cell.reward) for cell in cells}) > 1:
             raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
         return {
-            cell.k: Method(label_of(objective, cell.k), tuple(self.cells[cell]))
+            cell.k: Method.of_cell(cell, self.cells[cell], label_of(objective, cell.k))
             for cell in sorted(cells, key=attrgetter("k"))
         }
 
@@ -127,7 +127,7 @@ class GridMethods:
         if len({cell.k for cell in cells}) != 1:
             raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
         return {
-            cell.n: Method(f"{label_of(self.rspo)} n={cell.n}", tuple(self.cells[cell]))
+            cell.n: Method.of_cell(cell, self.cells[cell], f"{label_of(self.rspo)} n={cell.n}")
             for cell in sorted(cells, key=attrgetter("n"))
         }
 

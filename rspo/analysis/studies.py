@@ -6,7 +6,7 @@ them. This module imports neither numpy nor pandas: the Snakefile reads it to pl
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rspo.analysis.claims import (
     GridMethods,
@@ -33,24 +33,6 @@ CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
 
 
 OVER_MODELS = "mean over models"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line(Method):
-    """A trained method of a study.
-
-    variant: of the settings; the model's name in a study of several models.
-    """
-
-    objective: str
-    k: int
-    n: int
-    variant: str
-
-    @property
-    def objective_k_n(self) -> tuple[str, int, int]:
-        """What variants have in common."""
-        return self.objective, self.k, self.n
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
@@ -91,44 +73,36 @@ def step(experiment: Experiment, name: str) -> Step:
     return steps.study(experiment, name)
 
 
-def lines_of(experiment: Experiment, name: str) -> list[Line]:
+def lines_of(experiment: Experiment, name: str) -> list[Method]:
     """Every method of a study, before one variant of each is chosen."""
     cells, study = experiment.cells_of(name), study_of(experiment, name)
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
     for cell, policies in experiment.by_method(cell.name for cell in cells).items():
         label = label_of(cell.objective, cell.k) + (f", n={cell.n}" if several_n else "")
-        lines.append(
-            Line(
-                label=re.sub(r"[$^{}]", "", label),  # no formulas in tables
-                policies=tuple(policies),
-                objective=cell.objective,
-                k=cell.k,
-                n=cell.n,
-                variant=cell.model if study.several_models else cell.variant,
-            )
-        )
+        label = re.sub(r"[$^{}]", "", label)  # no formulas in tables
+        variant = cell.model if study.several_models else cell.variant
+        lines.append(Method.of_cell(cell, policies, label, variant=variant))
     return lines
 
 
-def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Comparison]:
+def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[Comparison]:
     """The comparisons of a study: Pass@k of every method, its contrasts, and what claims say.
 
     Args:
         lines: the methods, one variant of each if the study chooses one.
     """
     study = study_of(experiment, name)
-    bases = [Method(BASE, (one,), trained=False) for one in experiment.bases_of(name)]
+    bases = [
+        Method(BASE, (one,), variant=experiment.model_of(one) if study.several_models else "")
+        for one in experiment.bases_of(name)
+    ]
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
     every = lines_of(experiment, name)
-    levels: list[tuple[Method, str]] = [(line, line.variant) for line in every]
-    levels += [
-        (one, experiment.model_of(one.policies[0]) if study.several_models else "") for one in bases
-    ]
     ks = sorted(experiment.config.evaluation.k)
     found = [
-        _of_scores(method.label, "", [Term(method, 1, (k,))], variant=variant)
-        for method, variant in levels
+        _of_scores(method.label, "", [Term(method, 1, (k,))], method.variant)
+        for method in (*every, *bases)
         for k in ks
     ]
     for contrast in study.contrasts:
@@ -155,7 +129,7 @@ def _of_scores(
 
 
 def _differences(
-    contrast: Contrast, lines: Sequence[Line], base: Method, ks: tuple[int, ...]
+    contrast: Contrast, lines: Sequence[Method], base: Method, ks: tuple[int, ...]
 ) -> list[Comparison]:
     """The contrast of every method that it is about."""
     found = []
@@ -200,14 +174,13 @@ def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def _comparable(one: Line, other: Line) -> bool:
+def _comparable(one: Method, other: Method) -> bool:
     """Whether two methods have the same n, and the same k where both have one."""
-    have_k = OBJECTIVES[one.objective].has_k and OBJECTIVES[other.objective].has_k
-    return one.n == other.n and (one.k == other.k or not have_k)
+    return one.n == other.n and (one.k == other.k or None in (one.k, other.k))
 
 
 def _subtracted(
-    contrast: Contrast, line: Line, lines: Sequence[Line], base: Method
+    contrast: Contrast, line: Method, lines: Sequence[Method], base: Method
 ) -> Method | None:
     """What is subtracted from a method, labelled with what differs; None for no such method."""
     minus = contrast.minus

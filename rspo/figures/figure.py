@@ -1,7 +1,4 @@
-"""What a figure is: its files, its inputs, and the settings that decide its content.
-
-This module imports neither pandas nor matplotlib: the Snakefile reads it to plan.
-"""
+"""What a figure is: its files, its inputs, and the settings that decide its content."""
 
 import logging
 import sys
@@ -11,22 +8,22 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
+
+import pandas as pd
 
 import rspo.objectives
 from rspo.analysis import claims
+from rspo.analysis.comparisons import Method
 from rspo.config import steps
+from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.step import Step
 from rspo.figures import style
+from rspo.figures.methods import methods_of, model_labels
+from rspo.figures.style import Picture
 from rspo.objectives import OBJECTIVES, compared
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Picture
-
-    from rspo.config.experiment import Experiment
 
 logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns about a font's age
 
@@ -47,7 +44,7 @@ class Figure:
     experiment and this figure. `draw` takes the table first.
 
     name: of its files, without suffix.
-    caption: what it shows; `captions.full_caption` adds the cells, N and seeds of the config.
+    caption: what it shows; `full_caption` adds the cells, N and seeds of the config.
     columns: the columns of its table, and what each holds.
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
@@ -62,8 +59,8 @@ class Figure:
     name: str
     caption: str
     columns: Mapping[str, str]
-    table: Callable[..., "pd.DataFrame"]
-    draw: Callable[..., "Picture"]
+    table: Callable[..., pd.DataFrame]
+    draw: Callable[..., Picture]
     grids: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     objectives: tuple[str, ...] = ()
@@ -83,7 +80,7 @@ class Figure:
         """Whether it shows results of an experiment, rather than only formulas."""
         return bool(self.grids)
 
-    def policies(self, experiment: "Experiment") -> list[str]:
+    def policies(self, experiment: Experiment) -> list[str]:
         """Names of the policies it draws; base policies are the first ones, if it evaluates any.
 
         Raises: InputError for a grid that the config lacks.
@@ -98,7 +95,7 @@ class Figure:
         ]
         return list(dict.fromkeys(bases + cells if self.reads("curves", "scores") else cells))
 
-    def suite(self, experiment: "Experiment") -> str:
+    def suite(self, experiment: Experiment) -> str:
         """The suite whose benchmarks are the panels.
 
         Raises: InputError if its grids are evaluated on different suites, or it has no grid.
@@ -113,11 +110,39 @@ class Figure:
             )
         return next(iter(suites.values()))
 
-    def step(self, experiment: "Experiment") -> Step:
+    def step(self, experiment: Experiment) -> Step:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
         return _step(experiment, self)
 
-    def settings(self, experiment: "Experiment") -> dict[str, Any]:
+    def methods(self, experiment: Experiment) -> list[Method]:
+        """The lines of its policies."""
+        return methods_of(experiment, self.policies(experiment))
+
+    def full_caption(self, experiment: Experiment) -> str:
+        """The caption, followed by the scale, cells, seeds and samples of the config."""
+        if not self.of_results:
+            return f"{self.caption} Computed from formulas, without samples: the values are exact."
+        policies = self.policies(experiment)
+        scale, models = experiment.scale.capitalize(), model_labels(experiment, policies)
+        bases = [policy for policy in policies if experiment.is_base(policy)]
+        cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
+        caption = f"{self.caption} {scale} scale, {models}."
+        if cells:
+            caption += f" Cells: {', '.join(cells)}; {experiment.seeds_of(policies)} each."
+        if bases:
+            caption += f" Not trained: {', '.join(bases)}."
+        if not self.reads("curves", "scores", "comparisons", "study"):
+            return caption
+        evaluation = experiment.config.evaluation
+        suite = experiment.config.data.suites[self.suite(experiment)]
+        labels = ", ".join(benchmark.label for benchmark in suite.values())
+        caption += f" Evaluated on {labels} with N = {evaluation.samples} samples per problem"
+        if not self.reads("curves"):
+            return f"{caption}."
+        times = evaluation.resamples
+        return f"{caption}; each interval is computed from {times} resamplings of the problems."
+
+    def settings(self, experiment: Experiment) -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""
         modules = {self.table.__module__, self.draw.__module__}
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption}
@@ -145,20 +170,26 @@ class Figure:
             chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
         return chosen
 
-    def lacks(self, experiment: "Experiment") -> str:
+    def lacks(self, experiment: Experiment) -> str:
         """What the figure needs and the config lacks; empty if it lacks nothing."""
         grids = experiment.config.grid | experiment.config.studies
         if missing := ", ".join(grid for grid in self.grids if grid not in grids):
             return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
         return ""
 
-    def require(self, experiment: "Experiment") -> None:
+    def require(self, experiment: Experiment) -> None:
         """Raises: InputError that names what the config lacks, if anything."""
         if missing := self.lacks(experiment):
             raise InputError(f"config/{experiment.scale}.yaml: {self.name} {missing}")
 
-    def write(self, experiment: "Experiment", force: bool = False) -> None:
-        """Write the outputs and their provenance; see `rspo.figures.draw`."""
+    def write(self, experiment: Experiment, force: bool = False) -> None:
+        """Write .pdf, .png and .csv to `experiment.reports`: all or none.
+
+        The same input gives the same bytes. The provenance file of each also describes the columns
+        of the CSV.
+
+        Raises: InputError for missing or incomplete inputs.
+        """
         self.require(experiment)
         step = self.step(experiment)
         context = (experiment, self) if self.of_results else ()
@@ -182,13 +213,13 @@ class Figure:
 
 
 @steps.step
-def _step(experiment: "Experiment", figure: Figure) -> Step:
+def _step(experiment: Experiment, figure: Figure) -> Step:
     outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
     command = experiment.command("figure", figure.name)
     return Step(command, outputs, figure.settings(experiment), lambda: _read(experiment, figure))
 
 
-def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
+def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Step]]:
     """The files of a figure's inputs."""
     made, files = [], []
     for policy in figure.policies(experiment):
@@ -208,7 +239,7 @@ def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
     return [*files, *map(steps.first_output, made)]
 
 
-def save(picture: "Picture", file: Path | BinaryIO, suffix: str) -> None:
+def save(picture: Picture, file: Path | BinaryIO, suffix: str) -> None:
     """Write a picture as .pdf or .png, with the same bytes for the same picture."""
     if suffix == ".pdf":
         picture.savefig(file, format="pdf", metadata={"CreationDate": None})

@@ -3,7 +3,7 @@
 Every number on the page is from a file that another command wrote. The same files give the same
 page, except for the version of the code (docs/report.md).
 
-This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
+This module does not import jinja2 or matplotlib, because the Snakefile imports it.
 """
 
 from pathlib import Path

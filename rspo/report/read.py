@@ -18,7 +18,6 @@ from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference
-from rspo.figures.captions import full_caption
 from rspo.figures.methods import model_labels
 from rspo.report import figure_files, figures, readable, step
 from rspo.report.text import same_decimals
@@ -114,7 +113,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         image, numbers = figure_files(experiment, figure)
         yield {
             "figure": figure,
-            "caption": full_caption(experiment, figure),
+            "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
             "numbers": read_csv(numbers).apply(same_decimals),

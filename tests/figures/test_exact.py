@@ -14,7 +14,6 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
 from rspo.figures import FIGURES, available, exact, figures_of, style
-from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.support.planted import experiment_in
 from tests.support.steps import step_of
@@ -69,7 +68,7 @@ def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
     numbers = FIGURES[name].table().groupby("objective").agg(list).drop(columns="line")
-    for objective, other in SAME.items():
+    for objective, other in exact.SAME.items():
         assert numbers.loc[objective].equals(numbers.loc[other])
 
 

@@ -181,7 +181,6 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
         {"where": "linear"},
         {"metric": "max_at_k"},
         {"k": 16},
-        {"margin": "0.02"},
         {"cells": "small--base"},
     ):
         write_csv(target, rows.assign(**change))

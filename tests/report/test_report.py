@@ -30,7 +30,6 @@ from rspo.core.tables import (
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, in_all
-from rspo.figures.captions import full_caption
 from rspo.report.page import write_report
 from rspo.report.text import visible
 from tests.support import small_paper
@@ -125,7 +124,7 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
 ) -> None:
     for name in in_all(made):
         section = tree.sections["figures"]
-        assert full_caption(made, FIGURES[name]) in section
+        assert FIGURES[name].full_caption(made) in section
         rows = rows_of(FIGURES[name].step(made).outputs[2])
         shown = tree.tables[f"Every number of {name}"]
         assert shown[0] == list(rows[0])
