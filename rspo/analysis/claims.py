@@ -17,7 +17,7 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from rspo.analysis.comparisons import Comparison, Method, Quantity, Term, difference
+from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
 from rspo.config import steps
 from rspo.config.experiment import BASE, Experiment, base_name
@@ -78,14 +78,11 @@ class GridMethods:
         if len(models) > 1:
             raise NotTested(f"grid.{name} has several models")
         (self.model,) = models
+        self.evaluated = tuple(sorted(experiment.config.evaluation.k))
         self.metric: Quantity = "pass_at_k"
         self.rspo = "rspo_pass_at_k"
         if any(cell.reward != "binary" for cell in self.cells):
             self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
-
-    @property
-    def evaluated(self) -> tuple[int, ...]:
-        return tuple(sorted(self.experiment.config.evaluation.k))
 
     @cached_property
     def planned(self) -> tuple[int, ...]:
@@ -149,15 +146,11 @@ class GridMethods:
         margin: float | None = None,
     ) -> Comparison:
         """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
-        terms = difference(one, other, ks)
-        found = self.compare_terms(one.label, other.label, terms, where)
-        return replace(found, decides=decides, margin=margin)
-
-    def compare_terms(
-        self, method_a: str, method_b: str, terms: Sequence[Term], where: str = POOLED
-    ) -> Comparison:
+        labels, terms = (one.label, other.label), tuple(difference(one, other, ks))
         benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
-        return Comparison(method_a, method_b, self.metric, tuple(terms), where, benchmarks)
+        return Comparison(
+            *labels, self.metric, terms, where, benchmarks, decides=decides, margin=margin
+        )
 
 
 def above_baseline(grid: GridMethods) -> list[Comparison]:
@@ -199,7 +192,8 @@ def _table(
 
     def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
         terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
-        return grid.compare_terms(method_a, method_b, terms, where)
+        found = grid.compare(*pairs[0], ks, where)
+        return replace(found, method_a=method_a, method_b=method_b, terms=tuple(terms))
 
     planned = grid.planned
     comparisons: list[Comparison] = []

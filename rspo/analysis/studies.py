@@ -139,15 +139,8 @@ def _differences(
             continue
         terms, name = difference(line, other, ks), other.label
         if contrast.less:
-            less = next(
-                (
-                    one
-                    for one in lines
-                    if one.objective == contrast.less != line.objective
-                    if one.variant == line.variant and _comparable(one, line)
-                ),
-                None,
-            )
+            same = [one for one in lines if one.variant == line.variant]
+            less = next(iter(_of_objective(contrast.less, line, same)), None)
             subtracted = _subtracted(contrast, less, lines, base) if less else None
             if less is None or subtracted is None:
                 continue
@@ -174,9 +167,14 @@ def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def _comparable(one: Method, other: Method) -> bool:
-    """Whether two methods have the same n, and the same k where both have one."""
-    return one.n == other.n and (one.k == other.k or None in (one.k, other.k))
+def _of_objective(objective: str, line: Method, lines: Sequence[Method]) -> list[Method]:
+    """The methods of another objective with the n of a method, and its k where both have one."""
+    return [
+        one
+        for one in lines
+        if one.objective == objective != line.objective and one.n == line.n
+        if one.k == line.k or None in (one.k, line.k)
+    ]
 
 
 def _subtracted(
@@ -188,11 +186,7 @@ def _subtracted(
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
         chosen = len({one.objective_k_n for one in lines}) == len(lines)  # one variant of each
-        others = [
-            one
-            for one in lines
-            if one.objective == minus != line.objective and _comparable(one, line)
-        ]
+        others = _of_objective(minus, line, lines)
         if not chosen and len({one.variant for one in others}) > 1:
             others = [one for one in others if one.variant == line.variant]
         return others[0] if len(others) == 1 else None
@@ -217,49 +211,39 @@ def _of_claims(
     Returns: the deciding comparisons; and of each claim and variant their mean over k, on all
         problems. Of several at one k, it takes the first.
     """
-    benchmarks = tuple(experiment.benchmarks_of(study_of(experiment, name).suite))
     every: list[Comparison] = []
     estimates = []
     for variant in dict.fromkeys(cell.variant for cell in experiment.cells_of(name)):
         for claim in contrast.claims:
             try:
-                plan = CLAIMS[claim](GridMethods(experiment, name, variant=variant))
+                grid = GridMethods(experiment, name, variant=variant)
+                deciding = [one for one in CLAIMS[claim](grid) if one.decides]
             except NotTested:
                 continue
-            if not any(one.decides for one in plan):
+            pooled = [one for one in deciding if one.where == POOLED and len(one.ks) == 1]
+            by_k = {one.ks[0]: one for one in reversed(pooled)}
+            if not by_k:
                 continue
             family = claim_family(claim, variant)
-            deciding = [
-                replace(one, claim=claim, variant=variant, family=family)
-                for one in plan
-                if one.decides
-            ]
-            by_k: dict[int, Comparison] = {}
-            for one in deciding:
-                if one.where == POOLED and len(one.ks) == 1:
-                    by_k.setdefault(one.ks[0], one)
+            every += [replace(one, claim=claim, variant=variant, family=family) for one in deciding]
             terms = [
                 replace(term, weight=term.weight / len(by_k))
-                for one in by_k.values()
-                for term in one.terms
+                for k in sorted(by_k)
+                for term in by_k[k].terms
             ]
             estimate = _of_scores(claim, "", terms, variant)
-            estimates.append(replace(estimate, claim=claim, benchmarks=benchmarks))
-            every += deciding
+            estimates.append(replace(estimate, claim=claim, benchmarks=tuple(grid.benchmarks)))
     return every, estimates
 
 
 def _changes(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Comparison]:
     """How much larger the estimate of each claim is than with the variant to subtract."""
-    reference = {one.claim: one for one in estimates if one.variant == contrast.minus}
+    reference = {one.claim: one.terms for one in estimates if one.variant == contrast.minus}
     return [
         replace(
             one,
             method_b=str(contrast.minus),
-            terms=(
-                *one.terms,
-                *(replace(term, weight=-term.weight) for term in reference[one.claim].terms),
-            ),
+            terms=one.terms + tuple(replace(t, weight=-t.weight) for t in reference[one.claim]),
             family=contrast.family,
         )
         for one in estimates

@@ -78,10 +78,10 @@ def method_rows(
     """
     experiment = measurer.experiment
     study = study_of(experiment, name)
-    columns = set(study.columns)
+    columns, defaults = set(study.columns), _leaves(experiment.config.model_dump())
     for line in lines:
         config, cells = _settings(experiment, line), line.policies
-        changed = dict(_changed(experiment.config, line.variant))
+        changed = _leaves(experiment.config.variants.get(line.variant, {}))
         row: Row = {
             "method": line.label,
             "objective": line.objective,
@@ -89,8 +89,8 @@ def method_rows(
             "n": line.n,
             "variant": line.variant,
             "chosen": "yes" if line in chosen else "no",
-            "setting": ", ".join(f"{key} = {new}" for key, (new, _) in changed.items()),
-            "instead_of": ", ".join(str(old) for _, old in changed.values()),
+            "setting": ", ".join(f"{key} = {value}" for key, value in changed.items()),
+            "instead_of": ", ".join(defaults.get(key, "none") for key in changed),
             "learning_rate": _rate(measurer, line),
         }
         if study.choose_by_pass_at:
@@ -120,18 +120,15 @@ def _settings(experiment: Experiment, line: Method) -> Config:
     return experiment.of_cell(line.policies[0]).config
 
 
-def _changed(config: Config, variant: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """The settings that a variant changes, by key: their values in it and in the config."""
-
-    def leaves(values: Mapping[Any, Any], defaults: Any, above: str) -> Iterator[Any]:
-        for name, value in values.items():
-            default = defaults.get(name) if isinstance(defaults, Mapping) else None
-            if isinstance(value, Mapping):
-                yield from leaves(value, default, f"{above}{name}.")
-            else:
-                yield f"{above}{name}", tuple("none" if v is None else v for v in (value, default))
-
-    yield from leaves(config.variants.get(variant, {}), config.model_dump(), "")
+def _leaves(values: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Every setting that is no mapping, as text, by its nested key."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = "none" if value is None else str(value)
+    return found
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:

@@ -51,7 +51,8 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point; no rows if the claims have no such comparison."""
     (path,) = figure.step(experiment).input_files
     rows = read_rows(path)
-    rows = rows[rows["claim"].isin(CLAIMS) & (rows["where"] == POOLED)]
+    of_figure = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
+    rows = rows[rows["claim"].isin(CLAIMS) & of_figure]
     methods = figure.methods(experiment)
     found = []
     for objective, name in OTHERS.items():
