@@ -45,6 +45,7 @@ class Measurement:
 
 
 Pattern = tuple[tuple[int, float], ...]  # k and its weight; the absolute weights sum to 1
+Measured = tuple[Metric, tuple[str, ...], tuple[str, ...]]  # at benchmarks, minus at other ones
 
 
 class Measurer:
@@ -67,7 +68,7 @@ class Measurer:
         self.logged = experiment.by_method(logs)
         self.suite = cache(partial(suite_scores, experiment))
         self.estimates = cache(self._estimates)
-        self.log = cache(self._log)
+        self.log = cache(partial(read_log, experiment))
         self.seed_variance = cache(self._seed_variance)
 
     def of(self, comparison: Comparison) -> Measurement:
@@ -93,9 +94,7 @@ class Measurer:
             samples=self.scores(comparison.policies[0], comparison.benchmarks[0]).correct.shape[1],
         )
 
-    def _parts(
-        self, terms: Sequence[Term], measured: tuple[Metric, tuple[str, ...], tuple[str, ...]]
-    ) -> list[Part]:
+    def _parts(self, terms: Sequence[Term], measured: Measured) -> list[Part]:
         """The part of each method."""
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for term in terms:
@@ -107,26 +106,20 @@ class Measurer:
             pattern = tuple((k, round(by_k[k] / scale, 12)) for k in sorted(by_k))
             if pattern[0][1] < 0:
                 scale, pattern = -scale, tuple((k, -weight) for k, weight in pattern)
-            values = [self._values(policy, *measured, pattern) for policy in method.policies]
+            values = [self._values(policy, measured, pattern) for policy in method.policies]
             of_seeds = SeedVariance()
             if method.trained:
                 reward = self.experiment.cell(method.policies[0]).reward
-                of_seeds = self.seed_variance(reward, *measured, pattern)
+                of_seeds = self.seed_variance(reward, measured, pattern)
             parts.append(Part(np.array(values), scale, method.trained, of_seeds))
         return parts
 
-    def _values(
-        self,
-        policy: str,
-        metric: Metric,
-        benchmarks: Sequence[str],
-        against: Sequence[str],
-        pattern: Pattern,
-    ) -> Floats:
+    def _values(self, policy: str, measured: Measured, pattern: Pattern) -> Floats:
         """A policy's weighted sum over k at each problem, [problems].
 
         With `against`, scaled so that the mean is that of `benchmarks` minus that of `against`.
         """
+        metric, benchmarks, against = measured
 
         def of(names: Sequence[str]) -> Floats:
             return np.concatenate(
@@ -143,18 +136,12 @@ class Measurer:
         both = len(here) + len(there)
         return np.concatenate([here * (both / len(here)), there * (-both / len(there))])
 
-    def _seed_variance(
-        self,
-        reward: str,
-        metric: Metric,
-        benchmarks: tuple[str, ...],
-        against: tuple[str, ...],
-        pattern: Pattern,
-    ) -> SeedVariance:
+    def _seed_variance(self, reward: str, measured: Measured, pattern: Pattern) -> SeedVariance:
         """What the methods with one reward, evaluated on these benchmarks, have in common."""
+        _, benchmarks, against = measured
         suites = {self.experiment.suite_of(name) for name in (*benchmarks, *against)}
         runs = [
-            [self._values(name, metric, benchmarks, against, pattern).mean() for name in names]
+            [self._values(name, measured, pattern).mean() for name in names]
             for cell, names in self.evaluated.items()
             if cell.reward == reward and len(names) > 1
             if all((name, suite) in self.evaluations for name in names for suite in suites)
@@ -236,11 +223,6 @@ class Measurer:
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""
         return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
-
-    def _log(self, cell: str) -> list[dict[str, Any]]:
-        path = self.experiment.training_log(cell)
-        steps = self.experiment.of_cell(cell).config.training.steps
-        return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
 
 
 def _sum(parts: Sequence[Part]) -> Floats:

@@ -120,9 +120,9 @@ def _settings(experiment: Experiment, line: Method) -> Config:
     return experiment.of_cell(line.policies[0]).config
 
 
-def _leaves(values: Mapping[str, Any], above: str = "") -> dict[str, str]:
+def _leaves(values: Mapping[Any, Any], above: str = "") -> dict[str, str]:
     """Every setting that is no mapping, as text, by its nested key."""
-    found = {}
+    found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
             found |= _leaves(value, f"{above}{name}.")

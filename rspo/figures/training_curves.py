@@ -118,13 +118,12 @@ def _logged(experiment: Experiment, method: Method, key: str) -> pd.DataFrame:
 
     Raises: InputError for a log that is missing or incomplete.
     """
-    values = {}
-    for cell in method.policies:
-        path = experiment.training_log(cell)
-        remedy = f"`{experiment.command('train', cell)}` finishes it"
-        log = read_log(path, experiment.config.training.steps, remedy)
-        values[cell] = column(path, log, key)
-    return pd.DataFrame(values)
+    return pd.DataFrame(
+        {
+            cell: column(experiment.training_log(cell), read_log(experiment, cell), key)
+            for cell in method.policies
+        }
+    )
 
 
 def error_of_mean(estimates: list[float], window: int) -> float:

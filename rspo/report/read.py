@@ -156,11 +156,8 @@ def warnings(experiment: Experiment) -> list[str]:
 
     Raises: InputError for a log that is missing or incomplete.
     """
-    limit, logs = experiment.config.training.optimizer.gradient_clip, {}
-    for cell in experiment.cells:
-        remedy = f"`{experiment.command('train', cell)}` finishes it"
-        steps = experiment.config.training.steps
-        logs[cell] = read_log(experiment.training_log(cell), steps, remedy)
+    limit = experiment.config.training.optimizer.gradient_clip
+    logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
         cell: fmean(column(experiment.training_log(cell), logs[cell], "gradient_clipped"))
         for cell in logs
