@@ -39,32 +39,14 @@ def test_provenance_names_inputs_and_columns(tmp_path: Path, name: str) -> None:
     assert len(step.input_files) == (16 if name == "fig_main" else 0)
 
 
-def test_missing_inputs_name_file_and_command(tmp_path: Path) -> None:
-    experiment = experiment_in(tmp_path, "paper")
-    with pytest.raises(InputError) as error:
-        draw(experiment, "fig_entropy")
-    missing, *_ = FIGURES["fig_entropy"].step(experiment).input_files
-    assert str(error.value).startswith(f"{missing}: no such file; `rspo train ")
-    assert not experiment.reports.exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda log: log[:-1], "has 149 rows, expected one for each step 1 to 150.*rspo train"),
-        (lambda log: log[1:] + log[:1], "expected one for each step 1 to 150 in order"),
-        (lambda log: [*log[:-1], {"step": 150}], "line 150: entropy is None"),
-    ],
-)
-def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> None:
+def test_a_log_without_a_number_is_refused(tmp_path: Path) -> None:
     experiment = experiment_in(tmp_path)
     write_inputs(experiment, "fig_entropy")
     path = experiment.training_log("small--rspo-pass--k8--n16--s0")
-    write_json_lines(path, change(read_json_lines(path)))
+    write_json_lines(path, [*read_json_lines(path)[:-1], {"step": 150}])
     attest(FIGURES["fig_entropy"].step(experiment).inputs())
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=f"{path}, line 150: entropy is None"):
         draw(experiment, "fig_entropy")
-    assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
