@@ -64,6 +64,7 @@ class Comparison:
 
     method_a, method_b: what is compared; without `method_b`, the level of one method.
     where: "pooled", or a benchmark.
+    benchmarks: of `where`; none for a comparison of training logs.
     against: benchmarks whose mean is subtracted from that of `benchmarks`.
     decides: whether a claim's verdict depends on it; if not, it is for information.
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
@@ -94,11 +95,6 @@ class Comparison:
     @property
     def ks(self) -> tuple[int, ...]:
         return tuple(sorted({k for term in self.terms for k in term.ks}))
-
-    @property
-    def of_scores(self) -> bool:
-        """Whether it is measured on test problems, rather than on training logs."""
-        return self.metric in ("pass_at_k", "max_at_k")
 
 
 def difference(one: Method, other: Method, ks: Sequence[int], weight: float = 1) -> list[Term]:

@@ -101,8 +101,7 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
                 if method != reference:
                     terms = tuple(difference(method, reference, (k,)))
                     found = measurer.of(Comparison("", "", figure.metric, terms, panel, where))
-                    value = found.estimate
-                    numbers = unit * value.value, *(unit * end for end in value.interval())
+                    numbers = tuple(unit * found[key] for key in ("estimate", "low", "high"))
                 rows.append((method.label, panel, k, reference.label, *numbers))
     return pd.DataFrame(rows, columns=["method", "benchmark", "k", *list(COLUMNS)[-4:]])
 
