@@ -158,32 +158,6 @@ def test_a_shared_address_opens_its_group(
     assert own_browser.evaluate("formatFragment(state)") == shown
 
 
-def test_the_line_of_an_objective_stands_out_by_pointer_and_by_keyboard(page: browser.Page) -> None:
-    show(page, f"#n=8&k=4&r=01010000{ALL_GROUPS}")
-    faded = "[...document.querySelectorAll('#chart path:not([data-faded])')].map({})"
-    shown = faded.format("path => path.dataset.objectives")
-    every = page.evaluate(shown)
-    assert len(every) == len(set(every)) == page.evaluate("OBJECTIVES.length")
-    maxpo = "document.querySelector('#{} [data-objectives=maxpo]')"
-    for place, begin, end in (
-        ("legend", "focus()", "blur()"),
-        (
-            "legend",
-            "dispatchEvent(new Event('pointerenter'))",
-            "dispatchEvent(new Event('pointerleave'))",
-        ),
-        (
-            "chart",
-            "dispatchEvent(new Event('pointerenter'))",
-            "dispatchEvent(new Event('pointerleave'))",
-        ),
-    ):
-        page.evaluate(f"{maxpo.format(place)}.{begin}")
-        assert page.evaluate(shown) == ["maxpo"]
-        page.evaluate(f"{maxpo.format(place)}.{end}")
-        assert page.evaluate(shown) == every
-
-
 def test_its_links_exist() -> None:
     text = (ROOT / "docs" / "explorer.html").read_text()
     links = [link for link in re.findall(r'<a href="([^"]+)"', text) if "//" not in link]
