@@ -20,7 +20,7 @@ from pathlib import Path
 from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
 from rspo.config import steps
-from rspo.config.experiment import BASE, Experiment, base_name
+from rspo.config.experiment import BASE, Cell, Experiment, base_name
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.core.step import Step
 
@@ -103,30 +103,30 @@ class GridMethods:
     def by_k(self, objective: str) -> dict[int, Method]:
         """The methods of an objective by the k they are trained for.
 
-        Raises: NotTested if there is none, or several for one k.
+        Raises: NotTested if there is none, or they differ in more than k.
         """
-        cells = [cell for cell in self.cells if cell.objective == objective]
-        if not cells:
-            raise NotTested(f"grid.{self.name} has no {objective}")
-        if len({(cell.n, cell.reward) for cell in cells}) > 1:
-            raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
         return {
             cell.k: Method.of_cell(cell, self.cells[cell], label_of(objective, cell.k))
-            for cell in sorted(cells, key=attrgetter("k"))
+            for cell in self._differing_in("k", objective)
         }
 
     def by_n(self) -> dict[int, Method]:
-        """RSPO by the number of responses per prompt, trained for a single k.
+        """RSPO by the number of responses per prompt.
 
-        Raises: NotTested if there are several k.
+        Raises: NotTested if there is none, or they differ in more than n.
         """
-        cells = [cell for cell in self.cells if cell.objective == self.rspo]
-        if len({cell.k for cell in cells}) != 1:
-            raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
         return {
             cell.n: Method.of_cell(cell, self.cells[cell], f"{label_of(self.rspo)} n={cell.n}")
-            for cell in sorted(cells, key=attrgetter("n"))
+            for cell in self._differing_in("n", self.rspo)
         }
+
+    def _differing_in(self, key: str, objective: str) -> list[Cell]:
+        cells = [cell for cell in self.cells if cell.objective == objective]
+        if not cells:
+            raise NotTested(f"grid.{self.name} has no {objective}")
+        if len({replace(cell, k=0) if key == "k" else replace(cell, n=0) for cell in cells}) > 1:
+            raise NotTested(f"grid.{self.name} has {objective} with more than several {key}")
+        return sorted(cells, key=attrgetter(key))
 
     def risk_neutral(self) -> Method:
         (method,) = self.by_k(RISK_NEUTRAL).values()

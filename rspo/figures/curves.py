@@ -22,8 +22,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED, GridEntry
 from rspo.core.tables import CURVES, read_frame
 from rspo.figures import style
-from rspo.figures.figure import Figure, Metric
-from rspo.figures.methods import run_description
+from rspo.figures.figure import Figure, Metric, run_description
 from rspo.figures.style import Axes, Picture
 
 COLUMNS = {

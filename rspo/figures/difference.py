@@ -14,8 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import run_description
+from rspo.figures.figure import Figure, run_description
 from rspo.figures.style import Axes, Picture
 
 RSPO = "rspo_pass_at_k"

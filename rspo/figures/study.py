@@ -21,8 +21,7 @@ from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Study
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import methods_of, model_labels
+from rspo.figures.figure import Figure, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
 COLUMNS = {

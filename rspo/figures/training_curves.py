@@ -20,8 +20,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import run_description
+from rspo.figures.figure import Figure, run_description
 from rspo.figures.style import Picture
 from rspo.training.logs import column, read_log
 

@@ -18,8 +18,8 @@ from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference
-from rspo.figures.methods import model_labels
-from rspo.report import figure_files, figures, readable, step
+from rspo.figures.figure import model_labels
+from rspo.report import figures, readable, step
 from rspo.report.text import same_decimals
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
@@ -50,7 +50,7 @@ def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
     """The rows of a figure's table; none for a scale without the figure."""
     if figure.lacks(experiment):
         return []
-    return read_rows(figure_files(experiment, figure)[1]).to_dict("records")
+    return read_rows(figure.step(experiment).outputs[2]).to_dict("records")
 
 
 def claims(experiment: Experiment) -> list[Row]:
@@ -110,7 +110,7 @@ def _seeds_to_halve(one: Row) -> float:
 def pictures(experiment: Experiment) -> Iterator[Row]:
     """The figures, results before formulas, with their captions, pictures and numbers."""
     for figure in figures(experiment):
-        image, numbers = figure_files(experiment, figure)
+        _, image, numbers = figure.step(experiment).outputs
         yield {
             "figure": figure,
             "caption": figure.full_caption(experiment),

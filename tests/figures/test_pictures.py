@@ -20,7 +20,7 @@ from PIL import Image
 
 from rspo.config.experiment import Experiment
 from rspo.figures import FIGURES, draw, style
-from rspo.figures.methods import methods_of
+from rspo.figures.figure import methods_of
 from tests.support import ROOT
 from tests.support.planted import PAPER, experiment_in, write_inputs
 

@@ -17,7 +17,7 @@ from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
-from rspo.figures.methods import methods_of
+from rspo.figures.figure import methods_of
 from tests.support import ROOT
 from tests.support.planted import experiment_in, write_inputs
 from tests.support.steps import attest
