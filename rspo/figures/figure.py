@@ -157,12 +157,8 @@ class Figure:
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
-        models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
-        chosen |= {
-            "scale": experiment.scale,
-            "policies": policies,
-            "models": {model: experiment.config.models[model].label for model in models},
-        }
+        chosen |= {"scale": experiment.scale, "policies": policies}
+        chosen["models"] = _models(experiment, policies)
         if self.reads("curves"):
             suite = experiment.config.data.suites[self.suite(experiment)]
             chosen["panels"] = {name: benchmark.label for name, benchmark in suite.items()}

@@ -34,11 +34,6 @@ _HIGHEST = "upper end of the band"
 _SEEDS = "training seeds averaged"
 
 
-def half_window(steps: int) -> int:
-    """Steps on either side in the moving average: a fortieth of the training, so 5 of 200."""
-    return max(1, steps // 40)
-
-
 def smoothed(values: Sequence[float], half: int) -> list[float]:
     """Centred moving average over up to `half` steps on either side, fewer at both ends."""
     return [fmean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
@@ -59,7 +54,7 @@ def entropy_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
 
     Raises: InputError for training logs that are missing or incomplete.
     """
-    half = half_window(experiment.config.training.steps)
+    half = max(1, experiment.config.training.steps // 40)  # steps on either side, so 5 of 200
     methods = figure.methods(experiment)
     lines = [_averaged(method, _logged(experiment, method, "entropy"), half) for method in methods]
     return pd.concat(lines, ignore_index=True).rename(columns={"estimate": "entropy"})

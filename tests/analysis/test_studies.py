@@ -390,7 +390,10 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
     table = read_rows(folder / f"{name}.csv")
-    methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": "", "instead_of": ""})
+    text = {"setting": str, "instead_of": str}
+    methods = pd.read_csv(folder / f"{name}_methods.csv", dtype=text).fillna(
+        dict.fromkeys(text, "")
+    )
     contents = study_contents(experiment, name, table, methods, {})
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()

@@ -1,5 +1,6 @@
 """Exact expectations and a user's own objective, against enumeration of every outcome."""
 
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -13,8 +14,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
 from rspo.figures import FIGURES, available, exact, figures_of, style
-from rspo.objectives import OBJECTIVES, KRule, Objective, compared
-from rspo.objectives.diagnose import diagnose
+from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.support.planted import experiment_in
 from tests.support.steps import step_of
 
@@ -24,14 +24,19 @@ EXACT = ["fig_weight_by_difficulty", "fig_estimator_variance"]
 
 @pytest.mark.parametrize(("k", "n"), [(2, 4), (4, 8), (1, 4)])
 def test_groups_of_the_baseline_are_independent(k: int, n: int) -> None:
-    """One group of k has the numbers of all n responses, which `diagnose` enumerates."""
-    p = [0.02, 0.3, 0.9]
-    found, whole = (
-        exact.expectations("hitchhiking", k, n, p),
-        diagnose("hitchhiking", k, n, p).weights,
-    )
-    for name in ("slope", "variance", "correct", "wrong"):
-        assert getattr(found, name) == pytest.approx(getattr(whole, name))
+    """One group of k has the numbers of all n responses, by enumeration of all outcomes."""
+    rewards = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
+    weights = response_weights(rewards, "hitchhiking", k)
+    form = exact.expectations("hitchhiking", k, n, [0.02, 0.3, 0.9])
+    for place, p in enumerate((0.02, 0.3, 0.9)):
+        chance = np.prod(np.where(rewards == 1, p, 1 - p), axis=1)
+        gradients = (weights * (rewards - p)).sum(axis=1)  # d log pi / d logit is R - p
+        mean = chance @ gradients
+        assert p * (1 - p) * form.slope[place] == pytest.approx(mean)
+        assert form.variance[place] == pytest.approx(chance @ gradients**2 - mean**2)
+        for total, kind in ((form.correct, rewards), (form.wrong, 1 - rewards)):
+            expected = chance @ (weights * kind).sum(axis=1)
+            assert total[place] == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
