@@ -1,7 +1,7 @@
 """Studies: comparisons beyond the paper's, each an entry of the config (docs/add/study.md).
 
 `snakemake reports/fig_peers.pdf` trains the cells of a study, measures its comparisons, and draws
-them. This module imports neither numpy nor pandas: the Snakefile reads it to plan.
+them.
 """
 
 import re
