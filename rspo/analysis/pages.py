@@ -50,8 +50,6 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
     """
     try:
         return environment.get_template(name).render(contents)
-    except jinja2.TemplateSyntaxError as error:
-        raise InputError(f"{error.filename}, line {error.lineno}: {error.message}") from None
     except Exception as error:  # of a template, which may be the user's own
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]

@@ -98,7 +98,9 @@ def figures_of(experiment: Experiment) -> dict[str, Figure]:
 
 def available(experiment: Experiment) -> list[str]:
     """Names of the figures that can be drawn with this config."""
-    return [name for name, figure in figures_of(experiment).items() if not figure.lacks(experiment)]
+    return [
+        name for name, figure in figures_of(experiment).items() if figure.is_available(experiment)
+    ]
 
 
 def in_all(experiment: Experiment) -> list[str]:

@@ -238,7 +238,7 @@ def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
     if path.suffix not in (".pdf", ".png"):
         raise InputError(f"{path}: allowed: .pdf, .png")
     with style.applied(), atomic_write(path) as file:
-        save(draw_diagnosis(diagnosis), file, path.suffix)
+        save(draw_diagnosis(diagnosis), file)
 
 
 def draw_diagnosis(diagnosis: Diagnosis) -> Picture:

@@ -10,7 +10,7 @@ from functools import cache
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -87,7 +87,6 @@ class Figure:
 
         Raises: InputError for a grid that the config lacks.
         """
-        self.require(experiment)
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
             cell.name
@@ -102,15 +101,13 @@ class Figure:
 
         Raises: InputError if its grids are evaluated on different suites, or it has no grid.
         """
-        self.require(experiment)
-        suites = {grid: experiment.grid_entry(grid).suite for grid in self.grids}
-        if len(set(suites.values())) != 1 or "" in suites.values():
-            listed = ", ".join(f"grid.{grid}.suite = {suite}" for grid, suite in suites.items())
+        suites = {experiment.grid_entry(grid).suite for grid in self.grids}
+        if len(suites) != 1 or "" in suites:
             raise InputError(
-                f"config/{experiment.scale}.yaml: {self.name} draws its grids in the same panels "
-                f"and needs the same suite for all of them; got {listed or 'no grid'}"
+                f"config/{experiment.scale}.yaml: {self.name} draws its grids in the same panels, "
+                f"so they need one suite: {', '.join(self.grids)}"
             )
-        return next(iter(suites.values()))
+        return suites.pop()
 
     def step(self, experiment: Experiment) -> Step:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
@@ -168,17 +165,9 @@ class Figure:
             chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
         return chosen
 
-    def lacks(self, experiment: Experiment) -> str:
-        """What the figure needs and the config lacks; empty if it lacks nothing."""
-        grids = experiment.config.grid | experiment.config.studies
-        if missing := ", ".join(grid for grid in self.grids if grid not in grids):
-            return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
-        return ""
-
-    def require(self, experiment: Experiment) -> None:
-        """Raises: InputError that names what the config lacks, if anything."""
-        if missing := self.lacks(experiment):
-            raise InputError(f"config/{experiment.scale}.yaml: {self.name} {missing}")
+    def is_available(self, experiment: Experiment) -> bool:
+        """Whether the config has its grids."""
+        return {*self.grids} <= (experiment.config.grid | experiment.config.studies).keys()
 
     def write(self, experiment: Experiment, force: bool = False) -> None:
         """Write .pdf, .png and .csv to `experiment.reports`: all or none.
@@ -188,7 +177,6 @@ class Figure:
 
         Raises: InputError for missing or incomplete inputs.
         """
-        self.require(experiment)
         step = self.step(experiment)
         context = (experiment, self) if self.of_results else ()
 
@@ -204,7 +192,7 @@ class Figure:
                 # All three files are complete before the first is renamed into place.
                 *pictures, numbers = (stack.enter_context(atomic_write(p)) for p in step.outputs)
                 for path in pictures:
-                    save(picture, path, path.suffix)
+                    save(picture, path)
                 table.to_csv(numbers, index=False, lineterminator="\n")
 
         step.run(work, force)
@@ -291,12 +279,12 @@ def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Step]]:
     return [*files, *map(steps.first_output, made)]
 
 
-def save(picture: Picture, file: Path | BinaryIO, suffix: str) -> None:
+def save(picture: Picture, path: Path) -> None:
     """Write a picture as .pdf or .png, with the same bytes for the same picture."""
-    if suffix == ".pdf":
-        picture.savefig(file, format="pdf", metadata={"CreationDate": None})
+    if path.suffix == ".pdf":
+        picture.savefig(path, format="pdf", metadata={"CreationDate": None})
     else:
-        picture.savefig(file, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
+        picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
 
 
 @cache

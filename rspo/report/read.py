@@ -48,7 +48,7 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
 
 def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
     """The rows of a figure's table; none for a scale without the figure."""
-    if figure.lacks(experiment):
+    if not figure.is_available(experiment):
         return []
     return read_rows(figure.step(experiment).outputs[2]).to_dict("records")
 

@@ -188,10 +188,10 @@ LOST = [
     (NO_BASELINE, "C1 C2", "grid.main has no hitchhiking"),
     (NO_BASELINE, "C5", "the grid has no scalability"),
     (NO_BASELINE, "C9", "the grid has no grpo"),
-    (ODD_K, "C1", "grid.main has no k with both rspo_pass_at_k and hitchhiking"),
-    (ODD_K, "C2", "grid.main has hitchhiking with one k"),
+    (ODD_K, "C1", "grid.main has no pair of RSPO and Baseline"),
+    (ODD_K, "C2", "grid.main has no pair of Baseline, smaller and next k"),
     (ODD_K, "C3 C4", "grid.main has no policy_gradient"),
-    (ODD_K, "C5", "grid.scalability has no two n up to the 16 of grid.main"),
+    (ODD_K, "C5", "grid.scalability has no pair of RSPO, next and smaller n"),
 ]
 
 

@@ -30,8 +30,9 @@ from rspo.core.tables import (
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, in_all
-from rspo.report.page import write_report
-from rspo.report.text import visible
+from rspo.report import results_inputs
+from rspo.report.page import write_report, write_results
+from rspo.report.text import table_cell, visible
 from tests.support import small_paper
 from tests.support.steps import adopt
 
@@ -313,3 +314,32 @@ def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
     adopt(scores)
     with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
+
+
+# --- the Markdown page of the results ------------------------------------------------------------
+
+
+@pytest.fixture
+def results(made: Experiment, tmp_path: Path) -> Path:
+    write_results(made, tmp_path / "docs" / "results.md")
+    return tmp_path / "docs" / "results.md"
+
+
+def test_the_results_have_every_figure_and_link_to_files_beside_them(
+    made: Experiment, results: Path
+) -> None:
+    links = set(re.findall(r"\]\(([^)]+)\)", results.read_text()))
+    assert {f"results/{name}.png" for name in in_all(made)} <= links
+    for link in links - {"evidence/results.parquet"}:
+        assert (results.parent / link).is_file()
+    copied = {path for path, _ in results_inputs(made) if path.parent.name == "reports"}
+    assert {path.name for path in results.with_suffix("").iterdir()} == {p.name for p in copied}
+    for original in copied:
+        assert (results.parent / "results" / original.name).read_bytes() == original.read_bytes()
+
+
+def test_the_results_have_the_verdict_of_every_claim(made: Experiment, results: Path) -> None:
+    for claim in rows_of(made.reports / "claims.csv"):
+        verdict = claim["verdict"].partition(":")[0]
+        cells = f"| {claim['claim']} | {table_cell(claim['title'])} | {verdict} |"
+        assert f"\n{cells}" in results.read_text()
