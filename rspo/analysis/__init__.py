@@ -4,8 +4,6 @@ A claim or a study plans comparisons from the config (`claims`, `studies`); `mea
 from scores and training logs; `results` adds p-values and verdicts. Every comparison is a row of
 one kind of table, with ids, from which figures, pages and the report are made. docs/statistics.md
 explains the errors, docs/add/claim.md how to add a claim, docs/add/study.md how to add a study.
-
-`claims` and `studies` import neither numpy nor pandas, because the Snakefile imports them.
 """
 
 from rspo.analysis.claims import CLAIMS, Claim, GridMethods, NotTested, register

@@ -17,10 +17,10 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from rspo.analysis.comparisons import Comparison, Method, Quantity, Term, difference
+from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
 from rspo.config import steps
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import BASE, Cell, Experiment, base_name
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.core.step import Step
 
@@ -78,14 +78,11 @@ class GridMethods:
         if len(models) > 1:
             raise NotTested(f"grid.{name} has several models")
         (self.model,) = models
+        self.evaluated = tuple(sorted(experiment.config.evaluation.k))
         self.metric: Quantity = "pass_at_k"
         self.rspo = "rspo_pass_at_k"
         if any(cell.reward != "binary" for cell in self.cells):
             self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
-
-    @property
-    def evaluated(self) -> tuple[int, ...]:
-        return tuple(sorted(self.experiment.config.evaluation.k))
 
     @cached_property
     def planned(self) -> tuple[int, ...]:
@@ -101,35 +98,35 @@ class GridMethods:
 
     @property
     def base(self) -> Method:
-        return Method("base", (base_name(self.model),), trained=False)
+        return Method(BASE, (base_name(self.model),))
 
     def by_k(self, objective: str) -> dict[int, Method]:
         """The methods of an objective by the k they are trained for.
 
-        Raises: NotTested if there is none, or several for one k.
+        Raises: NotTested if there is none, or they differ in more than k.
         """
-        cells = [cell for cell in self.cells if cell.objective == objective]
-        if not cells:
-            raise NotTested(f"grid.{self.name} has no {objective}")
-        if len({(cell.n, cell.reward) for cell in cells}) > 1:
-            raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
         return {
-            cell.k: Method(label_of(objective, cell.k), tuple(self.cells[cell]))
-            for cell in sorted(cells, key=attrgetter("k"))
+            cell.k: Method.of_cell(cell, self.cells[cell], label_of(objective, cell.k))
+            for cell in self._differing_in("k", objective)
         }
 
     def by_n(self) -> dict[int, Method]:
-        """RSPO by the number of responses per prompt, trained for a single k.
+        """RSPO by the number of responses per prompt.
 
-        Raises: NotTested if there are several k.
+        Raises: NotTested if there is none, or they differ in more than n.
         """
-        cells = [cell for cell in self.cells if cell.objective == self.rspo]
-        if len({cell.k for cell in cells}) != 1:
-            raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
         return {
-            cell.n: Method(f"{label_of(self.rspo)} n={cell.n}", tuple(self.cells[cell]))
-            for cell in sorted(cells, key=attrgetter("n"))
+            cell.n: Method.of_cell(cell, self.cells[cell], f"{label_of(self.rspo)} n={cell.n}")
+            for cell in self._differing_in("n", self.rspo)
         }
+
+    def _differing_in(self, key: str, objective: str) -> list[Cell]:
+        cells = [cell for cell in self.cells if cell.objective == objective]
+        if not cells:
+            raise NotTested(f"grid.{self.name} has no {objective}")
+        if len({replace(cell, k=0) if key == "k" else replace(cell, n=0) for cell in cells}) > 1:
+            raise NotTested(f"grid.{self.name} has {objective} with more than several {key}")
+        return sorted(cells, key=attrgetter(key))
 
     def risk_neutral(self) -> Method:
         (method,) = self.by_k(RISK_NEUTRAL).values()
@@ -149,30 +146,22 @@ class GridMethods:
         margin: float | None = None,
     ) -> Comparison:
         """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
-        terms = difference(one, other, ks)
-        found = self.compare_terms(one.label, other.label, terms, where)
-        return replace(found, decides=decides, margin=margin)
-
-    def compare_terms(
-        self, method_a: str, method_b: str, terms: Sequence[Term], where: str = POOLED
-    ) -> Comparison:
+        labels, terms = (one.label, other.label), tuple(difference(one, other, ks))
         benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
-        return Comparison(method_a, method_b, self.metric, tuple(terms), where, benchmarks)
+        return Comparison(
+            *labels, self.metric, terms, where, benchmarks, decides=decides, margin=margin
+        )
 
 
 def above_baseline(grid: GridMethods) -> list[Comparison]:
     rspo, baseline = grid.by_k(grid.rspo), grid.by_k(BASELINE)
     pairs = [(rspo[k], baseline[k]) for k in rspo if k in baseline]
-    if not pairs:
-        raise NotTested(f"grid.{grid.name} has no k with both {grid.rspo} and {BASELINE}")
     return _table("RSPO", "Baseline", grid, pairs, by_benchmark=True)
 
 
 def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
-    baseline = grid.by_k(BASELINE)
-    if len(baseline) < 2:
-        raise NotTested(f"grid.{grid.name} has {BASELINE} with one k")
-    return _table("Baseline, smaller", "next k", grid, [*pairwise(baseline.values())])
+    pairs = [*pairwise(grid.by_k(BASELINE).values())]
+    return _table("Baseline, smaller", "next k", grid, pairs)
 
 
 def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
@@ -195,11 +184,17 @@ def _table(
     pairs: Sequence[tuple[Method, Method]],
     by_benchmark: bool = False,
 ) -> list[Comparison]:
-    """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells."""
+    """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells.
+
+    Raises: NotTested without a pair.
+    """
+    if not pairs:
+        raise NotTested(f"grid.{grid.name} has no pair of {method_a} and {method_b}")
 
     def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
         terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
-        return grid.compare_terms(method_a, method_b, terms, where)
+        found = grid.compare(*pairs[0], ks, where)
+        return replace(found, method_a=method_a, method_b=method_b, terms=tuple(terms))
 
     planned = grid.planned
     comparisons: list[Comparison] = []
@@ -247,8 +242,6 @@ def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
 
 def entropy_rises(experiment: Experiment) -> list[Comparison]:
     methods = GridMethods(experiment, "main").by_trained_k()
-    if len(methods) < 2:
-        raise NotTested("grid.main has RSPO with less than two k")
     return [
         Comparison(larger.label, smaller.label, "entropy", tuple(difference(larger, smaller, ())))
         for smaller, larger in pairwise(methods.values())
@@ -266,9 +259,6 @@ def _more_samples(beyond: bool) -> Plan:
             for (_, fewer), (n, more) in pairwise(grid.by_n().items())
             if (n > usual) == beyond
         ]
-        if not pairs:
-            where = "beyond" if beyond else "up to"
-            raise NotTested(f"grid.scalability has no two n {where} the {usual} of grid.main")
         return _table("RSPO, next", "smaller n", grid, pairs)
 
     return plan

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from rspo.config.experiment import BASE, Cell
 from rspo.config.schema import POOLED
+from rspo.objectives import OBJECTIVES
 
 # pass_at_k and max_at_k are read from scores, the others from training logs: the entropy late in
 # training, and the relative time that keeping all responses would add to training.
@@ -13,14 +15,38 @@ Quantity = Literal["pass_at_k", "max_at_k", "entropy", "time_of_dropping"]
 
 @dataclass(frozen=True)
 class Method:
-    """Policies that differ only in the training seed, or a base policy.
+    """Policies that differ only in the training seed, or a base policy: one line of a figure.
 
-    policies: in order of their seeds.
+    policies: in order of their seeds; none in a figure of formulas.
+    k, n: None for objectives without k, and for base policies.
+    variant: of the settings; in a study of several models, the name of the model.
+    position, family: the index of this line, from 0, among the `family` lines of its objective.
+        They decide shade, width and marker.
     """
 
     label: str
-    policies: tuple[str, ...]
-    trained: bool = True
+    policies: tuple[str, ...] = ()
+    objective: str = BASE
+    k: int | None = None
+    n: int | None = None
+    variant: str = ""
+    position: int = 0
+    family: int = 1
+
+    @classmethod
+    def of_cell(cls, cell: Cell, policies: Sequence[str], label: str, **more: Any) -> "Method":
+        k = cell.k if OBJECTIVES[cell.objective].has_k else None
+        settings = {"k": k, "n": cell.n, "variant": cell.variant} | more
+        return cls(label, tuple(policies), cell.objective, **settings)
+
+    @property
+    def trained(self) -> bool:
+        return self.objective != BASE
+
+    @property
+    def objective_k_n(self) -> tuple[str, int | None, int | None]:
+        """What variants have in common."""
+        return self.objective, self.k, self.n
 
 
 @dataclass(frozen=True)
@@ -38,6 +64,7 @@ class Comparison:
 
     method_a, method_b: what is compared; without `method_b`, the level of one method.
     where: "pooled", or a benchmark.
+    benchmarks: of `where`; none for a comparison of training logs.
     against: benchmarks whose mean is subtracted from that of `benchmarks`.
     decides: whether a claim's verdict depends on it; if not, it is for information.
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
@@ -68,11 +95,6 @@ class Comparison:
     @property
     def ks(self) -> tuple[int, ...]:
         return tuple(sorted({k for term in self.terms for k in term.ks}))
-
-    @property
-    def of_scores(self) -> bool:
-        """Whether it is measured on test problems, rather than on training logs."""
-        return self.metric in ("pass_at_k", "max_at_k")
 
 
 def difference(one: Method, other: Method, ks: Sequence[int], weight: float = 1) -> list[Term]:

@@ -2,20 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from rspo.analysis.comparisons import Comparison, Method, Term
+from rspo.analysis.results import Row, row_of
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
-    Estimate,
     Floats,
     Part,
     SeedVariance,
@@ -28,23 +27,8 @@ from rspo.training.logs import column, read_log
 LATE = 3  # the last third of training is late
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """A comparison with its estimate.
-
-    of_seeds: by which the variance over seeds of the first method was moderated.
-    problems, samples: 0 for comparisons of training logs.
-    """
-
-    comparison: Comparison
-    estimate: Estimate
-    of_seeds: SeedVariance
-    seeds: int
-    problems: int = 0
-    samples: int = 0
-
-
 Pattern = tuple[tuple[int, float], ...]  # k and its weight; the absolute weights sum to 1
+Measured = tuple[Metric, tuple[str, ...], tuple[str, ...]]  # at benchmarks, minus at other ones
 
 
 class Measurer:
@@ -67,11 +51,13 @@ class Measurer:
         self.logged = experiment.by_method(logs)
         self.suite = cache(partial(suite_scores, experiment))
         self.estimates = cache(self._estimates)
-        self.log = cache(self._log)
+        self.log = cache(partial(read_log, experiment))
         self.seed_variance = cache(self._seed_variance)
 
-    def of(self, comparison: Comparison) -> Measurement:
-        """Raises: InputError for scores or training logs that are missing, incomplete or bad."""
+    def of(self, comparison: Comparison) -> Row:
+        """The row of a comparison, not tested.
+
+        Raises: InputError for scores or training logs that are missing, incomplete or bad."""
         if comparison.metric == "entropy":
             return self._of_entropy(comparison)
         if comparison.metric == "time_of_dropping":
@@ -84,18 +70,13 @@ class Measurer:
             of_runs = [self._parts(terms, measured) for terms in comparison.runs]
             parts = [Part(np.array([_sum(run) for run in of_runs]))]
         trained = [part for part in parts if part.trained]
-        return Measurement(
-            comparison,
-            combine(parts, sizes),
-            next((part.of_seeds for part in trained), SeedVariance()),
-            seeds=min((len(part.values) for part in trained), default=0),
-            problems=sum(sizes),
-            samples=self.scores(comparison.policies[0], comparison.benchmarks[0]).correct.shape[1],
-        )
+        seeds = min((len(part.values) for part in trained), default=0)
+        of_seeds = next((part.of_seeds for part in trained), SeedVariance())
+        scores = self.scores(comparison.policies[0], comparison.benchmarks[0])
+        counts = sum(sizes), scores.correct.shape[1]
+        return row_of(comparison, combine(parts, sizes), of_seeds, seeds, *counts)
 
-    def _parts(
-        self, terms: Sequence[Term], measured: tuple[Metric, tuple[str, ...], tuple[str, ...]]
-    ) -> list[Part]:
+    def _parts(self, terms: Sequence[Term], measured: Measured) -> list[Part]:
         """The part of each method."""
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for term in terms:
@@ -107,26 +88,20 @@ class Measurer:
             pattern = tuple((k, round(by_k[k] / scale, 12)) for k in sorted(by_k))
             if pattern[0][1] < 0:
                 scale, pattern = -scale, tuple((k, -weight) for k, weight in pattern)
-            values = [self._values(policy, *measured, pattern) for policy in method.policies]
+            values = [self._values(policy, measured, pattern) for policy in method.policies]
             of_seeds = SeedVariance()
             if method.trained:
                 reward = self.experiment.cell(method.policies[0]).reward
-                of_seeds = self.seed_variance(reward, *measured, pattern)
+                of_seeds = self.seed_variance(reward, measured, pattern)
             parts.append(Part(np.array(values), scale, method.trained, of_seeds))
         return parts
 
-    def _values(
-        self,
-        policy: str,
-        metric: Metric,
-        benchmarks: Sequence[str],
-        against: Sequence[str],
-        pattern: Pattern,
-    ) -> Floats:
+    def _values(self, policy: str, measured: Measured, pattern: Pattern) -> Floats:
         """A policy's weighted sum over k at each problem, [problems].
 
         With `against`, scaled so that the mean is that of `benchmarks` minus that of `against`.
         """
+        metric, benchmarks, against = measured
 
         def of(names: Sequence[str]) -> Floats:
             return np.concatenate(
@@ -143,18 +118,12 @@ class Measurer:
         both = len(here) + len(there)
         return np.concatenate([here * (both / len(here)), there * (-both / len(there))])
 
-    def _seed_variance(
-        self,
-        reward: str,
-        metric: Metric,
-        benchmarks: tuple[str, ...],
-        against: tuple[str, ...],
-        pattern: Pattern,
-    ) -> SeedVariance:
+    def _seed_variance(self, reward: str, measured: Measured, pattern: Pattern) -> SeedVariance:
         """What the methods with one reward, evaluated on these benchmarks, have in common."""
+        _, benchmarks, against = measured
         suites = {self.experiment.suite_of(name) for name in (*benchmarks, *against)}
         runs = [
-            [self._values(name, metric, benchmarks, against, pattern).mean() for name in names]
+            [self._values(name, measured, pattern).mean() for name in names]
             for cell, names in self.evaluated.items()
             if cell.reward == reward and len(names) > 1
             if all((name, suite) in self.evaluations for name in names for suite in suites)
@@ -194,7 +163,7 @@ class Measurer:
         except InputError as error:
             raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 
-    def _of_entropy(self, comparison: Comparison) -> Measurement:
+    def _of_entropy(self, comparison: Comparison) -> Row:
         """Each run gives one value, so one seed gives no error."""
         higher, lower = (
             [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
@@ -202,19 +171,19 @@ class Measurer:
         runs = [[*map(self.late_entropy, names)] for names in self.logged.values()]
         of_seeds = SeedVariance.of(runs)
         estimate, seeds = difference_of_runs(higher, lower, of_seeds), min(len(higher), len(lower))
-        return Measurement(comparison, estimate, of_seeds, seeds)
+        return row_of(comparison, estimate, of_seeds, seeds)
 
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
         entropy = self.column(cell, "entropy")
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
-    def _of_dropping(self, comparison: Comparison) -> Measurement:
+    def _of_dropping(self, comparison: Comparison) -> Row:
         """Each pair of runs on the same prompts gives one value; with one pair, each step does."""
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
         estimate = mean_of_steps(added[0] if len(added) == 1 else [run.mean() for run in added])
-        return Measurement(comparison, estimate, SeedVariance(), len(added))
+        return row_of(comparison, estimate, SeedVariance(), len(added))
 
     def _added(self, keeping: str, dropping: str) -> Floats:
         """Update time that a run adds to another, relative to its time of a step, [steps].
@@ -236,11 +205,6 @@ class Measurer:
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""
         return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
-
-    def _log(self, cell: str) -> list[dict[str, Any]]:
-        path = self.experiment.training_log(cell)
-        steps = self.experiment.of_cell(cell).config.training.steps
-        return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
 
 
 def _sum(parts: Sequence[Part]) -> Floats:

@@ -18,10 +18,6 @@ from rspo.evaluation.statistics import LEVEL
 
 FOLDER = Path(__file__).parent / "templates"
 MINUS = "\u2212"
-_ERRORS: tuple[type[Exception], ...] = (
-    *(InputError, jinja2.TemplateError, LookupError, TypeError, ValueError),
-    *(ArithmeticError, RecursionError),
-)
 
 
 def render(template: Path, contents: Mapping[str, Any]) -> str:
@@ -54,9 +50,7 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
     """
     try:
         return environment.get_template(name).render(contents)
-    except jinja2.TemplateSyntaxError as error:
-        raise InputError(f"{error.filename}, line {error.lineno}: {error.message}") from None
-    except _ERRORS as error:
+    except Exception as error:  # of a template, which may be the user's own
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else name

@@ -14,10 +14,9 @@ import pandas as pd
 
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.comparisons import Comparison
-from rspo.analysis.measure import Measurement
 from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv, write_csv
-from rspo.evaluation.statistics import LEVEL, holm
+from rspo.evaluation.statistics import LEVEL, Estimate, SeedVariance, holm
 
 Row = dict[str, Any]
 SUPPORTED = "supported"
@@ -33,6 +32,7 @@ COLUMNS = [
     *("degrees", "pool", "p_equal", "family", "tests", "p", "p_adjusted", "outcome"),
     *("seeds", "problems", "samples", "cells"),
 ]
+_ID = ("study", "claim", "variant", "method_a", "method_b", "metric", "k", "where", "family")
 _WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
 # Columns of every table that are numbers.
 _NUMBERS = {
@@ -43,13 +43,17 @@ _NUMBERS = {
 }
 
 
-def rows_of(measurements: Sequence[Measurement], study: str = "") -> list[Row]:
-    """Rows of the table of comparisons, with p-values adjusted within each family of tests.
+def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
+    """The rows of `row_of` with ids, and with p-values adjusted within each family of tests.
 
     A family of a claim is of its deciding comparisons, or of the others. Comparisons of a study
-    without a family are not tested.
+    without a family are not tested, and those that decide no claim decide nothing.
     """
-    rows = [row_of(one, study) for one in measurements]
+    for row in rows:
+        row["study"] = study
+        row["id"] = "/".join(filter(None, (row[key] for key in _ID)))
+        if study and row["decides"] == "no":
+            row["decides"] = ""
     families: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["family"] or not study:
@@ -98,25 +102,31 @@ def deciding(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["decides"] == "yes"]
 
 
-def row_of(measurement: Measurement, study: str = "") -> Row:
-    """A row of the table of comparisons, not tested, with its unadjusted p-values as other keys."""
-    comparison, estimate = measurement.comparison, measurement.estimate
+def row_of(
+    comparison: Comparison,
+    estimate: Estimate,
+    of_seeds: SeedVariance,
+    seeds: int,
+    problems: int = 0,
+    samples: int = 0,
+) -> Row:
+    """A row of the table of comparisons, not tested, with its unadjusted p-values as other keys.
+
+    Args:
+        of_seeds: by which the variance over seeds of the first method was moderated.
+        problems, samples: 0 for comparisons of training logs.
+    """
     low, high = estimate.interval()
-    row = {
-        "study": study,
+    where = comparison.where + (" minus the usual suite" if comparison.against else "")
+    return {
         "claim": comparison.claim,
         "variant": comparison.variant,
         "method_a": comparison.method_a,
         "method_b": comparison.method_b,
         "metric": comparison.metric,
         "k": " ".join(map(str, comparison.ks)),
-        "where": _where(comparison),
-    }
-    of_claim = not study or comparison.decides  # a contrast of a study decides no claim
-    return {
-        "id": "/".join(filter(None, [*row.values(), comparison.family])),
-        **row,
-        "decides": ("yes" if comparison.decides else "no") if of_claim else "",
+        "where": where if comparison.benchmarks else "",
+        "decides": "yes" if comparison.decides else "no",
         "margin": comparison.margin,
         "estimate": estimate.value,
         "low": low,
@@ -125,21 +135,15 @@ def row_of(measurement: Measurement, study: str = "") -> Row:
         "error_seeds": estimate.error_seeds,
         "error": estimate.error,
         "degrees": estimate.degrees,
-        "pool": measurement.of_seeds.methods or None,
-        "p_equal": measurement.of_seeds.p_equal,
+        "pool": of_seeds.methods or None,
+        "p_equal": of_seeds.p_equal,
         "family": comparison.family,
-        "seeds": measurement.seeds,
-        "problems": measurement.problems or None,
-        "samples": measurement.samples or None,
+        "seeds": seeds,
+        "problems": problems or None,
+        "samples": samples or None,
         "cells": " ".join(comparison.policies),
         **estimate.p_values(comparison.margin)._asdict(),
     }
-
-
-def _where(comparison: Comparison) -> str:
-    if not comparison.of_scores:
-        return ""
-    return comparison.where + (" minus the usual suite" if comparison.against else "")
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,12 +1,12 @@
 """Studies: comparisons beyond the paper's, each an entry of the config (docs/add/study.md).
 
 `snakemake reports/fig_peers.pdf` trains the cells of a study, measures its comparisons, and draws
-them. This module imports neither numpy nor pandas: the Snakefile reads it to plan.
+them.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rspo.analysis.claims import (
     GridMethods,
@@ -33,24 +33,6 @@ CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
 
 
 OVER_MODELS = "mean over models"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line(Method):
-    """A trained method of a study.
-
-    variant: of the settings; the model's name in a study of several models.
-    """
-
-    objective: str
-    k: int
-    n: int
-    variant: str
-
-    @property
-    def objective_k_n(self) -> tuple[str, int, int]:
-        """What variants have in common."""
-        return self.objective, self.k, self.n
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
@@ -91,44 +73,36 @@ def step(experiment: Experiment, name: str) -> Step:
     return steps.study(experiment, name)
 
 
-def lines_of(experiment: Experiment, name: str) -> list[Line]:
+def lines_of(experiment: Experiment, name: str) -> list[Method]:
     """Every method of a study, before one variant of each is chosen."""
     cells, study = experiment.cells_of(name), study_of(experiment, name)
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
     for cell, policies in experiment.by_method(cell.name for cell in cells).items():
         label = label_of(cell.objective, cell.k) + (f", n={cell.n}" if several_n else "")
-        lines.append(
-            Line(
-                label=re.sub(r"[$^{}]", "", label),  # no formulas in tables
-                policies=tuple(policies),
-                objective=cell.objective,
-                k=cell.k,
-                n=cell.n,
-                variant=cell.model if study.several_models else cell.variant,
-            )
-        )
+        label = re.sub(r"[$^{}]", "", label)  # no formulas in tables
+        variant = cell.model if study.several_models else cell.variant
+        lines.append(Method.of_cell(cell, policies, label, variant=variant))
     return lines
 
 
-def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Comparison]:
+def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[Comparison]:
     """The comparisons of a study: Pass@k of every method, its contrasts, and what claims say.
 
     Args:
         lines: the methods, one variant of each if the study chooses one.
     """
     study = study_of(experiment, name)
-    bases = [Method(BASE, (one,), trained=False) for one in experiment.bases_of(name)]
+    bases = [
+        Method(BASE, (one,), variant=experiment.model_of(one) if study.several_models else "")
+        for one in experiment.bases_of(name)
+    ]
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
     every = lines_of(experiment, name)
-    levels: list[tuple[Method, str]] = [(line, line.variant) for line in every]
-    levels += [
-        (one, experiment.model_of(one.policies[0]) if study.several_models else "") for one in bases
-    ]
     ks = sorted(experiment.config.evaluation.k)
     found = [
-        _of_scores(method.label, "", [Term(method, 1, (k,))], variant=variant)
-        for method, variant in levels
+        _of_scores(method.label, "", [Term(method, 1, (k,))], method.variant)
+        for method in (*every, *bases)
         for k in ks
     ]
     for contrast in study.contrasts:
@@ -155,7 +129,7 @@ def _of_scores(
 
 
 def _differences(
-    contrast: Contrast, lines: Sequence[Line], base: Method, ks: tuple[int, ...]
+    contrast: Contrast, lines: Sequence[Method], base: Method, ks: tuple[int, ...]
 ) -> list[Comparison]:
     """The contrast of every method that it is about."""
     found = []
@@ -165,15 +139,8 @@ def _differences(
             continue
         terms, name = difference(line, other, ks), other.label
         if contrast.less:
-            less = next(
-                (
-                    one
-                    for one in lines
-                    if one.objective == contrast.less != line.objective
-                    if one.variant == line.variant and _comparable(one, line)
-                ),
-                None,
-            )
+            same = [one for one in lines if one.variant == line.variant]
+            less = next(iter(_of_objective(contrast.less, line, same)), None)
             subtracted = _subtracted(contrast, less, lines, base) if less else None
             if less is None or subtracted is None:
                 continue
@@ -200,14 +167,18 @@ def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
-def _comparable(one: Line, other: Line) -> bool:
-    """Whether two methods have the same n, and the same k where both have one."""
-    have_k = OBJECTIVES[one.objective].has_k and OBJECTIVES[other.objective].has_k
-    return one.n == other.n and (one.k == other.k or not have_k)
+def _of_objective(objective: str, line: Method, lines: Sequence[Method]) -> list[Method]:
+    """The methods of another objective with the n of a method, and its k where both have one."""
+    return [
+        one
+        for one in lines
+        if one.objective == objective != line.objective and one.n == line.n
+        if one.k == line.k or None in (one.k, line.k)
+    ]
 
 
 def _subtracted(
-    contrast: Contrast, line: Line, lines: Sequence[Line], base: Method
+    contrast: Contrast, line: Method, lines: Sequence[Method], base: Method
 ) -> Method | None:
     """What is subtracted from a method, labelled with what differs; None for no such method."""
     minus = contrast.minus
@@ -215,11 +186,7 @@ def _subtracted(
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
         chosen = len({one.objective_k_n for one in lines}) == len(lines)  # one variant of each
-        others = [
-            one
-            for one in lines
-            if one.objective == minus != line.objective and _comparable(one, line)
-        ]
+        others = _of_objective(minus, line, lines)
         if not chosen and len({one.variant for one in others}) > 1:
             others = [one for one in others if one.variant == line.variant]
         return others[0] if len(others) == 1 else None
@@ -244,49 +211,39 @@ def _of_claims(
     Returns: the deciding comparisons; and of each claim and variant their mean over k, on all
         problems. Of several at one k, it takes the first.
     """
-    benchmarks = tuple(experiment.benchmarks_of(study_of(experiment, name).suite))
     every: list[Comparison] = []
     estimates = []
     for variant in dict.fromkeys(cell.variant for cell in experiment.cells_of(name)):
         for claim in contrast.claims:
             try:
-                plan = CLAIMS[claim](GridMethods(experiment, name, variant=variant))
+                grid = GridMethods(experiment, name, variant=variant)
+                deciding = [one for one in CLAIMS[claim](grid) if one.decides]
             except NotTested:
                 continue
-            if not any(one.decides for one in plan):
+            pooled = [one for one in deciding if one.where == POOLED and len(one.ks) == 1]
+            by_k = {one.ks[0]: one for one in reversed(pooled)}
+            if not by_k:
                 continue
             family = claim_family(claim, variant)
-            deciding = [
-                replace(one, claim=claim, variant=variant, family=family)
-                for one in plan
-                if one.decides
-            ]
-            by_k: dict[int, Comparison] = {}
-            for one in deciding:
-                if one.where == POOLED and len(one.ks) == 1:
-                    by_k.setdefault(one.ks[0], one)
+            every += [replace(one, claim=claim, variant=variant, family=family) for one in deciding]
             terms = [
                 replace(term, weight=term.weight / len(by_k))
-                for one in by_k.values()
-                for term in one.terms
+                for k in sorted(by_k)
+                for term in by_k[k].terms
             ]
             estimate = _of_scores(claim, "", terms, variant)
-            estimates.append(replace(estimate, claim=claim, benchmarks=benchmarks))
-            every += deciding
+            estimates.append(replace(estimate, claim=claim, benchmarks=tuple(grid.benchmarks)))
     return every, estimates
 
 
 def _changes(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Comparison]:
     """How much larger the estimate of each claim is than with the variant to subtract."""
-    reference = {one.claim: one for one in estimates if one.variant == contrast.minus}
+    reference = {one.claim: one.terms for one in estimates if one.variant == contrast.minus}
     return [
         replace(
             one,
             method_b=str(contrast.minus),
-            terms=(
-                *one.terms,
-                *(replace(term, weight=-term.weight) for term in reference[one.claim].terms),
-            ),
+            terms=one.terms + tuple(replace(t, weight=-t.weight) for t in reference[one.claim]),
             family=contrast.family,
         )
         for one in estimates

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
-from rspo.analysis.studies import Line, study_of
+from rspo.analysis.studies import study_of
 from rspo.config.experiment import Experiment
 from rspo.config.schema import DEFAULT_VARIANT, Config, Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
-from rspo.objectives import OBJECTIVES
 
 Row = dict[str, Any]
 # Columns that are means over steps and seeds of a key of training.jsonl.
@@ -32,7 +32,7 @@ def log_keys(study: Study) -> list[str]:
     return keys + (["validation"] if study.choose_by_pass_at else [])
 
 
-def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[Line]:
+def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list[Method]:
     """One variant of each method, if the study chooses: the best on the validation split.
 
     With equal scores, the one with the lowest learning rate.
@@ -42,7 +42,7 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[L
     k = study_of(measurer.experiment, name).choose_by_pass_at
     if k is None:
         return list(lines)
-    groups: dict[tuple[str, int, int], list[Line]] = {}
+    groups: dict[Any, list[Method]] = {}
     for line in lines:
         groups.setdefault(line.objective_k_n, []).append(line)
     return [
@@ -54,7 +54,7 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[L
     ]
 
 
-def validation(measurer: Measurer, line: Line, k: int) -> float:
+def validation(measurer: Measurer, line: Method, k: int) -> float:
     """Pass@k on the validation split after the last step, mean over seeds."""
     found = []
     for cell in line.policies:
@@ -70,7 +70,7 @@ def validation(measurer: Measurer, line: Line, k: int) -> float:
 
 
 def method_rows(
-    measurer: Measurer, name: str, lines: Sequence[Line], chosen: Sequence[Line]
+    measurer: Measurer, name: str, lines: Sequence[Method], chosen: Sequence[Method]
 ) -> Iterator[Row]:
     """A row for each method and variant, with the columns of the study.
 
@@ -78,19 +78,19 @@ def method_rows(
     """
     experiment = measurer.experiment
     study = study_of(experiment, name)
-    columns = set(study.columns)
+    columns, defaults = set(study.columns), _leaves(experiment.config.model_dump())
     for line in lines:
         config, cells = _settings(experiment, line), line.policies
-        changed = dict(_changed(experiment.config, line.variant))
+        changed = _leaves(experiment.config.variants.get(line.variant, {}))
         row: Row = {
             "method": line.label,
             "objective": line.objective,
-            "trained_k": line.k if OBJECTIVES[line.objective].has_k else None,
+            "trained_k": line.k,
             "n": line.n,
             "variant": line.variant,
             "chosen": "yes" if line in chosen else "no",
-            "setting": ", ".join(f"{key} = {new}" for key, (new, _) in changed.items()),
-            "instead_of": ", ".join(str(old) for _, old in changed.values()),
+            "setting": ", ".join(f"{key} = {value}" for key, value in changed.items()),
+            "instead_of": ", ".join(defaults.get(key, "none") for key in changed),
             "learning_rate": _rate(measurer, line),
         }
         if study.choose_by_pass_at:
@@ -111,27 +111,24 @@ def method_rows(
         yield row | {"seeds": len(cells), "cells": " ".join(cells)}
 
 
-def _rate(measurer: Measurer, line: Line) -> float:
+def _rate(measurer: Measurer, line: Method) -> float:
     model = measurer.experiment.cell(line.policies[0]).model
     return _settings(measurer.experiment, line).models[model].learning_rate
 
 
-def _settings(experiment: Experiment, line: Line) -> Config:
+def _settings(experiment: Experiment, line: Method) -> Config:
     return experiment.of_cell(line.policies[0]).config
 
 
-def _changed(config: Config, variant: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """The settings that a variant changes, by key: their values in it and in the config."""
-
-    def leaves(values: Mapping[Any, Any], defaults: Any, above: str) -> Iterator[Any]:
-        for name, value in values.items():
-            default = defaults.get(name) if isinstance(defaults, Mapping) else None
-            if isinstance(value, Mapping):
-                yield from leaves(value, default, f"{above}{name}.")
-            else:
-                yield f"{above}{name}", tuple("none" if v is None else v for v in (value, default))
-
-    yield from leaves(config.variants.get(variant, {}), config.model_dump(), "")
+def _leaves(values: Mapping[Any, Any], above: str = "") -> dict[str, str]:
+    """Every setting that is no mapping, as text, by its nested key."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = "none" if value is None else str(value)
+    return found
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
@@ -159,7 +156,7 @@ def _cpu_seconds(measurer: Measurer, cell: str) -> float:
 
 
 def _false_accepts(
-    measurer: Measurer, name: str, line: Line, lines: Sequence[Line], rate: float
+    measurer: Measurer, name: str, line: Method, lines: Sequence[Method], rate: float
 ) -> Row:
     """`false_accept_share` with Pass@k before training, and after training without errors."""
     if not rate or line.objective not in ("policy_gradient", "rspo_pass_at_k"):
@@ -168,9 +165,9 @@ def _false_accepts(
     for one in lines:
         if one.objective_k_n == line.objective_k_n and one.variant == DEFAULT_VARIANT:
             policies["trained"] = [*one.policies]
-    row = {}
+    row, last = {}, line.k or 1
     for which, cells in policies.items():
-        now, before = (_pass_at_k(measurer, name, cells, k) for k in (line.k, line.k - 1))
+        now, before = (_pass_at_k(measurer, name, cells, k) for k in (last, last - 1))
         row[f"false_accept_share_{which}"] = false_accept_share(now, before, rate)
     return row
 

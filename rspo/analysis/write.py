@@ -7,22 +7,15 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.claims import (
-    CLAIMS,
-    Claim,
-    evaluations,
-    logs,
-    planned,
-    step,
-)
+from rspo.analysis.claims import CLAIMS, Claim, evaluations, logs, planned, step
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
     NOT_TESTED,
     Row,
     deciding,
-    rows_of,
     verdict,
+    with_p_values,
     write_comparisons,
 )
 from rspo.analysis.trainings import chosen_lines, method_rows, origins
@@ -50,7 +43,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     def work() -> None:
         plan, reasons = planned(experiment)
         measurer = Measurer(experiment, evaluations(plan, experiment), logs(plan, "entropy"))
-        comparisons = rows_of([*map(measurer.of, plan)])
+        comparisons = with_p_values([measurer.of(one) for one in plan])
         write_comparisons(comparisons_csv, comparisons)
         claims = []
         for name, claim in CLAIMS.items():
@@ -107,7 +100,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        rows = rows_of([*map(measurer.of, plan)], name)
+        rows = with_p_values([measurer.of(one) for one in plan], name)
         for row in (one for one in rows if one["claim"] and not one["family"]):
             family = studies.claim_family(row["claim"], row["variant"])
             row["outcome"] = verdict([one for one in rows if one["family"] == family])

@@ -8,12 +8,12 @@ Each figure is one module with its caption, its inputs, its table and its pictur
 one, write a module anywhere and `register` it (docs/add/figure.md). Each entry of the config's grid
 that no figure draws gets a figure of its own, like fig_main.
 
-Importing this package imports neither pandas nor matplotlib: the Snakefile reads it to plan.
+Importing this package does not import matplotlib, because the Snakefile reads it to plan.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from rspo.config.experiment import Experiment
 from rspo.config.schema import Study
 from rspo.core.errors import InputError, allowed_names
 from rspo.figures import (
@@ -28,9 +28,6 @@ from rspo.figures import (
     weights,
 )
 from rspo.figures.figure import SUFFIXES, Figure
-
-if TYPE_CHECKING:
-    from rspo.config.experiment import Experiment
 
 __all__ = [
     "FIGURES",
@@ -75,7 +72,7 @@ def register(figure: Figure) -> None:
     FIGURES[figure.name] = figure
 
 
-def figures_of(experiment: "Experiment") -> dict[str, Figure]:
+def figures_of(experiment: Experiment) -> dict[str, Figure]:
     """Every figure by name: `FIGURES`, then fig_<grid> for each other study and entry with a suite.
 
     Raises: InputError for a grid entry whose figure would take the name of another one.
@@ -99,12 +96,14 @@ def figures_of(experiment: "Experiment") -> dict[str, Figure]:
     return result
 
 
-def available(experiment: "Experiment") -> list[str]:
+def available(experiment: Experiment) -> list[str]:
     """Names of the figures that can be drawn with this config."""
-    return [name for name, figure in figures_of(experiment).items() if not figure.lacks(experiment)]
+    return [
+        name for name, figure in figures_of(experiment).items() if figure.is_available(experiment)
+    ]
 
 
-def in_all(experiment: "Experiment") -> list[str]:
+def in_all(experiment: Experiment) -> list[str]:
     """Names of the figures that `snakemake all` draws: those without the cells of a study."""
     figures, studies = figures_of(experiment), experiment.config.studies.keys()
     return [name for name in available(experiment) if not studies & {*figures[name].grids}]
@@ -118,11 +117,8 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
     return figures[name]
 
 
-def draw(experiment: "Experiment", name: str, force: bool = False) -> None:
-    """Write one figure to `experiment.reports`: all of its files or none.
-
-    Writes <name>.pdf, <name>.png and <name>.csv, with the same bytes for the same input. The
-    provenance file of each also describes the columns of the CSV.
+def draw(experiment: Experiment, name: str, force: bool = False) -> None:
+    """Write one figure, as `Figure.write`.
 
     Raises: InputError for an unknown figure, and for missing or incomplete inputs.
     """

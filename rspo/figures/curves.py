@@ -13,20 +13,17 @@ differences. They are paired: their intervals are of the difference on the same 
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from rspo.config.schema import POOLED
+import pandas as pd
+
+from rspo.analysis.comparisons import Comparison, Method, difference
+from rspo.analysis.measure import Measurer
+from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED, GridEntry
+from rspo.core.tables import CURVES, read_frame
 from rspo.figures import style
-from rspo.figures.figure import Figure, Metric
-from rspo.figures.methods import Method, methods_of, run_description
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-    from rspo.config.experiment import Experiment
-    from rspo.config.schema import GridEntry
+from rspo.figures.figure import Figure, Metric, run_description
+from rspo.figures.style import Axes, Picture
 
 COLUMNS = {
     "benchmark": "panel; pooled: every problem of all benchmarks",
@@ -53,15 +50,11 @@ COLUMNS = {
 PANELS_PER_ROW = 3
 
 
-def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point of each line."""
-    import pandas as pd
-
-    from rspo.core.tables import CURVES, read_frame
-
     suite = figure.suite(experiment)
     panels = [*experiment.benchmarks_of(suite), POOLED]
-    methods = methods_of(experiment, figure.policies(experiment))
+    methods = figure.methods(experiment)
     frames = []
     for method in methods:
         named = {"method": method.label, "objective": method.objective}
@@ -91,15 +84,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     return result.sort_values(points, ignore_index=True)[list(COLUMNS)]
 
 
-def _differences(
-    experiment: "Experiment", figure: Figure, methods: Sequence[Method]
-) -> "pd.DataFrame":
+def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Method]) -> pd.DataFrame:
     """Each line minus its reference, from the scores; a row for each point."""
-    import pandas as pd
-
-    from rspo.analysis.comparisons import Comparison, difference
-    from rspo.analysis.measure import Measurer
-
     suite = figure.suite(experiment)
     benchmarks = experiment.benchmarks_of(suite)
     measurer = Measurer(experiment, [(name, suite) for name in figure.policies(experiment)])
@@ -107,21 +93,19 @@ def _differences(
     rows = []
     for method in methods:
         reference = _reference(experiment, method, methods)
-        pair = method.compared, reference.compared
         for panel in (*benchmarks, POOLED):
             where = tuple(benchmarks) if panel == POOLED else (panel,)
             for k in experiment.config.evaluation.k:
                 numbers: tuple[float, ...] = (0.0, 0.0, 0.0)
                 if method != reference:
-                    terms = tuple(difference(*pair, (k,)))
+                    terms = tuple(difference(method, reference, (k,)))
                     found = measurer.of(Comparison("", "", figure.metric, terms, panel, where))
-                    value = found.estimate
-                    numbers = unit * value.value, *(unit * end for end in value.interval())
+                    numbers = tuple(unit * found[key] for key in ("estimate", "low", "high"))
                 rows.append((method.label, panel, k, reference.label, *numbers))
     return pd.DataFrame(rows, columns=["method", "benchmark", "k", *list(COLUMNS)[-4:]])
 
 
-def _reference(experiment: "Experiment", method: Method, methods: Sequence[Method]) -> Method:
+def _reference(experiment: Experiment, method: Method, methods: Sequence[Method]) -> Method:
     """The only line of policy gradient with the method's model, or else the base policy."""
     model = experiment.model_of(method.policies[0])
     same = [one for one in methods if experiment.model_of(one.policies[0]) == model]
@@ -129,7 +113,7 @@ def _reference(experiment: "Experiment", method: Method, methods: Sequence[Metho
     return neutral[0] if len(neutral) == 1 else same[-1]
 
 
-def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     """The pooled problems above, in levels and differences; below, each benchmark's differences."""
     suite = experiment.config.data.suites[figure.suite(experiment)]
     rows = -(-len(suite) // PANELS_PER_ROW)
@@ -147,7 +131,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         axes.set_ylabel(above[1].get_ylabel() if column == 0 else "")
         if place + PANELS_PER_ROW < len(suite):
             axes.set_xlabel("")
-    methods = methods_of(experiment, figure.policies(experiment))
+    methods = figure.methods(experiment)
     style.legend(picture, methods)
     several = table["seeds"].max() > 1
     samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
@@ -161,14 +145,14 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
 
 
 def _draw_panel(
-    axes: "Axes",
-    rows: "pd.DataFrame",
-    experiment: "Experiment",
+    axes: Axes,
+    rows: pd.DataFrame,
+    experiment: Experiment,
     figure: Figure,
     title: str,
     y: str = "difference",
 ) -> None:
-    methods = methods_of(experiment, figure.policies(experiment))
+    methods = figure.methods(experiment)
     levels = y == "estimate"
     ends = ("low", "high") if levels else ("difference_low", "difference_high")
     style.draw_intervals(axes, rows, methods, "k", ends, alpha=0.1)

@@ -6,21 +6,16 @@ gradient. The differences, their errors and p-values are those of the claims
 because a reader looks at all of them.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import pandas as pd
 
+from rspo.analysis.comparisons import Method
+from rspo.analysis.results import read_rows
+from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, run_description, trained_methods
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-    from rspo.config.experiment import Cell, Experiment
+from rspo.figures.figure import Figure, run_description
+from rspo.figures.style import Axes, Picture
 
 RSPO = "rspo_pass_at_k"
 # The objectives that RSPO is compared with, and the names of the differences.
@@ -51,29 +46,22 @@ COLUMNS = {
 _NUMBERS = ["estimate", "low", "high", "error", "p", "seeds", "problems", "samples"]
 
 
-def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point; no rows if the claims have no such comparison."""
-    import pandas as pd
-
-    from rspo.analysis.results import read_rows
-
     (path,) = figure.step(experiment).input_files
     rows = read_rows(path)
-    cells = experiment.cells_of(figure.grids[0])
-    ours = {cell.name for cell in cells if cell.objective == RSPO}
-    rows = rows[
-        rows["claim"].isin(CLAIMS)
-        & (rows["metric"] == figure.metric)
-        & (rows["where"] == POOLED)
-        & rows["margin"].isna()
-        # The comparisons of policy gradient with RSPO at k = 1 have the opposite sign.
-        & rows["cells"].map(lambda cells: cells.split()[0] in ours)
-    ]
-    policies = rows["cells"].map(lambda cells: _names(cells.split()))
+    of_figure = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
+    rows = rows[rows["claim"].isin(CLAIMS) & of_figure]
+    methods = figure.methods(experiment)
     found = []
-    for against, k, pair in _pairs(cells):
-        tested = rows[(rows["k"] == str(k)) & (policies == pair)].head(1)
-        found.append(tested[_NUMBERS].assign(against=against, k=k))
+    for objective, name in OTHERS.items():
+        for rspo in (one for one in methods if one.objective == RSPO):
+            for other in (one for one in methods if one.objective == objective):
+                if other.k not in (rspo.k, None):
+                    continue
+                cells = " ".join(rspo.policies + other.policies)
+                tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
+                found.append(tested[_NUMBERS].assign(against=name, k=rspo.k))
     result = pd.concat(found) if found else pd.DataFrame(columns=list(COLUMNS))
     points = ["estimate", "low", "high", "error"]
     result[points] = 100 * result[points]
@@ -82,30 +70,13 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     return result[list(COLUMNS)].reset_index(drop=True)
 
 
-def _pairs(cells: "list[Cell]") -> "list[tuple[str, int, str]]":
-    """Each comparison: against whom, k, and the names of the cells of both."""
-    methods = trained_methods(cells, {cell.model: cell.model for cell in cells})
-    return [
-        (name, rspo.k, _names([*rspo.policies, *other.policies]))
-        for objective, name in OTHERS.items()
-        for rspo in methods
-        for other in methods
-        if rspo.objective == RSPO and rspo.k is not None
-        if other.objective == objective and other.k in (rspo.k, None)
-    ]
-
-
-def _names(cells: Iterable[str]) -> str:
-    return " ".join(sorted(cells))
-
-
-def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
     axes = picture.subplots()
     axes.axhline(0, color=style.INK, linewidth=0.8)
     ks = sorted(set(table["k"]))
     looks = [
-        Method(f"RSPO minus {name}", objective)
+        Method(f"RSPO minus {name}", objective=objective)
         for objective, name in OTHERS.items()
         if name in set(table["against"])
     ]
@@ -123,21 +94,17 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     axes.grid(visible=False, axis="x")
     axes.margins(y=0.12)
     style.legend(picture, looks)
-    labels = {name: model.label for name, model in experiment.config.models.items()}
-    cells = [experiment.cell(policy) for policy in figure.policies(experiment)]
     samples = [f"{n} samples per problem" for n in dict.fromkeys(table["samples"])]
     style.note(
         picture,
-        run_description(experiment, trained_methods(cells, labels)),
+        run_description(experiment, figure.methods(experiment)),
         *samples,
         "whiskers: 95 % intervals; above 0, RSPO is better",
     )
     return picture
 
 
-def _draw_points(
-    axes: "Axes", rows: "pd.DataFrame", ks: list[int], side: int, method: Method
-) -> None:
+def _draw_points(axes: Axes, rows: pd.DataFrame, ks: list[int], side: int, method: Method) -> None:
     """Points with whiskers, and each value beside its point."""
     look = style.line(method)
     x = rows["k"].map(ks.index) + 0.09 * side

@@ -6,15 +6,12 @@ the faces that each die may show are those of the outcomes of the case.
 """
 
 from itertools import product
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
+from rspo.figures.style import Axes, Picture
 
 CAPTION = (
     "The probability that the maximum of three dice is 4 as a sum over disjoint cases, one for "
@@ -43,10 +40,8 @@ def cases() -> dict[int, list[tuple[int, ...]]]:
     return result
 
 
-def table() -> "pd.DataFrame":
+def table() -> pd.DataFrame:
     """One row for each face, each factor, each case and the total."""
-    import pandas as pd
-
     every = len(FACES) ** DICE
     rows: list[tuple[str, int | None, int | None, int | None, int, int]] = []
     for case, outcomes in cases().items():
@@ -61,7 +56,7 @@ def table() -> "pd.DataFrame":
     return result.astype(dict.fromkeys(("case", "die", "face"), "Int64"))
 
 
-def draw(table: "pd.DataFrame") -> "Picture":
+def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.COLUMN_WIDTH, 2.6)
     grid = picture.subplots(DICE, DICE)
     fractions = table["numerator"].astype(str) + "/" + table["denominator"].astype(str)
@@ -85,7 +80,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
     return picture
 
 
-def _draw_die(axes: "Axes", allowed: list[int]) -> None:
+def _draw_die(axes: Axes, allowed: list[int]) -> None:
     """Six faces; those that the case allows are coloured."""
     red = style.shade("Reds", 1, 3)
     for face in FACES:

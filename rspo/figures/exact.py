@@ -18,28 +18,28 @@ tell as much as correct ones; this does not hold for real policies.
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from rspo.analysis.comparisons import Method
+from rspo.analysis.labels import label_of
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.figures import style
 from rspo.figures.figure import Figure, save
-from rspo.figures.methods import SAME_NOTE, binary_lines, label_of, shown_as
+from rspo.figures.style import Picture
 from rspo.objectives import OBJECTIVES, compared
 from rspo.objectives.diagnose import Diagnosis, Form, diagnose
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Picture
 
 Floats = NDArray[np.float64]
 
 _OBJECTIVE = {"objective": "name in rspo.objectives", "line": "that shows it, as in the legend"}
 
 N, KS = 16, (2, 4, 8)
+# Objectives that are equal on 0/1 rewards, by the one whose line shows them.
+SAME = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
 P_LABEL = "$p$, probability of a correct response"
 
 
@@ -56,17 +56,16 @@ def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
     return replace(form, variance=form.variance * size / n)
 
 
-def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> "pd.DataFrame | None":
+def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFrame | None:
     """The numbers of both figures, a row for each p; None where there are none."""
-    import pandas as pd
-
     try:
         form = expectations(objective, k, n, p)
     except ValueError:
         return None
     mean, variance = p * (1 - p) * form.slope, form.variance
     ratio = mean**2 / np.where(variance > 0, variance, np.nan)
-    named = {"panel": panel, "objective": objective, "line": shown_as(objective), "k": k, "n": n}
+    line = label_of(SAME.get(objective, objective))
+    named = {"panel": panel, "objective": objective, "line": line, "k": k, "n": n}
     weights = {"correct_weight": form.correct, "wrong_weight": form.wrong}
     update = {"factor": form.slope, "update": mean, "mean": mean}
     noise = {"variance": variance, "variance_times_n": n * variance}
@@ -74,18 +73,16 @@ def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> "pd.DataF
     return pd.DataFrame({**named, "p": p, **weights, **update, **noise, **ratios})
 
 
-def difficulty_table() -> "pd.DataFrame":
+def difficulty_table() -> pd.DataFrame:
     """One row for each objective, k and p."""
-    import pandas as pd
-
     p = np.arange(1, 50) / 50
     found = [_numbers("", name, k, N, p) for k, name in product(KS, compared())]
     return pd.concat(found, ignore_index=True)[list(WEIGHT_BY_DIFFICULTY.columns)]
 
 
-def draw_difficulty(table: "pd.DataFrame") -> "Picture":
+def draw_difficulty(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.TEXT_WIDTH, 5.6)
-    limits, methods = (1e-3, 10), binary_lines(table["objective"].unique())
+    limits, methods = (1e-3, 10), _lines(table)
     grid = picture.subplots(3, len(KS), sharex=True, sharey="row")
     quantities = {
         "correct_weight": "weight of correct",
@@ -109,13 +106,20 @@ def draw_difficulty(table: "pd.DataFrame") -> "Picture":
     return picture
 
 
-def _explain(picture: "Picture", table: "pd.DataFrame", facts: str) -> None:
+def _explain(picture: Picture, table: pd.DataFrame, facts: str) -> None:
     """The legend, and small print that also says which objectives are missing."""
-    shown = list(table["objective"].unique())
-    style.legend(picture, binary_lines(shown))
-    missing = ", ".join(label_of(name) for name in compared() if name not in shown)
-    why = "equal rewards get different weights, or k and n do not fit"
-    style.note(picture, facts, SAME_NOTE, *([f"not shown: {missing} ({why})"] if missing else []))
+    style.legend(picture, _lines(table))
+    missing = sorted({*compared()} - {*table["objective"]}, key=compared().index)
+    notes = [facts, f"on 0/1 rewards {' and '.join(SAME)} equal RSPO"]
+    if missing:
+        why = "equal rewards get different weights, or k and n do not fit"
+        notes.append(f"not shown: {', '.join(map(label_of, missing))} ({why})")
+    style.note(picture, *notes)
+
+
+def _lines(table: pd.DataFrame) -> list[Method]:
+    names = table["objective"].unique()
+    return [Method(label_of(name), objective=name) for name in names if name not in SAME]
 
 
 HARD, K = 0.1, 4
@@ -135,10 +139,8 @@ _PER_RESPONSE = {
 LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio; smaller ones are of no interest
 
 
-def variance_table() -> "pd.DataFrame":
+def variance_table() -> pd.DataFrame:
     """One row for each point."""
-    import pandas as pd
-
     names, p, hard = compared(), np.arange(1, 46) / 50, np.array([HARD])
     points = [("p", name, k, N, p) for k in KS for name in names]
     for name in names:
@@ -149,9 +151,9 @@ def variance_table() -> "pd.DataFrame":
     return pd.concat(found, ignore_index=True)[list(ESTIMATOR_VARIANCE.columns)]
 
 
-def draw_variance(table: "pd.DataFrame") -> "Picture":
+def draw_variance(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.TEXT_WIDTH, 6.6)
-    methods = binary_lines(table["objective"].unique())
+    methods = _lines(table)
     for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
         rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
         quantities = _PER_RESPONSE if x == "n" else _PER_GROUP
@@ -236,10 +238,10 @@ def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
     if path.suffix not in (".pdf", ".png"):
         raise InputError(f"{path}: allowed: .pdf, .png")
     with style.applied(), atomic_write(path) as file:
-        save(draw_diagnosis(diagnosis), file, path.suffix)
+        save(draw_diagnosis(diagnosis), file)
 
 
-def draw_diagnosis(diagnosis: Diagnosis) -> "Picture":
+def draw_diagnosis(diagnosis: Diagnosis) -> Picture:
     picture = style.new_picture(style.TEXT_WIDTH, 2.5)
     for axes, (quantity, title) in zip(picture.subplots(1, 3), _PANELS.items(), strict=True):
         for form, (label, colour, line) in _FORMS.items():

@@ -1,32 +1,31 @@
-"""What a figure is: its files, its inputs, and the settings that decide its content.
-
-This module imports neither pandas nor matplotlib: the Snakefile reads it to plan.
-"""
+"""What a figure is: its files, its inputs, and the settings that decide its content."""
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 import rspo.objectives
 from rspo.analysis import claims
+from rspo.analysis.comparisons import Method
+from rspo.analysis.labels import FULL_LABELS, label_of
 from rspo.config import steps
+from rspo.config.experiment import Cell, Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.step import Step
 from rspo.figures import style
+from rspo.figures.style import Picture
 from rspo.objectives import OBJECTIVES, compared
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Picture
-
-    from rspo.config.experiment import Experiment
 
 logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns about a font's age
 
@@ -47,7 +46,7 @@ class Figure:
     experiment and this figure. `draw` takes the table first.
 
     name: of its files, without suffix.
-    caption: what it shows; `captions.full_caption` adds the cells, N and seeds of the config.
+    caption: what it shows; `full_caption` adds the cells, N and seeds of the config.
     columns: the columns of its table, and what each holds.
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
@@ -62,8 +61,8 @@ class Figure:
     name: str
     caption: str
     columns: Mapping[str, str]
-    table: Callable[..., "pd.DataFrame"]
-    draw: Callable[..., "Picture"]
+    table: Callable[..., pd.DataFrame]
+    draw: Callable[..., Picture]
     grids: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     objectives: tuple[str, ...] = ()
@@ -83,12 +82,11 @@ class Figure:
         """Whether it shows results of an experiment, rather than only formulas."""
         return bool(self.grids)
 
-    def policies(self, experiment: "Experiment") -> list[str]:
+    def policies(self, experiment: Experiment) -> list[str]:
         """Names of the policies it draws; base policies are the first ones, if it evaluates any.
 
         Raises: InputError for a grid that the config lacks.
         """
-        self.require(experiment)
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
             cell.name
@@ -98,26 +96,52 @@ class Figure:
         ]
         return list(dict.fromkeys(bases + cells if self.reads("curves", "scores") else cells))
 
-    def suite(self, experiment: "Experiment") -> str:
+    def suite(self, experiment: Experiment) -> str:
         """The suite whose benchmarks are the panels.
 
         Raises: InputError if its grids are evaluated on different suites, or it has no grid.
         """
-        self.require(experiment)
-        suites = {grid: experiment.grid_entry(grid).suite for grid in self.grids}
-        if len(set(suites.values())) != 1 or "" in suites.values():
-            listed = ", ".join(f"grid.{grid}.suite = {suite}" for grid, suite in suites.items())
+        suites = {experiment.grid_entry(grid).suite for grid in self.grids}
+        if len(suites) != 1 or "" in suites:
             raise InputError(
-                f"config/{experiment.scale}.yaml: {self.name} draws its grids in the same panels "
-                f"and needs the same suite for all of them; got {listed or 'no grid'}"
+                f"config/{experiment.scale}.yaml: {self.name} draws its grids in the same panels, "
+                f"so they need one suite: {', '.join(self.grids)}"
             )
-        return next(iter(suites.values()))
+        return suites.pop()
 
-    def step(self, experiment: "Experiment") -> Step:
+    def step(self, experiment: Experiment) -> Step:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
         return _step(experiment, self)
 
-    def settings(self, experiment: "Experiment") -> dict[str, Any]:
+    def methods(self, experiment: Experiment) -> list[Method]:
+        """The lines of its policies."""
+        return methods_of(experiment, self.policies(experiment))
+
+    def full_caption(self, experiment: Experiment) -> str:
+        """The caption, followed by the scale, cells, seeds and samples of the config."""
+        if not self.of_results:
+            return f"{self.caption} Computed from formulas, without samples: the values are exact."
+        policies = self.policies(experiment)
+        scale, models = experiment.scale.capitalize(), model_labels(experiment, policies)
+        bases = [policy for policy in policies if experiment.is_base(policy)]
+        cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
+        caption = f"{self.caption} {scale} scale, {models}."
+        if cells:
+            caption += f" Cells: {', '.join(cells)}; {experiment.seeds_of(policies)} each."
+        if bases:
+            caption += f" Not trained: {', '.join(bases)}."
+        if not self.reads("curves", "scores", "comparisons", "study"):
+            return caption
+        evaluation = experiment.config.evaluation
+        suite = experiment.config.data.suites[self.suite(experiment)]
+        labels = ", ".join(benchmark.label for benchmark in suite.values())
+        caption += f" Evaluated on {labels} with N = {evaluation.samples} samples per problem"
+        if not self.reads("curves"):
+            return f"{caption}."
+        times = evaluation.resamples
+        return f"{caption}; each interval is computed from {times} resamplings of the problems."
+
+    def settings(self, experiment: Experiment) -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""
         modules = {self.table.__module__, self.draw.__module__}
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption}
@@ -130,12 +154,8 @@ class Figure:
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
-        models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
-        chosen |= {
-            "scale": experiment.scale,
-            "policies": policies,
-            "models": {model: experiment.config.models[model].label for model in models},
-        }
+        chosen |= {"scale": experiment.scale, "policies": policies}
+        chosen["models"] = _models(experiment, policies)
         if self.reads("curves"):
             suite = experiment.config.data.suites[self.suite(experiment)]
             chosen["panels"] = {name: benchmark.label for name, benchmark in suite.items()}
@@ -145,21 +165,18 @@ class Figure:
             chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
         return chosen
 
-    def lacks(self, experiment: "Experiment") -> str:
-        """What the figure needs and the config lacks; empty if it lacks nothing."""
-        grids = experiment.config.grid | experiment.config.studies
-        if missing := ", ".join(grid for grid in self.grids if grid not in grids):
-            return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
-        return ""
+    def is_available(self, experiment: Experiment) -> bool:
+        """Whether the config has its grids."""
+        return {*self.grids} <= (experiment.config.grid | experiment.config.studies).keys()
 
-    def require(self, experiment: "Experiment") -> None:
-        """Raises: InputError that names what the config lacks, if anything."""
-        if missing := self.lacks(experiment):
-            raise InputError(f"config/{experiment.scale}.yaml: {self.name} {missing}")
+    def write(self, experiment: Experiment, force: bool = False) -> None:
+        """Write .pdf, .png and .csv to `experiment.reports`: all or none.
 
-    def write(self, experiment: "Experiment", force: bool = False) -> None:
-        """Write the outputs and their provenance; see `rspo.figures.draw`."""
-        self.require(experiment)
+        The same input gives the same bytes. The provenance file of each also describes the columns
+        of the CSV.
+
+        Raises: InputError for missing or incomplete inputs.
+        """
         step = self.step(experiment)
         context = (experiment, self) if self.of_results else ()
 
@@ -175,20 +192,74 @@ class Figure:
                 # All three files are complete before the first is renamed into place.
                 *pictures, numbers = (stack.enter_context(atomic_write(p)) for p in step.outputs)
                 for path in pictures:
-                    save(picture, path, path.suffix)
+                    save(picture, path)
                 table.to_csv(numbers, index=False, lineterminator="\n")
 
         step.run(work, force)
 
 
+def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
+    """The lines of some policies in their order, the base policies last.
+
+    `run_description` tells what all lines have in common, so labels only tell what differs.
+    """
+    models = _models(experiment, policies)
+    cells = experiment.by_method(policies)
+    families: dict[str, list[Cell]] = defaultdict(list)
+    for cell in sorted(cells, key=attrgetter("k", "n", "reward", "model", "variant")):
+        families[cell.objective].append(cell)
+    full = families.keys() >= FULL_LABELS.keys()
+    differs = {
+        key: len({getattr(cell, key) for cell in cells}) > 1 for key in ("n", "reward", "variant")
+    }
+    methods = []
+    for cell, seeds in cells.items():
+        label = label_of(cell.objective, cell.k, full=full)
+        label += f", n={cell.n}" if differs["n"] else ""
+        label += f", {cell.reward} reward" if differs["reward"] else ""
+        label += f", {models[cell.model]}" if len(models) > 1 else ""
+        label += f", {cell.variant}" if differs["variant"] else ""
+        family = families[cell.objective]
+        place = {"position": family.index(cell), "family": len(family)}
+        methods.append(Method.of_cell(cell, seeds, label, **place))
+    bases = [policy for policy in policies if experiment.is_base(policy)]
+    for position, base in enumerate(bases):
+        label = "Base" if len(models) == 1 else f"Base, {models[experiment.model_of(base)]}"
+        methods.append(Method(label, (base,), position=position, family=len(bases)))
+    return methods
+
+
+def run_description(experiment: Experiment, methods: Sequence[Method]) -> str:
+    """The first line of a figure's small print: scale, models, seeds, and a common n."""
+    policies = [policy for method in methods for policy in method.policies]
+    models, seeds = model_labels(experiment, policies), experiment.seeds_of(policies)
+    ns = {method.n for method in methods if method.n is not None}
+    n = f"n = {ns.pop()}, " if len(ns) == 1 else ""
+    return f"{experiment.scale} scale, {models}, {n}{seeds}"
+
+
+def model_labels(experiment: Experiment, policies: Iterable[str]) -> str:
+    """The labels of the models of some policies, in a sentence; of many models their number."""
+    models = _models(experiment, policies)
+    if len(models) > 2:
+        return f"{len(models)} base models"
+    return " and ".join(models.values())
+
+
+def _models(experiment: Experiment, policies: Iterable[str]) -> dict[str, str]:
+    """The label of each model of some policies."""
+    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
+    return {model: experiment.config.models[model].label for model in models}
+
+
 @steps.step
-def _step(experiment: "Experiment", figure: Figure) -> Step:
+def _step(experiment: Experiment, figure: Figure) -> Step:
     outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
     command = experiment.command("figure", figure.name)
     return Step(command, outputs, figure.settings(experiment), lambda: _read(experiment, figure))
 
 
-def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
+def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Step]]:
     """The files of a figure's inputs."""
     made, files = [], []
     for policy in figure.policies(experiment):
@@ -208,12 +279,12 @@ def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
     return [*files, *map(steps.first_output, made)]
 
 
-def save(picture: "Picture", file: Path | BinaryIO, suffix: str) -> None:
+def save(picture: Picture, path: Path) -> None:
     """Write a picture as .pdf or .png, with the same bytes for the same picture."""
-    if suffix == ".pdf":
-        picture.savefig(file, format="pdf", metadata={"CreationDate": None})
+    if path.suffix == ".pdf":
+        picture.savefig(path, format="pdf", metadata={"CreationDate": None})
     else:
-        picture.savefig(file, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
+        picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
 
 
 @cache

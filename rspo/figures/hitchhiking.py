@@ -6,17 +6,13 @@ response (k/n) times its mean marginal contribution to the best of k. Both are u
 gradient.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
+from rspo.figures.style import Picture
 from rspo.objectives import response_weights
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Picture
 
 CAPTION = (
     "Weights that the hitchhiking baseline and RSPO (Max@k, k = 4) give to one sample of eight "
@@ -34,10 +30,8 @@ REWARDS = (0.9, 0.1, 0.0, 0.3, 0.2, 0.7, 0.6, 0.4)
 K = 4
 
 
-def table() -> "pd.DataFrame":
+def table() -> pd.DataFrame:
     """One row for each quantity and response."""
-    import pandas as pd
-
     rewards = np.array(REWARDS)
     values = {
         "reward": rewards,
@@ -52,7 +46,7 @@ def table() -> "pd.DataFrame":
     )
 
 
-def draw(table: "pd.DataFrame") -> "Picture":
+def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.COLUMN_WIDTH, 3.5)
     rewards = table[table["quantity"] == "reward"]
     best = rewards.loc[rewards.groupby("group")["value"].idxmax(), "response"]

@@ -10,15 +10,13 @@ k = 1 is the objective of risk-neutral training. Policy A is steady, policy B ta
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
+from rspo.figures.style import Axes, Picture
 
 CAPTION = (
     "Training for the expected reward prefers policy A, while Max@k (top: one prompt, rewards "
@@ -60,10 +58,8 @@ def pass_at_k(solved: Mapping[str, Fraction], k: int) -> Fraction:
     return sum((1 - (1 - w) ** k for w in solved.values()), Fraction(0)) / len(solved)
 
 
-def table() -> "pd.DataFrame":
+def table() -> pd.DataFrame:
     """One row for each bar and point."""
-    import pandas as pd
-
     rows: list[tuple[str, str, float | str, Fraction]] = []
     for policy in ("A", "B"):
         rewards, prompts = REWARDS[policy], PROMPTS[policy]
@@ -74,7 +70,7 @@ def table() -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"y": float})
 
 
-def draw(table: "pd.DataFrame") -> "Picture":
+def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.COLUMN_WIDTH, 3.5)
     (rewards, max_at_k), (prompts, pass_) = picture.subplots(2, 2)
     panels = dict(iter(table.groupby("panel")))
@@ -94,7 +90,7 @@ _COLOURS = {"A": style.SKY, "B": style.ORANGE}
 _LINES: dict[str, Any] = {"A": {"linestyle": "--", "marker": "s"}, "B": {"marker": "o"}}
 
 
-def _draw_bars(axes: "Axes", table: "pd.DataFrame") -> None:
+def _draw_bars(axes: Axes, table: pd.DataFrame) -> None:
     """Hollow, hatched bars for policy A beside solid ones for policy B."""
     names = list(dict.fromkeys(table["x"]))
     for policy, side in (("A", -0.2), ("B", 0.2)):
@@ -108,7 +104,7 @@ def _draw_bars(axes: "Axes", table: "pd.DataFrame") -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _draw_curves(axes: "Axes", table: "pd.DataFrame", label: str, title: str) -> None:
+def _draw_curves(axes: Axes, table: pd.DataFrame, label: str, title: str) -> None:
     for policy, rows in table.groupby("policy"):
         look = {"color": _COLOURS[policy], "label": f"policy {policy}", "markersize": 3}
         axes.plot(rows["x"].astype(int), rows["y"], **look | _LINES[policy])

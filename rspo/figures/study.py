@@ -9,22 +9,20 @@ and its first contrast, at all of them.
 import re
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from rspo.analysis import studies
+from rspo.analysis.results import read_rows
+from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Study
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import methods_of, model_labels
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-    from rspo.config.experiment import Experiment
+from rspo.figures.figure import Figure, methods_of, model_labels
+from rspo.figures.style import Axes, Picture
 
 COLUMNS = {
     "part": "forest: a difference; frontier: Pass@k of a method; curves: both",
@@ -66,12 +64,8 @@ def of_study(name: str, study: Study) -> Figure:
     return Figure(f"fig_{name}", caption, COLUMNS, table, draw, grids=(name,), inputs=("study",))
 
 
-def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The rows of the study's comparisons that are drawn."""
-    import pandas as pd
-
-    from rspo.analysis.results import read_rows
-
     study = studies.study_of(experiment, figure.grids[0])
     rows = read_rows(figure.step(experiment).input_files[0])
     kind = attrgetter("minus", "less", "mean", "claims", "each_variant")
@@ -88,9 +82,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[list(COLUMNS)]
 
 
-def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    import numpy as np
-
+def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     if (table["part"] == "curves").all():
         return _draw_curves(table, experiment, figure)
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
@@ -126,7 +118,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
 
 
 def _note(
-    picture: "Picture", table: "pd.DataFrame", experiment: "Experiment", figure: Figure, more: str
+    picture: Picture, table: pd.DataFrame, experiment: Experiment, figure: Figure, more: str
 ) -> None:
     first = table.iloc[0]
     style.note(
@@ -138,7 +130,7 @@ def _note(
     )
 
 
-def _draw_curves(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     """Pass@k of every method and of the base model; and differences at the same k, with bands."""
     lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
     labels = table["method"].replace(BASE, "Base")
@@ -164,7 +156,7 @@ def _draw_curves(table: "pd.DataFrame", experiment: "Experiment", figure: Figure
     return picture
 
 
-def _labels(forest: "pd.DataFrame") -> "pd.Series":
+def _labels(forest: pd.DataFrame) -> pd.Series:
     """The name of each row: what tells it from the others."""
     if (forest["claim"] != "").any():
         return forest["variant"]
@@ -174,7 +166,7 @@ def _labels(forest: "pd.DataFrame") -> "pd.Series":
     return forest["method"] + ", " + forest["variant"]
 
 
-def _draw_forest(axes: "Axes", rows: "pd.DataFrame", places: Sequence[int]) -> None:
+def _draw_forest(axes: Axes, rows: pd.DataFrame, places: Sequence[int]) -> None:
     """A point with a whisker for each row, at its place."""
     axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
     for (_, row), y in zip(rows.iterrows(), places, strict=True):
@@ -186,7 +178,7 @@ def _draw_forest(axes: "Axes", rows: "pd.DataFrame", places: Sequence[int]) -> N
     axes.tick_params(axis="y", length=0)
 
 
-def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
+def _draw_frontier(axes: Axes, levels: pd.DataFrame) -> None:
     """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out."""
     ks = sorted(set(levels["k"]), key=int)
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
@@ -204,7 +196,7 @@ def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
 
 
 def _label_ends(
-    axes: "Axes", ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
+    axes: Axes, ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
 ) -> None:
     """Label the ends of lines, shifted where they would overlap; of grey lines, only some."""
     picture = axes.get_figure(root=True)
@@ -232,7 +224,7 @@ def _look(method: str) -> dict[str, Any]:
     return _LOOKS.get(re.split(" k=|, n=", method)[0], _OTHER)
 
 
-def _lines(variants: "pd.Series") -> dict[str, list[str]]:
+def _lines(variants: pd.Series) -> dict[str, list[str]]:
     """The variants that a line connects, by what their names have before the last hyphen.
 
     The default, at its place among them, is on every line.

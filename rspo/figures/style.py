@@ -13,14 +13,17 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
+import pandas as pd
+
+from rspo.analysis.comparisons import Method
 from rspo.config.experiment import BASE
-from rspo.figures.methods import Method
 from rspo.objectives import OBJECTIVES, compared
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Picture
+else:  # imported when a figure is drawn
+    Axes = Picture = Any
 
 # Inches.
 COLUMN_WIDTH = 3.33
@@ -110,7 +113,7 @@ def applied() -> Iterator[None]:
         yield
 
 
-def new_picture(width: float, height: float) -> "Picture":
+def new_picture(width: float, height: float) -> Picture:
     """An empty picture of a size in inches, without pyplot's global state."""
     from matplotlib.figure import Figure as Picture
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -135,8 +138,8 @@ def line(method: Method) -> dict[str, Any]:
 
 
 def draw_lines(
-    axes: "Axes",
-    table: "pd.DataFrame",
+    axes: Axes,
+    table: pd.DataFrame,
     methods: Sequence[Method],
     x: str,
     y: str,
@@ -158,8 +161,8 @@ def draw_lines(
 
 
 def draw_intervals(
-    axes: "Axes",
-    table: "pd.DataFrame",
+    axes: Axes,
+    table: pd.DataFrame,
     methods: Sequence[Method],
     x: str,
     ends: tuple[str, str],
@@ -179,7 +182,7 @@ def draw_intervals(
             axes.fill_between(rows[x].astype(float), low, high, color=colour, alpha=alpha, lw=0)
 
 
-def rows_of(table: "pd.DataFrame", method: Method, by: str = "method") -> "pd.DataFrame":
+def rows_of(table: pd.DataFrame, method: Method, by: str = "method") -> pd.DataFrame:
     """The rows of a method; see `draw_lines`."""
     return table[table[by] == getattr(method, by, method.label)]
 
@@ -212,7 +215,7 @@ def shade(colours: str, position: int, family: int) -> str:
     return to_hex(matplotlib.colormaps[colours](lightness))
 
 
-def make_log2(axes: "Axes", values: Iterable[int]) -> None:
+def make_log2(axes: Axes, values: Iterable[int]) -> None:
     """Give the x axis equal steps for doublings, and ticks at the values themselves."""
     ticks = sorted({*values})
     axes.set_xscale("log", base=2)
@@ -220,7 +223,7 @@ def make_log2(axes: "Axes", values: Iterable[int]) -> None:
     axes.minorticks_off()
 
 
-def make_log10(axes: "Axes", values: Iterable[float], axis: Literal["x", "y"] = "y") -> None:
+def make_log10(axes: Axes, values: Iterable[float], axis: Literal["x", "y"] = "y") -> None:
     """Make an axis logarithmic, with about five ticks.
 
     Numbers are written without superscripts, which would be too small.
@@ -239,7 +242,7 @@ def make_log10(axes: "Axes", values: Iterable[float], axis: Literal["x", "y"] = 
     axes.minorticks_off()
 
 
-def legend(picture: "Picture", methods: Sequence[Method]) -> None:
+def legend(picture: Picture, methods: Sequence[Method]) -> None:
     """One legend above the whole picture, with one row for each family of several lines.
 
     Single lines come first, so that lines with the same k are below each other.
@@ -265,7 +268,7 @@ def legend(picture: "Picture", methods: Sequence[Method]) -> None:
     )
 
 
-def note(picture: "Picture", *parts: str) -> None:
+def note(picture: Picture, *parts: str) -> None:
     """Small print at the bottom: parts share a line where they fit, and long parts are wrapped."""
     # 7 pt letters of this font are about 3.6 pt wide on average.
     letters = int(picture.get_figwidth() * 72 / 3.8)

@@ -12,19 +12,17 @@ number of responses this jump would look like an effect of the responses.
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from rspo.analysis.comparisons import Method
+from rspo.config.experiment import Experiment
+from rspo.core.tables import PROBLEMS, read_table
 from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, methods_of, run_description
+from rspo.figures.figure import Figure, run_description
+from rspo.figures.style import Picture
 from rspo.training.logs import column, read_log
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Picture
-
-    from rspo.config.experiment import Experiment
 
 _LINE = {
     "method": "line, as in the legend",
@@ -36,49 +34,38 @@ _HIGHEST = "upper end of the band"
 _SEEDS = "training seeds averaged"
 
 
-def half_window(steps: int) -> int:
-    """Steps on either side in the moving average: a fortieth of the training, so 5 of 200."""
-    return max(1, steps // 40)
-
-
 def smoothed(values: Sequence[float], half: int) -> list[float]:
     """Centred moving average over up to `half` steps on either side, fewer at both ends."""
     return [fmean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
 
 
-def first_pass(experiment: "Experiment") -> int:
+def first_pass(experiment: Experiment) -> int:
     """The number of training steps before prompts repeat, at most all steps.
 
     Raises: InputError for a training set that is missing or invalid.
     """
-    from rspo.core.tables import PROBLEMS, read_table  # here, because it imports pyarrow
-
     training = experiment.config.training
     problems = read_table(experiment.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)
 
 
-def entropy_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+def entropy_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each step of each line.
 
     Raises: InputError for training logs that are missing or incomplete.
     """
-    import pandas as pd
-
-    half = half_window(experiment.config.training.steps)
-    methods = methods_of(experiment, figure.policies(experiment))
+    half = max(1, experiment.config.training.steps // 40)  # steps on either side, so 5 of 200
+    methods = figure.methods(experiment)
     lines = [_averaged(method, _logged(experiment, method, "entropy"), half) for method in methods]
     return pd.concat(lines, ignore_index=True).rename(columns={"estimate": "entropy"})
 
 
-def passes_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+def passes_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each step of each line, without the steps whose window is incomplete.
 
     Raises: InputError for training logs that are missing or incomplete.
     """
-    import pandas as pd
-
-    methods = methods_of(experiment, figure.policies(experiment))
+    methods = figure.methods(experiment)
     steps = first_pass(experiment)
     half = steps // 10
     # The logs have Pass@k for the powers of two up to n; the largest that all of them have.
@@ -97,14 +84,12 @@ def passes_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     return pd.concat(lines, ignore_index=True)[list(figure.columns)]
 
 
-def _averaged(method: Method, values: "pd.DataFrame", half: int) -> "pd.DataFrame":
+def _averaged(method: Method, values: pd.DataFrame, half: int) -> pd.DataFrame:
     """Mean over seeds, smoothed, and the range of the seeds' own lines; a row for each step.
 
     Args:
         values: [steps, seeds].
     """
-    import pandas as pd
-
     smooth = values.apply(smoothed, half=half)
     return pd.DataFrame(
         {
@@ -122,20 +107,17 @@ def _averaged(method: Method, values: "pd.DataFrame", half: int) -> "pd.DataFram
     )
 
 
-def _logged(experiment: "Experiment", method: Method, key: str) -> "pd.DataFrame":
+def _logged(experiment: Experiment, method: Method, key: str) -> pd.DataFrame:
     """The values of `key` in a method's logs, [steps, seeds].
 
     Raises: InputError for a log that is missing or incomplete.
     """
-    import pandas as pd
-
-    values = {}
-    for cell in method.policies:
-        path = experiment.training_log(cell)
-        remedy = f"`{experiment.command('train', cell)}` finishes it"
-        log = read_log(path, experiment.config.training.steps, remedy)
-        values[cell] = column(path, log, key)
-    return pd.DataFrame(values)
+    return pd.DataFrame(
+        {
+            cell: column(experiment.training_log(cell), read_log(experiment, cell), key)
+            for cell in method.policies
+        }
+    )
 
 
 def error_of_mean(estimates: list[float], window: int) -> float:
@@ -149,8 +131,8 @@ def error_of_mean(estimates: list[float], window: int) -> float:
     return float((variance / window) ** 0.5)
 
 
-def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    methods = methods_of(experiment, figure.policies(experiment))
+def draw_entropy(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
+    methods = figure.methods(experiment)
     steps = int(table["step"].max())
     picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
     axes = picture.subplots()
@@ -166,8 +148,8 @@ def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure
     return picture
 
 
-def draw_passes(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    methods = methods_of(experiment, figure.policies(experiment))
+def draw_passes(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
+    methods = figure.methods(experiment)
     labels = {"step": "training step", "responses": "total number of responses"}
     picture = style.new_picture(style.TEXT_WIDTH, 2.6)
     panels = picture.subplots(1, len(labels), sharey=True)
@@ -184,9 +166,9 @@ def draw_passes(table: "pd.DataFrame", experiment: "Experiment", figure: Figure)
 
 
 def _explain(
-    picture: "Picture",
-    table: "pd.DataFrame",
-    experiment: "Experiment",
+    picture: Picture,
+    table: pd.DataFrame,
+    experiment: Experiment,
     methods: Sequence[Method],
     lines: str,
     one_seed: str,

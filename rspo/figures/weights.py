@@ -18,20 +18,19 @@ R Phi(R) + phi(R).
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from rspo.analysis.comparisons import Method
+from rspo.analysis.labels import label_of
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import formula_lines
+from rspo.figures.style import Axes, Picture
 from rspo.objectives.diagnose import diagnose
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 Floats = NDArray[np.float64]
 
@@ -47,10 +46,16 @@ def boundary(k: float) -> float:
     return -math.expm1(-exponent)
 
 
-def pass_table() -> "pd.DataFrame":
-    """One row for each point."""
-    import pandas as pd
+def lines_of(objective: str, ks: Sequence[int]) -> list[Method]:
+    """A line for each k, with the styles of the figures of results."""
+    return [
+        Method(label_of(objective, k), objective=objective, k=k, position=place, family=len(ks))
+        for place, k in enumerate(ks)
+    ]
 
+
+def pass_table() -> pd.DataFrame:
+    """One row for each point."""
     p = np.arange(101) / 100
     # F'(p) of the weights that training uses; policy gradient's at k = 1.
     lines = {k: diagnose("rspo_pass_at_k", k, max(PASS_KS), p).weights.slope for k in PASS_KS}
@@ -60,14 +65,11 @@ def pass_table() -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["panel", "k", "w", "weight"], dtype=object)
 
 
-def draw_pass(table: "pd.DataFrame") -> "Picture":
+def draw_pass(table: pd.DataFrame) -> Picture:
     numbers = table.astype({"k": float, "w": float, "weight": float})
     picture = style.new_picture(style.COLUMN_WIDTH, 2.4)
     left, right = picture.subplots(1, 2)
-    lines = [
-        *formula_lines("policy_gradient", PASS_KS[:1]),
-        *formula_lines("rspo_pass_at_k", PASS_KS[1:]),
-    ]
+    lines = lines_of("policy_gradient", PASS_KS[:1]) + lines_of("rspo_pass_at_k", PASS_KS[1:])
     rows = numbers[numbers["panel"] == "weight"]
     style.draw_lines(left, rows, lines, "w", "weight", by="k", every=20, clip_on=False)
     left.set(xlabel="$p$", xlim=(0, 1), ylim=(0, 8.4))
@@ -82,7 +84,7 @@ def draw_pass(table: "pd.DataFrame") -> "Picture":
     return picture
 
 
-def _draw_regions(axes: "Axes", table: "pd.DataFrame") -> None:
+def _draw_regions(axes: Axes, table: pd.DataFrame) -> None:
     k, p = table["k"], table["w"]
     axes.fill_between(k, 0, p, color=style.ABOVE, linewidth=0)
     axes.fill_between(k, p, 1, color=style.BELOW, linewidth=0)
@@ -121,9 +123,8 @@ def gradient_weight(k: int, rewards: Floats) -> Floats:
     return k * np.concatenate([[0.0], np.cumsum(pieces)])[len(down) :]
 
 
-def max_table() -> "pd.DataFrame":
+def max_table() -> pd.DataFrame:
     """One row for each point, and one for the area."""
-    import pandas as pd
     from scipy.special import ndtr
 
     grid = np.linspace(LEFT, RIGHT, round((RIGHT - LEFT) / STEP) + 1)
@@ -144,7 +145,7 @@ def max_table() -> "pd.DataFrame":
     )
 
 
-def draw_max(table: "pd.DataFrame") -> "Picture":
+def draw_max(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.COLUMN_WIDTH, 2.2)
     left, right = picture.subplots(1, 2)
     panels = dict(iter(table.groupby("panel")))
@@ -158,7 +159,7 @@ def draw_max(table: "pd.DataFrame") -> "Picture":
     left.set_xticks([LEFT, -1, end, RIGHT], [f"${LEFT:g}$", "$-1$", f"$R={end:g}$", f"${RIGHT:g}$"])
     words = f"area {area:.3f}\n= weight/2"
     left.text(-2.8, 0.85, words, va="center", bbox={"color": "white", "pad": 0})
-    lines = formula_lines("rspo_max_at_k", MAX_KS)
+    lines = lines_of("rspo_max_at_k", MAX_KS)
     style.draw_lines(right, panels["weight"], lines, "reward", "value", by="k", every=20)
     right.set(xlabel="reward $R$", ylabel="gradient weight", title="several $k$")
     right.set(xlim=(LEFT, RIGHT), ylim=(0, 14))

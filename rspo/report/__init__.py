@@ -3,7 +3,7 @@
 Every number on the page is from a file that another command wrote. The same files give the same
 page, except for the version of the code (docs/report.md).
 
-This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
+This module does not import jinja2 or matplotlib, because the Snakefile imports it.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     drawn = [
         (path, figure.step(experiment))
         for figure in figures(experiment)
-        for path in figure_files(experiment, figure)
+        for path in figure.step(experiment).outputs[1:]  # picture and numbers
     ]
     return drawn + [(path, one) for one in made for path in one.outputs]
 
@@ -52,12 +52,6 @@ def figures(experiment: Experiment) -> list[Figure]:
     return sorted(
         (every[name] for name in in_all(experiment)), key=lambda figure: not figure.of_results
     )
-
-
-def figure_files(experiment: Experiment, figure: Figure) -> list[Path]:
-    """The picture and the numbers of a figure."""
-    files = {path.suffix: path for path in figure.step(experiment).outputs}
-    return [files[".png"], files[".csv"]]
 
 
 def readable(experiment: Experiment) -> list[tuple[str, str]]:

@@ -18,9 +18,8 @@ from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference
-from rspo.figures.captions import full_caption
-from rspo.figures.methods import model_labels
-from rspo.report import figure_files, figures, readable, step
+from rspo.figures.figure import model_labels
+from rspo.report import figures, readable, step
 from rspo.report.text import same_decimals
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
@@ -49,9 +48,9 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
 
 def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
     """The rows of a figure's table; none for a scale without the figure."""
-    if figure.lacks(experiment):
+    if not figure.is_available(experiment):
         return []
-    return read_rows(figure_files(experiment, figure)[1]).to_dict("records")
+    return read_rows(figure.step(experiment).outputs[2]).to_dict("records")
 
 
 def claims(experiment: Experiment) -> list[Row]:
@@ -111,10 +110,10 @@ def _seeds_to_halve(one: Row) -> float:
 def pictures(experiment: Experiment) -> Iterator[Row]:
     """The figures, results before formulas, with their captions, pictures and numbers."""
     for figure in figures(experiment):
-        image, numbers = figure_files(experiment, figure)
+        _, image, numbers = figure.step(experiment).outputs
         yield {
             "figure": figure,
-            "caption": full_caption(experiment, figure),
+            "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
             "numbers": read_csv(numbers).apply(same_decimals),
@@ -157,11 +156,8 @@ def warnings(experiment: Experiment) -> list[str]:
 
     Raises: InputError for a log that is missing or incomplete.
     """
-    limit, logs = experiment.config.training.optimizer.gradient_clip, {}
-    for cell in experiment.cells:
-        remedy = f"`{experiment.command('train', cell)}` finishes it"
-        steps = experiment.config.training.steps
-        logs[cell] = read_log(experiment.training_log(cell), steps, remedy)
+    limit = experiment.config.training.optimizer.gradient_clip
+    logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
         cell: fmean(column(experiment.training_log(cell), logs[cell], "gradient_clipped"))
         for cell in logs

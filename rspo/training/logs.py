@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 
@@ -19,19 +20,17 @@ _TIMES_FIRST = 3
 _LEAST = 0.001  # far above the rounding of float32
 
 
-def read_log(path: Path, steps: int, remedy: str) -> list[dict[str, Any]]:
-    """Read the records of a finished training, one for each step.
-
-    Args:
-        remedy: advice that ends the error message.
+def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
+    """Read the records of a cell's finished training, one for each step.
 
     Raises: InputError for a log that is missing, or lacks a step.
     """
+    path, steps = experiment.training_log(cell), experiment.of_cell(cell).config.training.steps
     log = read_json_lines(path)
     if [row.get("step") for row in log] != list(range(1, steps + 1)):
         raise InputError(
             f"{path}: has {len(log)} rows, expected one for each step 1 to {steps} in order; "
-            f"{remedy}"
+            f"`{experiment.command('train', cell)}` finishes it"
         )
     return log
 

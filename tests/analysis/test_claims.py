@@ -13,8 +13,7 @@ from scipy import stats
 from rspo.analysis import measure, studies
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
-from rspo.analysis.measure import Measurement
-from rspo.analysis.results import rows_of, verdict
+from rspo.analysis.results import row_of, verdict, with_p_values
 from rspo.analysis.write import write_claims, write_study
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
@@ -189,10 +188,10 @@ LOST = [
     (NO_BASELINE, "C1 C2", "grid.main has no hitchhiking"),
     (NO_BASELINE, "C5", "the grid has no scalability"),
     (NO_BASELINE, "C9", "the grid has no grpo"),
-    (ODD_K, "C1", "grid.main has no k with both rspo_pass_at_k and hitchhiking"),
-    (ODD_K, "C2", "grid.main has hitchhiking with one k"),
+    (ODD_K, "C1", "grid.main has no pair of RSPO and Baseline"),
+    (ODD_K, "C2", "grid.main has no pair of Baseline, smaller and next k"),
     (ODD_K, "C3 C4", "grid.main has no policy_gradient"),
-    (ODD_K, "C5", "grid.scalability has no two n up to the 16 of grid.main"),
+    (ODD_K, "C5", "grid.scalability has no pair of RSPO, next and smaller n"),
 ]
 
 
@@ -266,20 +265,20 @@ def test_equivalence_is_a_test_at_each_end_of_the_margin(tmp_path: Path) -> None
 def test_support_is_not_adjusted_and_the_opposite_is_adjusted_by_holm() -> None:
     """A claim takes all of its comparisons, the opposite only one of them."""
 
-    def found(p: float, sign: int, decides: bool = True) -> Measurement:
+    def found(p: float, sign: int, decides: bool = True) -> dict[str, Any]:
         comparison = Comparison("x", "y", "entropy", (), decides=decides)
         value = sign * float(stats.norm.isf(p / 2))
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
-        return Measurement(comparison, estimate, SeedVariance(), 3, 0, 0)
+        return row_of(comparison, estimate, SeedVariance(), 3)
 
-    judged = rows_of([found(0.02, 1), found(0.03, 1), found(0.04, 1, decides=False)])
+    judged = with_p_values([found(0.02, 1), found(0.03, 1), found(0.04, 1, decides=False)])
     assert [one["outcome"] for one in judged] == ["for", "for", "for"]
     assert verdict(judged) == "supported"
-    judged = rows_of([found(0.02, -1), found(0.03, 1), found(0.9, 1), found(0.02, 1, False)])
+    judged = with_p_values([found(0.02, -1), found(0.03, 1), found(0.9, 1), found(0.02, 1, False)])
     assert [one["p_adjusted"] for one in judged] == pytest.approx([0.06, 0.06, 0.9, 0.02])
     assert [one["outcome"] for one in judged] == ["open", "for", "open", "for"]
     assert verdict(judged) == UNRESOLVED
-    judged = rows_of([found(0.02, -1), found(0.03, 1)])
+    judged = with_p_values([found(0.02, -1), found(0.03, 1)])
     assert verdict(judged) == "contradicted"
 
 

@@ -80,22 +80,6 @@ def test_centring_takes_k_of_n_parts_of_pkpos_gradient(n: int) -> None:
             assert slope(ROWS["rLLM, `pkpo`"], n, k, p) == expected
 
 
-def test_standardizing_leaves_the_advantages_of_grpo_or_nothing() -> None:
-    for k in range(1, 9):
-        for c in range(1, 8):
-            for of in ("correct", "wrong"):
-                found = TABLE.weight(ROWS["principled-bestofk, `MaxKLoss`"], of, c, 8, k)
-                grpo = TABLE.weight(ROWS["verl, `grpo`, for comparison"], of, c, 8, k)
-                assert found == pytest.approx(grpo if c <= 8 - k else 0, rel=1e-5)
-
-
-def test_the_numbers_in_the_text() -> None:
-    pass_at_4 = [float(f"{float(of_pass_at(4, Fraction(i, 10))):.1g}") for i in (5, 9)]
-    assert (round(float(of_pass_at(4, Fraction(1, 10))), 1), *pass_at_4) == (2.9, 0.5, 0.004)
-    assert round(1 - (3 / 4) ** 4, 3) == 0.684
-    assert "0.684" in PAGE
-
-
 @pytest.mark.ci
 def test_the_code_for_verl_runs_and_its_row_is_verls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,6 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
 from rspo.figures import FIGURES, available, exact, figures_of, style
-from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.support.planted import experiment_in
 from tests.support.steps import step_of
@@ -23,31 +22,21 @@ Floats = NDArray[np.float64]
 EXACT = ["fig_weight_by_difficulty", "fig_estimator_variance"]
 
 
-def outcomes(n: int) -> Floats:
-    """Every way in which n responses can be right or wrong, (2^n, n)."""
-    return np.array(list(itertools.product((0.0, 1.0), repeat=n)))
-
-
-def chances(rewards: Floats, p: float) -> Floats:
-    chance: Floats = np.prod(np.where(rewards == 1, p, 1 - p), axis=1)
-    return chance
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(("k", "n"), [(2, 4), (4, 8), (1, 4)])
-def test_expectations_by_all_outcomes(objective: str, k: int, n: int) -> None:
-    rewards = outcomes(n)
-    weights = response_weights(rewards, objective, k)
-    correct, wrong = (weights * rewards).sum(axis=1), (weights * (1 - rewards)).sum(axis=1)
-    form = exact.expectations(objective, k, n, [0.02, 0.3, 0.9])
+def test_groups_of_the_baseline_are_independent(k: int, n: int) -> None:
+    """One group of k has the numbers of all n responses, by enumeration of all outcomes."""
+    rewards = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
+    weights = response_weights(rewards, "hitchhiking", k)
+    form = exact.expectations("hitchhiking", k, n, [0.02, 0.3, 0.9])
     for place, p in enumerate((0.02, 0.3, 0.9)):
-        chance = chances(rewards, p)
+        chance = np.prod(np.where(rewards == 1, p, 1 - p), axis=1)
         gradients = (weights * (rewards - p)).sum(axis=1)  # d log pi / d logit is R - p
         mean = chance @ gradients
         assert p * (1 - p) * form.slope[place] == pytest.approx(mean)
         assert form.variance[place] == pytest.approx(chance @ gradients**2 - mean**2)
-        assert form.correct[place] == pytest.approx(chance @ correct, abs=1e-12)
-        assert form.wrong[place] == pytest.approx(chance @ wrong, abs=1e-12)
+        for total, kind in ((form.correct, rewards), (form.wrong, 1 - rewards)):
+            expected = chance @ (weights * kind).sum(axis=1)
+            assert total[place] == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
@@ -69,7 +58,7 @@ def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
     numbers = FIGURES[name].table().groupby("objective").agg(list).drop(columns="line")
-    for objective, other in SAME.items():
+    for objective, other in exact.SAME.items():
         assert numbers.loc[objective].equals(numbers.loc[other])
 
 

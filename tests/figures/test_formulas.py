@@ -34,16 +34,6 @@ def test_intro_values_and_crossing() -> None:
             assert intro.pass_at_k(solved, k) == sum(some) / len(some)
 
 
-@pytest.mark.parametrize("panel", ["max_at_k", "pass_at_k"])
-def test_intro_preference_turns_once(panel: str) -> None:
-    table = intro.table()
-    values = dict(iter(table[table["panel"] == panel].groupby("policy")["y"]))
-    prefers_a = [a > b for a, b in zip(values["A"], values["B"], strict=True)]
-    assert prefers_a[0]
-    assert not prefers_a[-1]
-    assert sum(now != then for now, then in pairwise(prefers_a)) == 1
-
-
 def test_hitchhiking_weights_by_subsets() -> None:
     rewards, k, n = hitchhiking.REWARDS, hitchhiking.K, len(hitchhiking.REWARDS)
     drawn = hitchhiking.table().set_index(["quantity", "response"])["value"]

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, read_table, write_csv
 from rspo.figures import FIGURES, style, training_curves
-from rspo.figures.methods import methods_of
+from rspo.figures.figure import methods_of
 from tests.support.planted import experiment_in, write_problems
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -181,7 +181,6 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
         {"where": "linear"},
         {"metric": "max_at_k"},
         {"k": 16},
-        {"margin": "0.02"},
         {"cells": "small--base"},
     ):
         write_csv(target, rows.assign(**change))

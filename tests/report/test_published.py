@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -15,7 +16,7 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.provenance import provenance_path
-from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
+from rspo.core.tables import SCORES, read_frame, write_frame
 from rspo.cost import write_cost_table
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.report import figures
@@ -26,6 +27,7 @@ from tests.support import small_paper
 from tests.support.steps import adopt
 
 EVIDENCE = Path("docs/evidence/errors.parquet")
+CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # logs in evidence have nine digits
 ADD, PAGE, RESTORE = (["evidence", action, "errors"] for action in ("add", "page", "restore"))
 
 
@@ -52,24 +54,6 @@ def scores_of(experiment: Experiment) -> Path:
     return experiment.scores(experiment.cells_of("errors")[0].name, "standard", 0)
 
 
-def numbers(path: Path) -> list[object]:
-    """The values of a table, numbers as such: logs in evidence have nine digits."""
-    return [_number(value) for row in read_csv(path).values.tolist() for value in row]
-
-
-def _number(value: str) -> object:
-    with contextlib.suppress(ValueError):
-        return float(value)
-    return value
-
-
-def assert_close(ours: Path, theirs: Path) -> None:
-    for one, other in zip(numbers(ours), numbers(theirs), strict=True):
-        assert one == (
-            pytest.approx(other, rel=1e-6, abs=1e-7) if isinstance(other, float) else other
-        )
-
-
 def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experiment) -> None:
     write_study(project, "errors")
     assert add() == 0
@@ -79,7 +63,7 @@ def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experime
     for name in made:
         ours, theirs = Path("docs/studies", name), Path("others/tiny/tables", name)
         if name.endswith(".csv"):
-            assert_close(ours, theirs)
+            pd.testing.assert_frame_equal(*map(pd.read_csv, (ours, theirs)), **CLOSE)
         else:
             assert ours.read_text() == theirs.read_text()
     assert not Path("results").exists()
@@ -101,7 +85,8 @@ def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
     different = [line for line in ours if line.replace("](results/", "](page/") not in theirs]
     assert not [line for line in different if not line.startswith("| Processor time |")]
     for path in sorted(Path("page").glob("*.csv")):
-        assert_close(RESULTS_PAGE.with_suffix("") / path.name, path)
+        ours = RESULTS_PAGE.with_suffix("") / path.name
+        pd.testing.assert_frame_equal(*map(pd.read_csv, (ours, path)), **CLOSE)
     values = yaml.safe_load(Path("config/tiny.yaml").read_text())
     (name, data_set), *_ = values["data"]["suites"]["standard"].items()
     data_set["generated"]["problems"] -= 1

@@ -62,16 +62,6 @@ def test_the_page_is_no_wider_than_the_window(page: browser.Page) -> None:
     assert page.evaluate(hidden) == 0
 
 
-def test_lines_of_text_are_no_wider_than_a_page_of_a_book(page: browser.Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    wide = (
-        "[...document.querySelectorAll('p, li, dd, figcaption, caption span')]"
-        ".filter(e => e.textContent.trim().length > 80)"
-        ".filter(e => e.clientWidth > 47 * parseFloat(getComputedStyle(e).fontSize))"
-    )
-    assert page.evaluate(f"{wide}.map(e => e.textContent.slice(0, 60))") == []
-
-
 def test_text_is_dark_on_light_and_not_small(page: browser.Page) -> None:
     assert page.evaluate(browser.FAINT_TEXT) == []
     size = "parseFloat(getComputedStyle(element).fontSize)"

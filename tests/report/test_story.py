@@ -18,7 +18,6 @@ from rspo.report.read import claims
 from rspo.report.text import (
     MINUS,
     common_error,
-    decimals,
     one_line,
     plus_minus,
     rounded,
@@ -150,15 +149,6 @@ def test_a_number_has_the_digits_that_its_error_allows(
     value: float, error: float, shown: str
 ) -> None:
     assert rounded(value, error) == shown
-
-
-def test_no_error_is_written_with_more_than_two_digits() -> None:
-    for exponent in range(-6, 4):
-        for leading in (1.0, 1.04, 2.04, 2.96, 3.0, 4.96, 9.4, 9.96):
-            error = leading * 10.0**exponent
-            in_last_place = round(error * 10.0 ** decimals(error))
-            assert 1 <= in_last_place <= 30, error
-    assert plus_minus(3.7560, 2.6378, 4.8742) == "+3.8\u00a0±\u00a01.1"
 
 
 def test_the_digits_of_a_table_are_those_of_its_median_error() -> None:

@@ -11,8 +11,8 @@ import pandas as pd
 import yaml
 
 from rspo.analysis import claims, studies
-from rspo.analysis.measure import Comparison, Measurement
-from rspo.analysis.results import row_of, write_comparisons
+from rspo.analysis.comparisons import Comparison
+from rspo.analysis.results import row_of, with_p_values, write_comparisons
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_json_lines
@@ -245,9 +245,9 @@ def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:
         value = 0.05 * math.sin(number)
         if not one.method_b and one.ks:
             value = 0.2 + 0.1 * math.log2(one.ks[0]) + 0.2 * value
-        row = row_of(
-            Measurement(one, Estimate(value, 0.0, 0.0, 0.012, 100.0), SeedVariance(), 1, 890, 32)
-        )
+        estimate = Estimate(value, 0.0, 0.0, 0.012, 100.0)
+        rows.append(row_of(one, estimate, SeedVariance(), 1, 890, 32))
+    for number, row in enumerate(with_p_values(rows)):
         p = number % 97 / 97
-        rows.append(row | {"family": one.family, "p": p, "p_adjusted": min(1.0, 2 * p)})
+        row |= {"p": p, "p_adjusted": min(1.0, 2 * p)}
     return rows

@@ -12,7 +12,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
-from rspo.figures.captions import full_caption
 from snakemake.exceptions import WorkflowError
 
 SCALE = config.get("scale", "tiny")

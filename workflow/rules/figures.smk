@@ -17,7 +17,7 @@ rule figure:
     localrule: True
     params:
         settings=lambda wildcards: figure_of(wildcards).settings_hash,
-        caption=lambda wildcards: full_caption(experiment, figures[wildcards.figure]),
+        caption=lambda wildcards: figures[wildcards.figure].full_caption(experiment),
     shell:
         "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
 
