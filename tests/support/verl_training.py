@@ -245,7 +245,7 @@ class Servers:
         self.worker, self.server = worker, server
 
     def update_weights(self, step: int) -> None:
-        self.server.policy.load_weights(weights_of(self.worker))
+        self.server.model.load_weights(weights_of(self.worker))
 
     def sleep_replicas(self) -> None: ...
 
@@ -264,7 +264,14 @@ class Trainer(trainer_module.Trainer):
 
     def _setup(self) -> None:
         section, samples = self.config.actor_rollout_ref, self.training.validation.samples
-        server = Server(Path(section.model.path), section.rollout.response_length, self.cell.seed)
+        rollout = section.rollout
+        server = Server(
+            Path(section.model.path),
+            rollout.response_length,
+            rollout.temperature,
+            rollout.top_p,
+            self.cell.seed,
+        )
         self.tokenizer = self.processor = None
         self._init_dataloader()
         self._init_dump_executor()
