@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from rspo.config import steps
-from rspo.policies.templates import TEMPLATES
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
 from tests.support import hub_model, llama_model, paper_scale
@@ -68,18 +66,6 @@ def test_transformers_renders_the_same_prompt(base_policy: Any, name: str | None
     assert ChatTokenizer(folder).prompts([chat(QUESTION)]) == [ids]
 
 
-def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: Path) -> None:
-    """Trainers save the tokenizer again."""
-    base, trained = base_policy("r1"), tmp_path / "trained"
-    AutoTokenizer.from_pretrained(base).save_pretrained(trained)
-    theirs = AutoTokenizer.from_pretrained(trained)
-    text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
-    assert text == PUBLISHED["r1"].replace("Q", "1+1?")
-    assert (trained / "chat_template.jinja").is_file()
-    ours = ChatTokenizer(trained).prompts([chat("1+1?")])
-    assert ours == ChatTokenizer(base).prompts([chat("1+1?")])
-
-
 def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
     """A template comes with a downloaded model, so it is rendered in a sandbox."""
     folder = base_policy()
@@ -128,12 +114,3 @@ def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
         chat(QUESTION), add_generation_prompt=True, return_dict=False
     )
     assert theirs == ids
-
-
-def test_another_template_or_examples_make_another_base_policy(tmp_path: Path) -> None:
-    def settings_hash(hub: dict[str, Any]) -> str:
-        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
-        return steps.pretrain(experiment, MODEL).settings_hash
-
-    hubs = [OWN_MODEL, {"template": "own"}, *({"template": name} for name in TEMPLATES)]
-    assert len({settings_hash(hub) for hub in hubs}) == len(hubs)

@@ -74,11 +74,6 @@ _WITHOUT_EFFECT = {
     **dict.fromkeys((f"{_ACTOR}.optim.{key}" for key in _SCHEDULE), "set training.optimizer"),
     "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
 }
-# Type of verl's value -> types of values in its place.
-_NUMBER = ({int, float}, "a number")
-_TYPES: dict[type, tuple[set[type], str]] = {
-    **{bool: ({bool}, "true or false"), int: _NUMBER, float: _NUMBER},
-}
 # Of the sections above and those of the cell, the keys that may be set.
 _WITH_EFFECT = {
     "algorithm.rollout_correction.bypass_mode",
@@ -113,7 +108,6 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     config.merge_with(device, of_cell)
     for origin, layer in own.items():
         _require_effect(layer, origin, of_cell)
-        _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
     _require_gpu_memory(experiment, config)
@@ -227,22 +221,6 @@ def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) 
         for section, instead in without.items():
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
-
-
-def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for a value that is no number, or no boolean, where verl's value is one.
-
-    verl would fail later, with a message that names no key, or take "no" for true.
-    """
-    for key, value in _leaves(layer):
-        try:
-            default = OmegaConf.select(config, key)
-        except OmegaConfBaseException:  # no such key, which `_merge` reports
-            continue
-        types, allowed = _TYPES.get(type(default), ({type(value)}, ""))
-        is_given = value is not None and not str(value).startswith("${")
-        if is_given and type(value) not in types:
-            raise InputError(f"{origin}: {key} = {value!r}; allowed: {allowed}")
 
 
 def _leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

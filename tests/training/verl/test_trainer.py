@@ -17,9 +17,9 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.training.verl.batches import kept_rows, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
 from rspo.training.verl.disk import checkpoint_bytes
-from rspo.training.verl.trainer import Trainer
+from rspo.training.verl.trainer import Trainer, _gpus
 from rspo.training.verl.verl_config import verl_config
-from tests.support import tiny_world
+from tests.support import paper_scale, tiny_world
 from tests.support.cpu_ranks import cpu_ranks
 
 STEPS, PROMPTS, N = 4, 10, 16
@@ -183,3 +183,14 @@ def test_a_request_without_a_response_is_a_lost_process() -> None:
     batch = KVBatchMeta(keys=keys, tags=[{}] * 11, partition_id="train")
     with pytest.raises(LostProcess, match="step 3 has 11 responses instead of 12"):
         sort_by_prompt(batch, 12, "step 3")
+
+
+@pytest.mark.parametrize("visible", [None, "7,6,5,4,3,2,1,0"])
+def test_the_judge_has_a_server_on_each_gpu_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    expected = (visible or "0,1,2,3,4,5,6,7").split(",")
+    assert _gpus(paper_scale.load(tmp_path)) == expected
