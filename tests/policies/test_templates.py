@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
-from tests.support import hub_model, llama_model, paper_scale
+from tests.support import hub_model, paper_scale
 
 MODEL = "qwen2.5-math-1.5b"
 # Quotes, braces, backslashes, and text that Jinja or HTML could interpret.
@@ -73,44 +73,3 @@ def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
     (folder / "chat_template.jinja").write_text(escape)
     with pytest.raises(Exception, match="unsafe"):
         ChatTokenizer(folder).prompts([chat("1")])
-
-
-OWN_MODEL = {
-    "template": "own",
-    "examples": [{"problem": "What is 'é' + {{1}}?", "response": '\\boxed{7}\n"ok" 🙂'}],
-}
-
-
-@pytest.fixture
-def own_policy(tmp_path: Path) -> Any:
-    """Makes the base policy of a Llama with its own template, and keys of its tokenizer config."""
-
-    def make(examples: bool = True, **tokenizer: Any) -> Path:
-        llama_model.write(tmp_path / "mirror" / "Qwen" / "Qwen2.5-Math-1.5B", **tokenizer)
-        hub = OWN_MODEL if examples else {"template": "own"}
-        lengths = {"max_prompt_tokens": 128, "max_response_tokens": 16}
-        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}}, sampling=lengths)
-        make_base_policy(experiment, MODEL, tmp_path / "mirror")
-        return experiment.policy(f"{MODEL}--base")
-
-    return make
-
-
-@pytest.mark.parametrize("examples", [False, True])
-def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
-    own_policy: Any, examples: bool
-) -> None:
-    turns = [
-        f"<|im_start|>system\n{llama_model.SYSTEM}<|im_end|>\n",
-        "<|im_start|>user\nWhat is 'é' + {{1}}?<|im_end|>\n" * examples,
-        '<|im_start|>assistant\n\\boxed{7}\n"ok" 🙂<|im_end|>\n' * examples,
-        f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
-    ]
-    folder = own_policy(examples)
-    tokenizer = ChatTokenizer(folder)
-    (ids,) = tokenizer.prompts([chat(QUESTION)])
-    assert tokenizer.decode([ids]) == ["".join(turns)]
-    theirs = AutoTokenizer.from_pretrained(folder).apply_chat_template(
-        chat(QUESTION), add_generation_prompt=True, return_dict=False
-    )
-    assert theirs == ids

@@ -6,7 +6,6 @@ Frequent words are tokens, so is each digit, and a turn ends with `<|im_end|>`.
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -48,7 +47,7 @@ def tokenizer() -> Tokenizer:
     return result
 
 
-def model(context: int = 256) -> LlamaForCausalLM:
+def model() -> LlamaForCausalLM:
     """Random weights, large enough that tokens differ in probability."""
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -58,7 +57,7 @@ def model(context: int = 256) -> LlamaForCausalLM:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        max_position_embeddings=context,
+        max_position_embeddings=256,
         initializer_range=0.2,
         tie_word_embeddings=True,
         bos_token_id=1,
@@ -67,10 +66,10 @@ def model(context: int = 256) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def write(folder: Path, context: int = 256, **changes: Any) -> None:
-    """Write a Hugging Face folder; `changes` are keys of tokenizer_config.json."""
+def write(folder: Path) -> None:
+    """Write a Hugging Face folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    model(context).save_pretrained(folder)
+    model().save_pretrained(folder)
     tokenizer().save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -79,4 +78,4 @@ def write(folder: Path, context: int = 256, **changes: Any) -> None:
         "chat_template": TEMPLATE,
         "clean_up_tokenization_spaces": False,
     }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config | changes))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))

@@ -120,8 +120,10 @@ class _Watchdog(threading.Thread):
             if os.getppid() != self.parent:
                 lost = "the supervisor has died"
             if lost is not None and not self.stopped.is_set():
-                record(self.outcome, LostProcess.__name__, lost)
-                os._exit(1)
+                try:
+                    record(self.outcome, LostProcess.__name__, lost)
+                finally:  # also on a full disk
+                    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -64,16 +64,6 @@ def test_a_driver_without_steps_for_too_long_is_a_lost_process(
     assert seconds[0] - 0.5 <= int(waited) <= seconds[1]
 
 
-def test_the_time_of_a_suspended_job_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SLURM suspends jobs with SIGSTOP, during which the clock goes on."""
-    now = iter([0.0, 1.0, 100_000.0, 100_001.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
-    steps = run._Steps(tmp_path, SETTINGS.model_copy(update={"hang_seconds": 600.0}))
-    assert [steps.overdue() for _ in range(3)] == [None] * 3
-
-
 def test_a_failed_training_leaves_no_incomplete_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
