@@ -238,7 +238,7 @@ class Servers:
         self.worker, self.server = worker, server
 
     def update_weights(self, step: int) -> None:
-        self.server.model.load_weights(weights_of(self.worker))
+        self.server.sampler.load_weights(weights_of(self.worker))
 
     def sleep_replicas(self) -> None: ...
 
@@ -280,8 +280,6 @@ class Trainer(trainer_module.Trainer):
         with patch.object(trainer_module, "is_requested", lambda: reached):
             super().on_step_end()
 
-    def _compute_metrics(self, *_: Any, **__: Any) -> None: ...
-
     def _save_checkpoint(self) -> None:
         if RANKS == 1:
             super()._save_checkpoint()
@@ -308,7 +306,6 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
         except Stopped as reason:
             stopped.append(str(reason))
         updated += trainer.actor_rollout_wg.updated
-    columns = ("advantages", "returns", "rm_scores")
     backend = torch.distributed.group.WORLD._get_backend(torch.device("cpu"))
     return {
         "timeout": backend.options._timeout.total_seconds(),
@@ -316,7 +313,7 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
         "records": trainer.records,
         "weights": weights_of(worker),
         "responses": [
-            {name: row[name].tolist() for name in columns} | {"updated": key in updated}
+            {"advantages": row["advantages"].tolist(), "updated": key in updated}
             for key, row in queue.rows["train"].items()
             if "advantages" in row
         ],

@@ -293,7 +293,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
         "request_seconds": 10,
         "retry_seconds": 10,
     }
-    training = TRAINING | {"steps": 2}
+    training = TRAINING | {"steps": 2, "validation": VALIDATION | {"every": None}}
     elsewhere(world, tmp_path / "results" / "tiny")
     with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
         experiment = tiny_world.load(

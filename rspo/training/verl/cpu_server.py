@@ -56,7 +56,7 @@ class Server:
 
     def __post_init__(self) -> None:
         torch.set_num_threads(1)
-        self.model = TransformersModel(self.policy, ChatTokenizer(self.policy).ends)
+        self.sampler = TransformersModel(self.policy, ChatTokenizer(self.policy).ends)
         self.lock = asyncio.Lock()
 
     async def generate(self, request_id: str, prompt_ids: list[int], **_: Any) -> Output:
@@ -72,7 +72,7 @@ class Server:
 
     def _sample(self, requests: dict[str, list[int]]) -> dict[str, Drawn]:
         """Responses by the names of requests, which seed the random numbers."""
-        drawn = self.model.sample(
+        drawn = self.sampler.sample(
             list(requests.values()),
             [generator_of(self.seed, "verl", name) for name in requests],
             max_tokens=self.max_tokens,
@@ -83,7 +83,7 @@ class Server:
 
     async def set_weights(self, weights: dict[str, Tensor], steps: int) -> None:
         """Use the weights after `steps` training steps, under the names of transformers."""
-        self.model.load_weights(weights)
+        self.sampler.load_weights(weights)
         self.steps = steps
 
     async def sleep(self) -> None:

@@ -44,7 +44,6 @@ from rspo.training.verl.batches import (
     fields,
     kept_rows,
     on_every_token,
-    on_last_token,
     put_fields,
     response_tokens,
     sampler_difference,
@@ -56,6 +55,7 @@ from rspo.training.verl.peak import Peak
 from rspo.training.verl.prompt_dataset import PromptsInOrder
 from rspo.training.verl.section import experiment_of
 from rspo.training.verl.verification import POLL_SECONDS, Verification, sample_held_out
+from rspo.training.verl.verl_config import leaves
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
@@ -215,13 +215,17 @@ class Trainer(PPOTrainerSync):
         record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
-        metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
         self.records.append(record)
         if steps_above(self.records) == [record["step"]]:  # the first one
             _log.warning("%s", sampler_warning({self.cell.name: self.records}))
         self.progress.report(self.global_steps, shown_metrics(record, self.cell))
-        timing_raw.update(seconds)
         return batch
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], *_: Any, **__: Any
+    ) -> None:
+        """For verl's loggers: the step's record, in place of verl's metrics of a batch."""
+        metrics.update(leaves(self.records[-1]))
 
     def _score(self, batch: KVBatchMeta, correct: NDArray[np.bool_]) -> tuple[Scored, float]:
         """Rewards and weights of a batch, and its entropy; also writes the advantages.
@@ -241,11 +245,8 @@ class Trainer(PPOTrainerSync):
         advantages = response_advantages(rewards.view(-1, cell.n), cell.objective, k)
         finished = [response[-1] in tokenizer.ends for response in tokens]
         scored = Scored.of(lengths, finished, correct, rewards, advantages / cell.n)
-        # Columns that verl's actor and its metrics read.
         on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
-        on_ends = on_last_token(rewards.tolist(), lengths)
-        columns = {"advantages": on_tokens, "returns": on_tokens, "rm_scores": on_ends}
-        put_fields(batch, columns)
+        put_fields(batch, {"advantages": on_tokens})
         return scored, -torch.cat(data["rollout_log_probs"].unbind()).double().mean().item()
 
     def _validation(self) -> dict[str, dict[str, float]]:

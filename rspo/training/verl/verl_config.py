@@ -177,18 +177,18 @@ def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> No
 
 def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) -> None:
     """Raises: InputError for a key that this package does not read, or sets from the cell."""
-    without = _WITHOUT_EFFECT | dict.fromkeys(dict(_leaves(of_cell)), _SET_BY_THIS_PACKAGE)
-    for key, _ in _leaves(layer):
+    without = _WITHOUT_EFFECT | dict.fromkeys(dict(leaves(of_cell)), _SET_BY_THIS_PACKAGE)
+    for key, _ in leaves(layer):
         for section, instead in without.items():
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
 
 
-def _leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Dotted names and values of the keys in nested sections."""
     for key, value in section.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{below}", leaf) for below, leaf in _leaves(value))
+            yield from ((f"{key}.{below}", leaf) for below, leaf in leaves(value))
         else:
             yield str(key), value
 

@@ -47,7 +47,7 @@ def test_temperature_and_weights_are_those_of_the_server(tmp_path: Path) -> None
     """The same responses as the sampler of the local engine, from the same random numbers."""
     policy = save_policy(peaked_model(), tmp_path / "policy")
     server = Server(policy, TOKENS, 0.7, 1.0, seed=0)
-    weights = {name: 1.1 * value for name, value in server.model.model.state_dict().items()}
+    weights = {name: 1.1 * value for name, value in server.sampler.model.state_dict().items()}
     asyncio.run(server.set_weights(weights, 3))
     model = peaked_model()
     with torch.no_grad():

@@ -45,6 +45,7 @@ class Run(Command):
     def wait_for(self, step: int) -> None:
         """Wait until this run has finished a step."""
         checkpoint = self.experiment.checkpoint(CELL)
+        self.descendants("gcs_server")  # which the driver starts, as its supervisor does the driver
         driver = self.descendants("-m rspo.training.verl.driver")[-1].pid
         while (
             (progress := read_progress(checkpoint)) is None

@@ -81,22 +81,6 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
     assert ["validation" in record for record in result["records"]] == [False, True, False, True]
 
 
-def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all(
-    result: dict[str, Any], case: str
-) -> None:
-    assert len(result["responses"]) == STEPS * PROMPTS * N
-    steps = parts(result["responses"], PROMPTS * N)
-    for responses, record in zip(steps, result["records"], strict=True):
-        rewards = [response["rm_scores"][-1] for response in responses]
-        assert sum(rewards) / len(rewards) == pytest.approx(record["reward"])
-        for response, reward in zip(responses, rewards, strict=True):
-            assert not any(response["rm_scores"][:-1])
-            assert len(set(response["advantages"])) == 1
-            assert response["returns"] == response["advantages"]
-            if case != "one update":  # Max@k's weights can be negative
-                assert (response["advantages"][0] > 0) == (reward > 0)
-
-
 def test_each_mini_batch_is_updated_on_its_responses_of_non_zero_weight(
     result: dict[str, Any], case: str, trained: tuple[int, Path]
 ) -> None:
