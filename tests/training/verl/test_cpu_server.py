@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from rspo.core.seeds import generator_of
+from rspo.policies import qwen2
 from rspo.policies.sampler import sample
 from rspo.training.verl.cpu_server import Output, Server
 from tests.support.random_policy import END, PAD, peaked_model, save_policy
@@ -49,7 +50,7 @@ def test_temperature_and_weights_are_those_of_the_server(tmp_path: Path) -> None
     server = Server(policy, TOKENS, 0.7, 1.0, seed=0)
     weights = {name: 1.1 * value for name, value in server.sampler.model.state_dict().items()}
     asyncio.run(server.set_weights(weights, 3))
-    model = peaked_model()
+    model = qwen2.load(policy)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.1)
