@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,11 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import write_text
 from rspo.core.signals import Stopped, accept_requests
 from rspo.training.verl import ray_cluster as cluster
-from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
+from rspo.training.verl.checkpoints import OUTCOME_FILE
 
 TRAINED = "trained"
 POLL_SECONDS = 1.0
 DETECTION_SECONDS = 30.0  # in which Ray detects a lost process
-MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
 def main(config_file: Path, folder: Path) -> None:
@@ -36,16 +34,20 @@ def main(config_file: Path, folder: Path) -> None:
     accept_requests()
     config = OmegaConf.load(config_file)
     OmegaConf.set_struct(config, True)
-    outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
+    outcome = Path(config.trainer.default_local_dir) / OUTCOME_FILE
     try:
-        with _Watchdog(cluster.lost_process, outcome):
+        with _Watchdog(outcome):
             cluster.start(config, folder)
-            with _Watchdog(cluster.lost_actor, outcome):
-                _run(config)
-        outcome.record(TRAINED, "")
+            _run(config)
+        record(outcome, TRAINED, "")
     except Exception as error:
         reason = _reason(error)
-        outcome.record(type(reason).__name__, str(reason))
+        record(outcome, type(reason).__name__, str(reason))
+
+
+def record(outcome: Path, kind: str, message: str) -> None:
+    """Write how the training ended."""
+    write_text(outcome, json.dumps({"kind": kind, "words": message}))
 
 
 def train(config: Any) -> None:
@@ -79,10 +81,7 @@ def _reason(error: BaseException) -> Exception:
         error = error.cause
     if isinstance(error, Stopped | LostProcess):
         return error
-    lost = cluster.lost_process()
-    with suppress(Exception):  # Ray itself may have failed
-        lost = lost or (cluster.lost_actor() if ray.is_initialized() else None)
-    if lost is not None:
+    if (lost := _lost_actor()) is not None:
         return LostProcess(lost)
     if isinstance(error, InputError):
         return error
@@ -92,40 +91,22 @@ def _reason(error: BaseException) -> Exception:
     return LostProcess(f"verl's driver has failed, see above: {message}")
 
 
-class _Outcome:
-    """Writes how the training ended; only the first record counts."""
-
-    def __init__(self, file: Path) -> None:
-        self.file, self.lock, self.recorded = file, threading.Lock(), False
-
-    def record(self, kind: str, message: str) -> None:
-        with self.lock:
-            if self.recorded:
-                return
-            self.recorded = True
-            try:
-                self._write(kind, message)
-            except OSError as error:  # such as a disk filled by an incomplete checkpoint
-                with suppress(OSError):
-                    keep_the_last(self.file.parent)
-                self._write(kind, f"{message} ({error})" if message else "")
-
-    def _write(self, kind: str, message: str) -> None:
-        write_text(self.file, json.dumps({"kind": kind, "words": message}))
+def _lost_actor() -> str | None:
+    """Message about a dead actor; None if Ray does not answer."""
+    with suppress(Exception):  # Ray raises many types, also for a slow head
+        return cluster.lost_actor()
+    return None
 
 
 class _Watchdog(threading.Thread):
     """Exits this process when a process that it needs has died, even while it waits.
 
-    verl waits for responses of a server without a time limit. Without its head, Ray aborts the
-    driver after a minute with a C++ stack trace.
+    verl waits for responses of a server without a time limit.
     """
 
-    def __init__(self, check: Callable[[], str | None], outcome: _Outcome) -> None:
-        """`check` returns a message if a process was lost."""
+    def __init__(self, outcome: Path) -> None:
         super().__init__(daemon=True)
-        self.check, self.outcome, self.stopped = check, outcome, threading.Event()
-        self.parent, self.failed = os.getppid(), 0
+        self.outcome, self.stopped, self.parent = outcome, threading.Event(), os.getppid()
 
     def __enter__(self) -> None:
         self.start()
@@ -135,25 +116,14 @@ class _Watchdog(threading.Thread):
 
     def run(self) -> None:
         while not self.stopped.wait(POLL_SECONDS):
-            lost = self._lost()
+            lost = _lost_actor()
             if os.getppid() != self.parent:
                 lost = "the supervisor has died"
             if lost is not None and not self.stopped.is_set():
-                self.outcome.record(LostProcess.__name__, lost)
-                os._exit(1)
-
-    def _lost(self) -> str | None:
-        """Message about a lost process; repeated failures of the check count as one."""
-        try:
-            lost = self.check()
-        except Exception as error:  # Ray raises many types, also for a slow head
-            self.failed += 1
-            if self.failed < MAX_FAILED_CHECKS:
-                return None
-            message = " ".join(f"{type(error).__name__}: {error}".split())
-            return f"Ray has not answered {self.failed} times in a row: {message}"
-        self.failed = 0
-        return lost
+                try:
+                    record(self.outcome, LostProcess.__name__, lost)
+                finally:  # also on a full disk
+                    os._exit(1)
 
 
 if __name__ == "__main__":
