@@ -30,8 +30,8 @@ def test_rows_and_frames_give_the_file_that_pyarrow_gives(tmp_path: Path) -> Non
     """Compared with `pa.table`, which imports pandas: NaN stays NaN, and is not null."""
     rows, direct = tmp_path / "rows.parquet", tmp_path / "direct.parquet"
     write_table(rows, CURVES, [POINT | {"more": 1}, POINT])
-    columns = {name: [POINT[name]] * 2 for name in CURVES.schema.names}
-    pq.write_table(pa.table(columns, schema=CURVES.schema), direct)
+    columns = {name: [POINT[name]] * 2 for name in CURVES.names}
+    pq.write_table(pa.table(columns, schema=CURVES), direct)
     assert rows.read_bytes() == direct.read_bytes()
     write_frame(tmp_path / "frame.parquet", CURVES, read_frame(rows, CURVES))
     assert (tmp_path / "frame.parquet").read_bytes() == direct.read_bytes()
@@ -44,13 +44,13 @@ def test_texts_and_lists_of_any_size_come_back(tmp_path: Path) -> None:
     rows = [row | {"prompt": [{"role": "user", "content": text}]} for text in texts]
     write_table(tmp_path / "a.parquet", PROBLEMS, rows)
     assert read_table(tmp_path / "a.parquet", PROBLEMS) == [
-        {name: row[name] for name in PROBLEMS.schema.names} for row in rows
+        {name: row[name] for name in PROBLEMS.names} for row in rows
     ]
     assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups == 1
 
 
 def test_what_does_not_fit_the_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not a row of curves"):
+    with pytest.raises(InputError, match="not a row of this table"):
         write_table(tmp_path / "a.parquet", CURVES, [POINT | {"k": "two"}])
     assert not list(tmp_path.iterdir())
 
