@@ -4,7 +4,6 @@ Paths in provenance files are relative to the project's folder, so run it there.
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -90,11 +89,8 @@ def originals(notes: History) -> dict[Path, str]:
     }
 
 
-def trace(path: Path, depth: int | None = None) -> Iterator[str]:
+def trace(path: Path) -> Iterator[str]:
     """The history of a file as indented lines, each input below what was made from it.
-
-    Args:
-        depth: how many levels of inputs to show, by default all; all are checked.
 
     Raises: InputError for a file that does not exist or has no provenance; after the last line,
         for a history with gaps or contradictions.
@@ -105,16 +101,14 @@ def trace(path: Path, depth: int | None = None) -> Iterator[str]:
     if not notes[path]:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
     own, seen = originals(notes), set[Path]()
-    shown = math.inf if depth is None else depth
 
-    def lines(path: Path, indent: str = "", level: int = 0) -> Iterator[str]:
+    def lines(path: Path, indent: str = "") -> Iterator[str]:
         """A file and its inputs; each file is expanded once."""
         note = notes[path]
         if path in seen:
             yield f"{indent}{path} (see above)"
             return
-        if level < shown:
-            seen.add(path)
+        seen.add(path)
         if not note:
             yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
             return
@@ -130,8 +124,8 @@ def trace(path: Path, depth: int | None = None) -> Iterator[str]:
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
         for source in note["notes"].get("sources", []):
             yield f"{indent}    source: {source}, content {content_of(note)}"
-        for item in inputs if level < shown else ():
-            yield from lines(item, f"{indent}    ", level + 1)
+        for item in inputs:
+            yield from lines(item, f"{indent}    ")
 
     yield from lines(path)
     yield ""

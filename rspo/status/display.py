@@ -1,21 +1,19 @@
 """Progress of a run as text: a table of all policies, or a line that is printed when it changes.
 
-reward, Pass@k and entropy are those of the last step that a job reported, or that a finished cell
-logged. Pass@k is that of the cell's k, or of the largest power of two below it.
+reward, Pass@k and entropy are those of the last step that a running job reported. Pass@k is that
+of the cell's k, or of the largest power of two below it.
 """
 
-import json
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.status.policies import Status, faults, statuses
-from rspo.training.progress import shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
 MOST_NAMED = 4  # running policies in a line
@@ -36,28 +34,13 @@ def counts(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
 
 
 def _details(status: Status) -> dict[str, str]:
+    """Step and metrics of a job."""
     if (snapshot := status.snapshot) is None:
         return {}
-    return _metrics(snapshot.step, snapshot.steps, snapshot.metrics)
-
-
-def _metrics(step: int, steps: int, metrics: Mapping[str, float]) -> dict[str, str]:
-    details = {"step": f"{step}/{steps}"}
-    for name, value in metrics.items():
+    details = {"step": f"{snapshot.step}/{snapshot.steps}"}
+    for name, value in snapshot.metrics.items():
         details["Pass@k" if name.startswith("pass_at_") else name] = f"{value:.3f}"
     return details
-
-
-def _final(experiment: Experiment, status: Status) -> dict[str, str]:
-    """The details of a finished cell; none for a base policy, and if its log is damaged."""
-    if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
-        return {}
-    try:
-        record = json.loads(experiment.training_log(status.policy).read_text().splitlines()[-1])
-        metrics = shown_metrics(record, experiment.cell(status.policy))
-        return _metrics(record["step"], record["step"], metrics)
-    except (OSError, ValueError, LookupError, TypeError):
-        return {}
 
 
 def line(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
@@ -77,7 +60,7 @@ def table_text(experiment: Experiment) -> str:
     policies = statuses(experiment)
     rows = [["policy", "state", *DETAILS]]
     for status in policies:
-        details = _details(status) or _final(experiment, status)
+        details = _details(status)
         rows.append([status.policy, status.state, *(details.get(name, "") for name in DETAILS)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -97,24 +97,6 @@ def test_the_command_prints_the_same_history_for_a_copy(
     assert capsys.readouterr().out.splitlines() == lines
 
 
-def test_depth_limits_the_levels_that_are_shown_and_not_what_is_checked(
-    experiment: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = str(figure_of(experiment))
-    assert main(["trace", path]) == 0
-    tree = capsys.readouterr().out.partition("\n\n")[0].splitlines()
-    levels = [(len(line) - len(line.lstrip())) // 4 for line in tree]
-    assert max(levels) > 3
-    for depth in (0, 1):
-        assert main(["trace", path, f"--depth={depth}"]) == 0
-        shown, _, data = capsys.readouterr().out.partition("\n\n")
-        expected = [line for line, level in zip(tree, levels, strict=True) if level <= depth]
-        assert shown.splitlines() == expected
-        assert data.startswith("data: ")
-    experiment.samples(CELL, "standard", 0).unlink()
-    assert main(["trace", path, "--depth=0"]) == 2
-
-
 def broken(path: Path) -> str:
     with pytest.raises(InputError) as caught:
         list(trace(path))

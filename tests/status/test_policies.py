@@ -220,27 +220,6 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"
 
 
-def test_the_table_has_the_values_of_the_last_step_of_finished_cells(
-    experiment: Experiment,
-) -> None:
-    finish(experiment, DONE, 80)
-    log = experiment.training_log(DONE)
-
-    def rows_with(text: str) -> list[list[str]]:
-        log.write_text(text)
-        note = json.loads(provenance_path(log).read_text()) | {"bytes": len(text)}
-        provenance_path(log).write_text(json.dumps(note))
-        return [row.split() for row in table_text(experiment).splitlines()]
-
-    records = [
-        {"step": step, "reward": step / 8, "pass_at_1": step / 4, "entropy": 1} for step in (1, 2)
-    ]
-    rows = rows_with("".join(json.dumps(record) + "\n" for record in records))
-    assert [DONE, "evaluated", "2/2", "0.250", "0.500", "1.000"] in rows
-    for damaged in ("", "[1]", '{"step": 2'):
-        assert [DONE, "evaluated"] in rows_with(damaged)
-
-
 def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:
     tiny_world.load_prepared(tmp_path)
     status, output = run_in_terminal(tiny_world.command("train", STOPPED), tmp_path)
