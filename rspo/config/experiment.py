@@ -85,10 +85,6 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default, reports = root / "results" / scale, root / "reports"
-        if results is not None and results.exists() and not results.is_dir():
-            raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
-        if results is not None and results.resolve() == reports.resolve():
-            raise InputError(f"results = {str(results)!r}: has other files; choose another folder")
         if results is None or results.resolve() == default.resolve():
             results = default
         else:
@@ -114,7 +110,7 @@ class Experiment:
             Cell(spec.model, spec.objective, k, n, spec.reward, seed, variant)
             for spec in entry.cells
             for k, n in spec.pairs
-            for variant in spec.variants
+            for variant in spec.variant
             for seed in range(max(self.config.seeds, entry.seeds))
         ]
 

@@ -1,7 +1,6 @@
 """Exceptions that the `rspo` command prints as one line, and suggestions for mistyped names."""
 
 import difflib
-import re
 from collections.abc import Collection, Iterable
 
 
@@ -30,27 +29,6 @@ def did_you_mean(name: str, allowed: Iterable[str], at_most: int = 1, cutoff: fl
     """
     close = difflib.get_close_matches(name, dict.fromkeys(allowed), n=at_most, cutoff=cutoff)
     return f"did you mean {' or '.join(close)}?" if close else ""
-
-
-def plainly(words: str) -> str:
-    """A message of pydantic in the words of ours, such as "must be an integer"."""
-    words = re.sub(r"^(Input|Value|String|Tuple) should", "must", words)
-    words = re.sub(r", unable to .*| instance of .*|, got .*", "", words)
-    for theirs, ours in _PLAIN.items():
-        words = words.replace(theirs, ours)
-    return words
-
-
-_PLAIN = {
-    "a valid integer": "an integer",
-    "a valid number": "a number",
-    "a valid string": "text",
-    "a valid tuple": "a list",
-    "a valid list": "a list",
-    "a valid boolean": "true or false",
-    "a valid dictionary or": "keys with values",
-    "a valid dictionary": "keys with values",
-}
 
 
 def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:

@@ -77,7 +77,7 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
     [
         (
             {"variants": {"short": {"training": {"stepz": 3}}}},
-            "variants.short: unknown key training.stepz = 3; did you mean steps? Allowed",
+            "variants.short: training: unknown key stepz = 3; did you mean steps? Allowed",
         ),
         ({"variants": {"short": {"data": {}}}}, "variants.short.data"),
         ({"variants": {}}, "steps: variant = 'short'; allowed: default"),

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from rspo.config.names import LARGER, LARGER_FAMILIES
+from rspo.config.names import LARGER
 from rspo.datasets.generated import (
     COUNTDOWN_TEMPLATES,
     FAMILIES,
@@ -23,6 +23,8 @@ from rspo.datasets.generated import (
 )
 from rspo.policies.tokenizer import build_tokenizer
 from rspo.rewards import is_correct
+
+LARGER_FAMILIES = [name for name in FAMILIES if FAMILIES[name].larger]
 
 
 def prompts(family: str, split: str) -> set[str]:
