@@ -73,7 +73,7 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         (["train", "small--rspo-pass--k5--n16--s0"], "did you mean small--rspo-pass--k"),
         (
             ["train", CELL.replace("s0", "s7"), "--set=grid.main.seeds=3"],
-            "has seeds = 3 for it; --set seeds=8 adds seeds to every cell",
+            "has fewer seeds; --set seeds=8 adds seeds to every cell",
         ),
         (["train", CELL, "--set", "trainin.steps=5"], "did you mean training?"),
         (["train", CELL, "--scale", "hugh"], "config/hugh.yaml: no such config file"),
@@ -85,8 +85,7 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         (["sample", CELL, "standard"], f"policy: no such file; `rspo train {CELL}` makes it"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; allowed: standard, co"),
         (["sample", CELL, "standrd"], "config/tiny.yaml; did you mean standard? Allowed: "),
-        (["sample", CELL, "linear"], "linear is a benchmark of the suite standard"),
-        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml has at most"),
+        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml has "),
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
         (["curves", CELL, "standard"], f"`rspo score {CELL} standard 0` makes it"),
         (["figure", "fig_mian"], "fig_mian"),
@@ -95,7 +94,7 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         (["status", "--set", "=3"], "--set =3: expected KEY=VALUE"),
         (["status", "--set", "a.b=["], "'[' is not YAML"),
         (["status", "--set=training.steps=5", "--set=training={ppo_clip: 7}"], "ppo_clip = 7"),
-        (["train", "small--base"], "small--base is a base policy; expected a cell"),
+        (["train", "small--base"], "no cell 'small--base'"),
         (["scoer", CELL], "Did you mean 'score'"),
         (
             ["verify", "a.jsonl", "--k", "2,x"],

@@ -1,6 +1,7 @@
 """Read a scale's config file, apply overrides, and report errors in one line each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
-from rspo.config.schema import Config, Evaluation, Section
+from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError
 
 
@@ -32,49 +33,8 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):  # null removes an entry
         entries = merged["grid"].items()
         merged["grid"] = {key: one for key, one in entries if one is not None or key not in grid}
-    try:
-        config = config_of(merged, path.parent.parent, str(path))
-    except ValidationError as error:
-        raise _input_error(str(path), error) from None
-    for name in config.variants:
-        try:
-            config.of_variant(name)
-        except ValidationError as error:
-            # Whether settings fit together depends on overrides too: `variant_config` tells the
-            # cells that have the variant.
-            if any(problem["type"] != "value_error" for problem in error.errors()):
-                raise _input_error(f"{path}: variants.{name}", error) from None
-    return config
-
-
-def variant_config(config: Config, name: str, path: str) -> Config:
-    """The config that the cells of a variant are trained with.
-
-    Args:
-        path: of the config file, for messages.
-
-    Raises: InputError for settings that do not fit together, or that the engine does not support.
-    """
-    try:
-        return config.of_variant(name)
-    except ValidationError as error:
-        raise _input_error(f"{path}: variants.{name}", error) from None
-
-
-def study_config(config: Config, name: str, path: str) -> Config:
-    """The config with a study's own samples and k in `evaluation`.
-
-    Args:
-        path: of the config file, for messages.
-
-    Raises: InputError for samples that are not whole blocks, or too few for its k.
-    """
-    own = config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
-    try:
-        evaluation = Evaluation.model_validate(config.evaluation.model_dump() | own)
-    except ValidationError as error:
-        raise _input_error(f"{path}: studies.{name}", error) from None
-    return config.model_copy(update={"evaluation": evaluation})
+    with errors_at(str(path)):
+        return config_of(merged, path.parent.parent, str(path))
 
 
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
@@ -103,16 +63,29 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _input_error(place: str, error: ValidationError) -> InputError:
-    """A line for each mistake, with its key, its value unless it is a section, and the reason."""
-    problems, lines = error.errors(), []
+@contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Validates a config, or a part of it.
+
+    Args:
+        place: file and section, for messages.
+
+    Raises: InputError with a line for each mistake: its key, its value unless it is a section, and
+        the reason.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        raise InputError("\n".join(_lines(place, error.errors()))) from None
+
+
+def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
     for problem in problems:
-        place_in, given = problem["loc"], problem["input"]
-        deeper = (one["loc"] for one in problems if len(one["loc"]) > len(place_in))
-        if any(other[: len(place_in)] == place_in for other in deeper):
+        location, given = problem["loc"], problem["input"]
+        deeper = (one["loc"] for one in problems if len(one["loc"]) > len(location))
+        if any(other[: len(location)] == location for other in deeper):
             continue  # it follows from the error inside
-        key = ".".join(map(str, place_in))
+        key = ".".join(map(str, location))
         value = "" if isinstance(given, dict | Section) else f" = {given!r}"
         reason = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}")
-    return InputError("\n".join(lines))
+        yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"

@@ -16,7 +16,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from rspo.config.extensions import errors_of
 from rspo.config.merge import merge
@@ -86,9 +85,8 @@ class Section(BaseModel):
     def _keys_are_known(cls, values: Any) -> Any:
         for key in values if isinstance(values, Mapping) else ():
             if key not in cls.model_fields:
-                message = f"unknown key {key} = {values[key]!r}; "
-                message += allowed_names(str(key), cls.model_fields)
-                raise PydanticCustomError("unknown_key", "{message}", {"message": message})
+                hint = allowed_names(str(key), cls.model_fields)
+                raise ValueError(f"unknown key {key} = {values[key]!r}; {hint}")
         return values
 
 
@@ -617,18 +615,8 @@ class Config(Section):
         for key, verifier in verifiers.items():
             if self.needs_judge(verifier) and self.xverify is None:
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
-        if self.engine == "verl" and self.verl is None:
-            raise ValueError("engine = 'verl' needs the section verl")
-        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
-        local = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
-        if self.engine == "verl" and local:
-            raise ValueError(f"{local[0]}: only engine: local has this")
-        bonus, aggregation = self.training.entropy_bonus, self.training.loss_aggregation
-        if self.engine == "verl" and bonus and aggregation != "token-mean":
-            raise ValueError(
-                f"training.entropy_bonus = {bonus:g}: engine verl has the mean over tokens only "
-                f"with loss_aggregation: token-mean (found {aggregation})"
-            )
+        if self.engine == "verl":
+            self._require_verl()
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
@@ -641,6 +629,17 @@ class Config(Section):
                 "the hub: sampler = 'vllm'"
             )
         return self
+
+    def _require_verl(self) -> None:
+        """Raises: ValueError for settings that engine verl needs or lacks."""
+        if self.verl is None:
+            raise ValueError("engine = 'verl' needs the section verl")
+        if self.training.epochs > 1 or self.rewards.wrong_verdicts:
+            raise ValueError("training.epochs and rewards.false_*: only engine: local has these")
+        if self.training.entropy_bonus and self.training.loss_aggregation != "token-mean":
+            raise ValueError(
+                "training.entropy_bonus: engine verl has it with loss_aggregation: token-mean only"
+            )
 
     @model_validator(mode="after")
     def _names_are_free(self) -> "Config":

@@ -255,7 +255,7 @@ def test_each_number_of_rows_has_its_own_content(
         ([row()], r"minerva: expected rows = 2, got 1 from .*test\.jsonl"),
         ([], "minerva: expected rows = 2, got 0 from math-ai/minervamath"),
         (b'{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"jsonl, line 2: not JSON"),
-        (b'{"question": "\xff"}\n', r"test\.jsonl, line 1: not UTF-8"),
+        (b'{"question": "\xff"}\n', r"test\.jsonl, line 0: not JSON in UTF-8"),
         (b"[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),
         (
             [row(), {"question": "x", "solution": "y"}],
