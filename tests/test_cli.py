@@ -70,30 +70,23 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["train", "small--rspo-pass--k5--n16--s0"], "did you mean small--rspo-pass--k"),
+        (["train", "small--rspo-pass--k5--n16--s0"], "similar: small--rspo-pass--k"),
         (
             ["train", CELL.replace("s0", "s7"), "--set=grid.main.seeds=3"],
             "has fewer seeds; --set seeds=8 adds seeds to every cell",
         ),
         (["train", CELL, "--set", "trainin.steps=5"], "did you mean training?"),
-        (["train", CELL, "--scale", "hugh"], "config/hugh.yaml: no such config file"),
         (["train", CELL, "--set", "engine=verl"], "would have other settings than the config ("),
         (["train", CELL], "small--base/policy: no such file; `rspo pretrain small` makes it"),
         (["pretrain", "smal"], "config/tiny.yaml; did you mean small? Allowed: small, medium"),
         (["prepare", "aime"], "no data set 'aime' in config/tiny.yaml; allowed: train, val"),
-        (["prepare", "trian"], "no data set 'trian' in config/tiny.yaml; did you mean train?"),
         (["sample", CELL, "standard"], f"policy: no such file; `rspo train {CELL}` makes it"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; allowed: standard, co"),
-        (["sample", CELL, "standrd"], "config/tiny.yaml; did you mean standard? Allowed: "),
         (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml has "),
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
-        (["curves", CELL, "standard"], f"`rspo score {CELL} standard 0` makes it"),
         (["figure", "fig_mian"], "fig_mian"),
-        (["figure", "fig_main"], "no such file; `rspo "),
         (["status", "--set", "seeds"], "--set seeds: expected KEY=VALUE"),
-        (["status", "--set", "=3"], "--set =3: expected KEY=VALUE"),
         (["status", "--set", "a.b=["], "'[' is not YAML"),
-        (["status", "--set=training.steps=5", "--set=training={ppo_clip: 7}"], "ppo_clip = 7"),
         (["train", "small--base"], "no cell 'small--base'"),
         (["scoer", CELL], "Did you mean 'score'"),
         (
@@ -102,14 +95,11 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         ),
         (["compare", "a", "b", "--metric=pass"], "'pass' is not one of 'pass_at_k'"),
         (["diagnose", "grpo", "--scale", "tinny"], "config/tinny.yaml: no such config file"),
-        (["curves", "small--bse", "standard"], "did you mean small--base"),
         (["score", CELL], "Missing argument 'suite'"),
-        (["score", CELL, "standard", "--block", "1"], "No such option: --block"),
         (
             ["sample", "qwen2.5-math-7b--base", "standard", "--scale", "paper"],
             "no such file; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",
         ),
-        (["pass-at-k", "a.parquet", "b.csv"], "a.parquet: no such file"),
     ],
 )
 def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(

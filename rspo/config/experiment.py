@@ -5,6 +5,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from rspo.config.load import errors_at, load_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, Evaluation, GridEntry, Training
-from rspo.core.errors import InputError, allowed_names, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 from rspo.objectives import OBJECTIVES, short_name
 
 
@@ -225,10 +226,10 @@ class Experiment:
                     f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                     f"--set seeds={int(seed) + 1} adds seeds to every cell"
                 )
-            names = [*self.cells, *self.study_cells]
-            hint = did_you_mean(name, names, at_most=3, cutoff=0.3)
+            close = get_close_matches(name, [*self.policies, *self.study_cells], cutoff=0.3)
             raise InputError(
-                f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; {hint}"
+                f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
+                f"similar: {', '.join(close) or 'none'}"
             )
         return self.cells[name]
 

@@ -147,26 +147,13 @@ def test_the_grid_is_the_papers_25_cells(scale: str) -> None:
     assert count == Counter(expected)
 
 
-def test_both_scales_run_the_same_experiments() -> None:
-    tiny, paper = (Experiment.load(scale, root=ROOT) for scale in ("tiny", "paper"))
-    models = dict(zip(paper.config.models, tiny.config.models, strict=False))
-
-    def methods(experiment: Experiment, grid: str, rename: dict[str, str]) -> set[Cell]:
-        return {
-            Cell(rename.get(c.model, c.model), c.objective, c.k, c.n, c.reward, 0)
-            for c in experiment.cells_of(grid)
-        }
-
-    assert tiny.config.grid.keys() - paper.config.grid.keys() == {"dropping"}
-    for grid in paper.config.grid:
-        assert methods(tiny, grid, {}) == methods(paper, grid, models)
-
-
 def test_objective_names_stay_unique_in_cell_names() -> None:
     names = {Cell("m", objective, 1, 2, "binary", 0).name for objective in OBJECTIVES}
     assert len(names) == len(OBJECTIVES)
 
 
+GENERATED = {"families": ["linear"], "split": "test", "problems": 3}
+OWN_SUITE = {"mine": {"label": "Mine", "generated": GENERATED}}
 STEPS = [
     ("prepare", "train"),
     ("prepare", "linear"),
@@ -198,6 +185,7 @@ STEPS = [
         ({"evaluation": {"problems": 3}}, ["prepare"]),  # of a benchmark
         ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
+        ({"data": {"suites": {"mine": OWN_SUITE}}}, ["claims"]),
     ],
 )
 def test_a_change_reruns_only_what_depends_on_it(

@@ -1,7 +1,5 @@
 """Tables as rows and as pandas frames: the same bytes, and no pandas for the short commands."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -64,21 +62,3 @@ def test_csv_has_every_digit_and_reads_as_written(tmp_path: Path) -> None:
     )
     (row,) = read_csv(path).to_dict("records")
     assert (row["benchmark"], row["error_within"], row["note"]) == ('b,"c"', "nan", "")
-
-
-def test_rows_are_read_and_written_without_pandas(tmp_path: Path) -> None:
-    write_table(tmp_path / "a.parquet", CURVES, [POINT])
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from rspo.core.tables import CURVES, read_table, write_table\n"
-        "path = Path(sys.argv[1])\n"
-        "write_table(path, CURVES, read_table(path, CURVES))\n"
-        "print('pandas' in sys.modules)"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a.parquet")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout == "False\n"

@@ -13,7 +13,7 @@ from rspo.core.trace import history, trace
 from rspo.evaluation.curves import curves
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, draw
-from tests.support import ROOT, small_paper
+from tests.support import small_paper
 
 CELL = "small--rspo-pass--k4--n8--s0"
 
@@ -68,19 +68,6 @@ def test_the_tree_names_step_settings_commit_time_host_and_revisions(
     assert sum(": generated/linear/train @ 2 in" in line for line in lines) == 1
     base = f"{experiment.policy('small--base')}: "
     assert sum(base in line for line in lines) == 1
-
-
-def test_the_source_of_a_hub_data_set_is_its_revision(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "config", "config")
-    mirror = str(shared / "mirror")
-    assert main(["prepare", "aime2024", "--scale", "paper", "--mirror", mirror]) == 0
-    lines = list(trace(Path("results/paper/problems/aime2024.parquet")))
-    hub = Experiment.load("paper").data_set("aime2024").hub
-    assert hub is not None
-    assert f"data: {hub.id}/{hub.split} @ sha256:" in lines[-1]
 
 
 def test_the_command_prints_the_same_history_for_a_copy(

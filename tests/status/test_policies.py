@@ -9,16 +9,15 @@ import pytest
 import torch
 
 from rspo.config import steps
-from rspo.config.experiment import Cell, Experiment
+from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
-from rspo.status.display import MOST_NAMED, line, table_text
-from rspo.status.policies import Status, Suites, statuses, suites_of_run
+from rspo.status.display import line, table_text
+from rspo.status.policies import Suites, statuses, suites_of_run
 from rspo.training.checkpoint import STATE_FILE
-from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
-from rspo.training.records import Scored, record_of
+from rspo.training.progress import Snapshot
 from tests.support import tiny_world
 from tests.support.terminal import run_in_terminal
 
@@ -185,15 +184,6 @@ def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
     assert STOPPED in {s.policy for s in statuses(experiment) if s.state == "trained"}
 
 
-def test_a_line_names_a_few_running_policies_and_counts_the_others() -> None:
-    snapshot = Snapshot(50, 200, {})
-    running = [Status(f"cell{number}", "running", snapshot) for number in range(25)]
-    text = line(running, (3, 9))
-    assert text.startswith("3 of 9 jobs done, 0 of 25 policies trained, 0 evaluated | cell0 step ")
-    assert text.count(" step 50/200") == MOST_NAMED
-    assert text.endswith(f" | {25 - MOST_NAMED} more are running")
-
-
 def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     experiment: Experiment, tmp_path: Path
 ) -> None:
@@ -226,33 +216,6 @@ def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:
     assert status == 0, output
     assert "1 of 1 policies trained" in output
     assert "training.jsonl" in output.splitlines()[-1]
-
-
-@pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
-def test_a_cell_reports_pass_at_the_largest_power_of_two_up_to_its_k(
-    tmp_path: Path, k: int, n: int, shown: int
-) -> None:
-    shape = (1, n)
-    correct = torch.arange(n).view(shape) == 0
-    scored = Scored(torch.ones(shape), correct, correct, correct.double(), torch.ones(shape))
-    optimizer = tiny_world.load(tmp_path).config.training.optimizer
-    record = record_of(0, scored, 0.5, [{"gradient_norm": 1.0}], {"sample": 1.0}, optimizer)
-    metrics = shown_metrics(record, Cell("small", "rspo_pass_at_k", k, n, "binary", 0))
-    assert list(metrics) == ["reward", f"pass_at_{shown}", "entropy"]
-    assert metrics[f"pass_at_{shown}"] == pytest.approx(shown / n)  # 1 of n is correct
-
-
-def test_a_job_reports_its_last_step(tmp_path: Path) -> None:
-    progress = Progress(tmp_path, start=10, steps=12)
-    progress.report(11, {"reward": 0.1})
-    begun = read_progress(tmp_path)
-    assert begun is not None
-    assert begun.step == 10  # written at most once a second
-    progress.report(12, {"reward": 0.2})
-    snapshot = read_progress(tmp_path)
-    assert snapshot is not None
-    assert (snapshot.step, snapshot.steps) == (12, 12)
-    assert snapshot.metrics == {"reward": 0.2}
 
 
 def test_policies_of_a_study_are_listed_once_something_was_made_for_them(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message:
         ("reports/fig_peer.pdf", "error: no figure 'fig_peer'; did you mean fig_peers? Allowed"),
         (
             "results/tiny/cells/small--rspo-pas--k4--n16--s0/policy",
-            "error: no cell 'small--rspo-pas--k4--n16--s0' in config/tiny.yaml; did you mean",
+            "error: no cell 'small--rspo-pas--k4--n16--s0' in config/tiny.yaml; `rspo status`",
         ),
     ],
 )
