@@ -213,7 +213,8 @@ def agreement(experiment: Experiment) -> Step:
     settings = verifier_settings(config, config.verifier)
     settings |= {"against": against, "samples": chosen.samples}
     outputs = experiment.table("agreement"), experiment.table("disagreements")
-    return Step(experiment.command("agreement"), outputs, settings, inputs)
+    command, lock = experiment.command("agreement"), lock_of(outputs[0])
+    return Step(command, outputs, settings, inputs, lock)
 
 
 @step

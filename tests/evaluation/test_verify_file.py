@@ -247,14 +247,14 @@ def test_an_existing_output_is_kept_without_force(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("responses.verdicts.jsonl").write_text("mine")
-    assert_refused(folder, ["responses.jsonl"], "exists and is no result of this command", capsys)
+    assert_refused(folder, ["responses.jsonl"], "exists and was not made by this command", capsys)
     assert verify("responses.jsonl", "--force") == 0
     assert len(rows_of("responses.verdicts.jsonl")) == len(LINES)
     capsys.readouterr()
     assert_refused(
         folder,
         ["responses.jsonl", "--verifier=rules"],
-        'responses.verdicts.jsonl was made with other settings (verifier: "exact" -> "rules"',
+        "responses.verdicts.jsonl exists and was not made by this command with these settings",
         capsys,
     )
 
