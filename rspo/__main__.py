@@ -8,14 +8,14 @@ from rspo import __version__
 
 def main() -> int:
     """Run the command line of `rspo.cli` and return its exit status."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"rspo {__version__}")
+        return 0
     try:
         from rspo.cli import main as run
 
         return run()
     except ModuleNotFoundError as error:
-        if sys.argv[1:] == ["--version"]:
-            print(f"rspo {__version__}")
-            return 0
         if find_spec("snakemake"):  # the extra is installed: this is another error
             raise
         print(

@@ -6,7 +6,6 @@ exit status, so that both are the same for every command.
 
 import json
 import os
-import select
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -23,10 +22,9 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
-import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess, allowed_names, plainly
+from rspo.core.errors import InputError, LostProcess, allowed_names
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 # Commands import what they need when they run: `rspo --help` imports no numpy,
 # and scoring no torch.
 
-STANDARD_OUTPUT = 1  # file descriptor
 MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
@@ -49,6 +46,7 @@ Load = partial["Experiment"]  # of `_load`, with the options as keywords
 app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    help="RSPO: risk-seeking policy optimization for Pass@k and Max@k.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -106,24 +104,6 @@ def _load(
 
 def _has_config(scale: str | None) -> bool:
     return Path("config", f"{scale or 'tiny'}.yaml").is_file()
-
-
-def _experiment_of(verifier: str, load: Load) -> "Experiment | None":
-    """What a verifier needs to know; None if it needs nothing.
-
-    Raises: InputError for an unknown verifier.
-    """
-    known = verifier in VERIFIERS
-    if known and verifier not in NEED_CONFIG:
-        return None
-    # Extensions of the config may add verifiers.
-    has_config = _has_config(load.keywords["scale"])
-    experiment = load() if known or has_config else None
-    if verifier not in verifier_names():
-        allowed = allowed_names(verifier, verifier_names())
-        hint = "" if has_config else "; verifiers of extensions need config/ in this folder"
-        raise InputError(f"verifier {verifier!r} is unknown; {allowed}{hint}")
-    return experiment
 
 
 DataSet = Annotated[str, typer.Argument(help="train, validation or a benchmark.")]
@@ -192,24 +172,6 @@ def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], 
         return function
 
     return register
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"rspo {rspo.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """RSPO: risk-seeking policy optimization for Pass@k and Max@k."""
 
 
 @command(DATA, "rspo prepare linear", calls="datasets.prepare:prepare")
@@ -347,7 +309,12 @@ def verify(
     from rspo.evaluation.verify_file import verify_file
 
     columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
-    experiment = _experiment_of(verifier, load)
+    own = verifier not in VERIFIERS  # of the config's extensions
+    has_config = own and _has_config(load.keywords["scale"])
+    experiment = load() if has_config or verifier in NEED_CONFIG else None
+    if verifier not in verifier_names():
+        allowed = allowed_names(verifier, verifier_names())
+        raise InputError(f"verifier {verifier!r} is unknown; {allowed}")
     return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
 
 
@@ -667,13 +634,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if message := requeue():
             _fail(STOPPED_STATUS, message)
         return STOPPED_STATUS
-    except Exception as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads_output():
-            return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
-        extensions = sys.modules.get("rspo.config.extensions")
-        if extensions and (place := extensions.place_of(error)):
-            return _fail(2, f"error: {place}")
-        if not isinstance(error, OSError) or error.errno is None:
+    except BrokenPipeError:  # as of any program before `| head`, which is no error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno is None:
             raise
         file = f"{error.filename}: " if error.filename else ""
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
@@ -707,30 +672,13 @@ def _parse(words: list[str]) -> Callable[[], Output]:
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
-        message = " ".join(error.format_message().split()).replace("Value error, ", "")
-        message, should, rest = message.partition("Input should")
-        if should:  # pydantic's words, which lack the value
-            wrong = error.__cause__.errors()[0]["input"]  # type: ignore[union-attr]
-            message += f"{wrong!r} {plainly(should + rest)}"
-            if error.param.multiple:  # type: ignore[attr-defined]
-                message += "; repeat it for several: --k 2 --k 4"
-        raise InputError(message) from None
+        raise InputError(" ".join(error.format_message().split())) from None
     return result if callable(result) else lambda: result
 
 
 def _fail(status: int, message: str) -> int:
     print(f"rspo: {message}", file=sys.stderr, flush=True)
     return status
-
-
-def _nobody_reads_output() -> bool:
-    """Whether standard output is a pipe without a reader; if so, drop the output that is left."""
-    output = select.poll()
-    output.register(STANDARD_OUTPUT, 0)
-    closed = any(event & select.POLLERR for _, event in output.poll(0))
-    if closed:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
-    return closed
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:

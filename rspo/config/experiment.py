@@ -5,14 +5,15 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rspo.config.load import load_config, study_config, variant_config
+from rspo.config.load import errors_at, load_config
 from rspo.config.names import BASE as BASE
-from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry, Training
-from rspo.core.errors import InputError, allowed_names, did_you_mean
+from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, Evaluation, GridEntry, Training
+from rspo.core.errors import InputError, allowed_names
 from rspo.objectives import OBJECTIVES, short_name
 
 
@@ -85,10 +86,6 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default, reports = root / "results" / scale, root / "reports"
-        if results is not None and results.exists() and not results.is_dir():
-            raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
-        if results is not None and results.resolve() == reports.resolve():
-            raise InputError(f"results = {str(results)!r}: has other files; choose another folder")
         if results is None or results.resolve() == default.resolve():
             results = default
         else:
@@ -114,7 +111,7 @@ class Experiment:
             Cell(spec.model, spec.objective, k, n, spec.reward, seed, variant)
             for spec in entry.cells
             for k, n in spec.pairs
-            for variant in spec.variants
+            for variant in spec.variant
             for seed in range(max(self.config.seeds, entry.seeds))
         ]
 
@@ -155,7 +152,8 @@ class Experiment:
         cell, variant, found = self.cell(name), self.cell(name).variant, self
         if variant != DEFAULT_VARIANT:
             if variant not in self._of_variant:
-                config = variant_config(self.config, variant, f"config/{self.scale}.yaml")
+                with errors_at(f"config/{self.scale}.yaml: variants.{variant}"):
+                    config = self.config.of_variant(variant)
                 self._of_variant[variant] = replace(self, config=config)
             found = self._of_variant[variant]
         self._require_k_schedule(cell, found.config.training)
@@ -166,17 +164,12 @@ class Experiment:
         schedule, objective = training.k_schedule, OBJECTIVES[cell.objective]
         if schedule is None:
             return
-        place = f"config/{self.scale}.yaml: training.k_schedule = {[*schedule]}: {cell.name}"
-        if not objective.has_k:
-            raise InputError(f"{place} has no k; allowed: objectives with a k")
-        if schedule[0] != cell.k:
-            raise InputError(f"{place} is named after k = {cell.k}; allowed: [{cell.k}, ...]")
-        for k in range(min(schedule), max(schedule) + 1):
-            if not objective.allows(k, cell.n):
-                raise InputError(
-                    f"{place} cannot use k = {k} with n = {cell.n}; allowed: "
-                    f"{objective.k_rule.value}, from the first to the last"
-                )
+        ks = range(min(schedule), max(schedule) + 1)
+        if schedule[0] != cell.k or not all(objective.allows(k, cell.n) for k in ks):
+            raise InputError(
+                f"config/{self.scale}.yaml: training.k_schedule = {[*schedule]}: {cell.name} needs "
+                f"one that begins with k = {cell.k}; each k: {objective.k_rule.value}, n = {cell.n}"
+            )
 
     @cached_property
     def _of_variant(self) -> "dict[str, Experiment]":
@@ -188,8 +181,10 @@ class Experiment:
 
         Raises: InputError for samples and k that do not fit together.
         """
-        config = study_config(self.config, name, f"config/{self.scale}.yaml")
-        return replace(self, config=config)
+        own = self.config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
+        with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
+            evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
+        return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
     def bases_of(self, grid: str) -> list[str]:
         """Names of the base policies of a grid entry's models."""
@@ -227,17 +222,15 @@ class Experiment:
         if name not in self.cells:
             cell, _, seed = name.rpartition("--s")
             if f"{cell}--s0" in self.cells and seed.isdecimal():
-                seeds = sum(one.startswith(f"{cell}--s") for one in self.cells)
                 raise InputError(
-                    f"no cell {name!r}: config/{self.scale}.yaml has seeds = {seeds} for it; "
+                    f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                     f"--set seeds={int(seed) + 1} adds seeds to every cell"
                 )
-            if name in map(base_name, self.config.models):
-                raise InputError(f"{name} is a base policy; expected a cell, see `rspo status`")
-            names = [*self.policies, *self.study_cells]
-            meant = did_you_mean(name, names, at_most=3, cutoff=0.3)
-            hint = meant or "see `rspo status` for the names"
-            raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
+            close = get_close_matches(name, [*self.policies, *self.study_cells], cutoff=0.3)
+            raise InputError(
+                f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
+                f"similar: {', '.join(close) or 'none'}"
+            )
         return self.cells[name]
 
     def model_of(self, policy: str) -> str:
@@ -289,10 +282,7 @@ class Experiment:
         """
         suites = self.config.data.suites
         if suite not in suites:
-            of = next((name for name in suites if suite in suites[name]), None)
-            hint = (
-                f"{suite} is a benchmark of the suite {of}" if of else allowed_names(suite, suites)
-            )
+            hint = allowed_names(suite, suites)
             raise InputError(f"no suite {suite!r} in config/{self.scale}.yaml; {hint}")
         return list(suites[suite])
 
@@ -311,10 +301,10 @@ class Experiment:
         """Raises: InputError for a block that N samples lack."""
         evaluation, studies = self.config.evaluation, self.config.studies.values()
         samples = max([evaluation.samples, *(study.samples or 0 for study in studies)])
-        if not 0 <= block < samples // evaluation.block:
+        blocks = samples // evaluation.block
+        if not 0 <= block < blocks:
             raise InputError(
-                f"no block {block}: config/{self.scale}.yaml has at most {samples} samples in "
-                f"blocks of {evaluation.block}; allowed: 0 to {samples // evaluation.block - 1}"
+                f"no block {block}: config/{self.scale}.yaml has {blocks}, which begin with 0"
             )
 
     def problems(self, data_set: str) -> Path:

@@ -1,17 +1,17 @@
 """Read a scale's config file, apply overrides, and report errors in one line each."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
-from rspo.config.schema import Config, Evaluation, Section
-from rspo.core.errors import InputError, allowed_names, did_you_mean, plainly
+from rspo.config.schema import Config, Section
+from rspo.core.errors import InputError
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -29,54 +29,12 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
-    grid, changes = values.get("grid"), overrides.get("grid")
-    if isinstance(grid, Mapping) and isinstance(changes, Mapping):
-        for name, entry in changes.items():
-            if entry is None and name not in grid:  # null leaves an entry out
-                raise InputError(f"{path}: grid has no {name!r}; {allowed_names(name, grid)}")
-    try:
-        config = config_of(merge(values, overrides), path.parent.parent, str(path))
-    except ValidationError as error:
-        raise _input_error(path, error, overrides) from None
-    for name in config.variants:
-        try:
-            config.of_variant(name)
-        except ValidationError as error:
-            # Whether settings fit together depends on overrides too: `variant_config` tells the
-            # cells that have the variant.
-            if any(problem["type"] != "value_error" for problem in error.errors()):
-                raise _input_error(f"{path}: variants.{name}", error, {}) from None
-    return config
-
-
-def variant_config(config: Config, name: str, path: str) -> Config:
-    """The config that the cells of a variant are trained with.
-
-    Args:
-        path: of the config file, for messages.
-
-    Raises: InputError for settings that do not fit together, or that the engine does not support.
-    """
-    try:
-        return config.of_variant(name)
-    except ValidationError as error:
-        raise _input_error(f"{path}: variants.{name}", error, {}) from None
-
-
-def study_config(config: Config, name: str, path: str) -> Config:
-    """The config with a study's own samples and k in `evaluation`.
-
-    Args:
-        path: of the config file, for messages.
-
-    Raises: InputError for samples that are not whole blocks, or too few for its k.
-    """
-    own = config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
-    try:
-        evaluation = Evaluation.model_validate(config.evaluation.model_dump() | own)
-    except ValidationError as error:
-        raise _input_error(f"{path}: studies.{name}", error, {}) from None
-    return config.model_copy(update={"evaluation": evaluation})
+    merged, grid = merge(values, overrides), values.get("grid")
+    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):  # null removes an entry
+        entries = merged["grid"].items()
+        merged["grid"] = {key: one for key, one in entries if one is not None or key not in grid}
+    with errors_at(str(path)):
+        return config_of(merged, path.parent.parent, str(path))
 
 
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
@@ -86,12 +44,9 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
         root: the folder that has config/.
         name: of the config, for messages about extensions.
 
-    Raises: ValidationError; InputError for an extension that is missing or fails.
+    Raises: ValidationError; InputError for an extension that is missing.
     """
-    extensions = values.get("extensions", ())
-    if isinstance(extensions, Sequence) and all(isinstance(file, str) for file in extensions):
-        files = [file for file in extensions if file.endswith(".py")]
-        run_extensions(files, root, f"{name}: extensions")
+    run_extensions(values.get("extensions", ()), root, f"{name}: extensions")
     return Config.model_validate(values)
 
 
@@ -108,64 +63,29 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _input_error(
-    place: Path | str, error: ValidationError, overrides: Mapping[str, Any]
-) -> InputError:
-    """One line for each mistake; keys with the same mistake share a line."""
-    keys: dict[str, list[str]] = {}
-    for problem in _causes(error.errors()):
-        key, message = _explain(problem, overrides)
-        keys.setdefault(message, []).append(key)
-    return InputError("\n".join(f"{place}: {', '.join(k)}{m}" for m, k in keys.items()))
+@contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Validates a config, or a part of it.
+
+    Args:
+        place: file and section, for messages.
+
+    Raises: InputError with a line for each mistake: its key, its value unless it is a section, and
+        the reason.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        raise InputError("\n".join(_lines(place, error.errors()))) from None
 
 
-def _causes(problems: list[Any]) -> list[Any]:
-    """Drop errors that follow from another; any may follow from extensions that did not run."""
-    if of_extensions := [one for one in problems if one["loc"][:1] == ("extensions",)]:
-        return of_extensions
-    return [one for one in problems if not any(_follows(one, other) for other in problems)]
-
-
-def _follows(problem: Any, other: Any) -> bool:
-    """Whether an error follows from another, inside its section or of a key's misspelling."""
-    here, there = problem["loc"], other["loc"]
-    if (problem["type"], other["type"]) == ("missing", "extra_forbidden"):
-        return here[:-1] == there[:-1] and bool(did_you_mean(str(there[-1]), here[-1:]))
-    return len(there) > len(here) and there[: len(here)] == here
-
-
-def _explain(problem: Any, overrides: Mapping[str, Any]) -> tuple[str, str]:
-    """One of pydantic's errors: key and value, then what is wrong or allowed."""
-    location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
-    key = ".".join(str(part) for part in location)
-    origin = " (given on the command line)" if location and location[0] in overrides else ""
-    if problem["type"] == "extra_forbidden":
-        hint = allowed_names(str(location[-1]), _keys_at(location[:-1]))
-        return f"unknown key {key} = {problem['input']!r}{origin}", f"; {hint}"
-    if problem["type"] == "missing":
-        return f"{key} is missing{origin}", ""
-    ours = problem["msg"].removeprefix("Value error, ")
-    message = plainly(ours) if ours == problem["msg"] else ours
-    if problem["type"] == "literal_error":
-        names = re.findall("'(.*?)'", problem["ctx"]["expected"])
-        message = allowed_names(str(problem["input"]), names)
-    if not location:  # of several sections, which the message names
-        return "", message
-    value = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
-    return f"{key}{value}{origin}", f": {message}"
-
-
-def _keys_at(location: list[Any]) -> list[str]:
-    """The keys allowed in the section at a location of the config."""
-    section: type[Section] = Config
-    for part in location:
-        if field := section.model_fields.get(part):  # otherwise a key or index of several sections
-            section = _section_in(field.annotation) or section
-    return list(section.model_fields)
-
-
-def _section_in(annotation: Any) -> type[Section] | None:
-    """The section of an annotation such as dict[Name, Section] or Section | None."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return annotation
-    return next(filter(None, map(_section_in, get_args(annotation))), None)
+def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
+    for problem in problems:
+        location, given = problem["loc"], problem["input"]
+        deeper = (one["loc"] for one in problems if len(one["loc"]) > len(location))
+        if any(other[: len(location)] == location for other in deeper):
+            continue  # it follows from the error inside
+        key = ".".join(map(str, location))
+        value = "" if isinstance(given, dict | Section) else f" = {given!r}"
+        reason = problem["msg"].removeprefix("Value error, ")
+        yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"

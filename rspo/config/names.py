@@ -40,7 +40,6 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 # Of the files that are made from those of a published model: 2 has all end tokens.
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
-LARGER_FAMILIES = ("linear", "divide")  # families that have this split
 BASE = "base"  # a policy before reinforcement learning
 # What a study can tell about a training (`rspo.analysis.trainings`).
 StudyColumn = Literal[

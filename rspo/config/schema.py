@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
-    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
@@ -22,10 +22,7 @@ from pydantic import (
 from rspo.config.extensions import errors_of
 from rspo.config.merge import merge
 from rspo.config.names import (
-    BASE,
     CASCADE,
-    LARGER,
-    LARGER_FAMILIES,
     TABLES,
     Family,
     StudyColumn,
@@ -41,13 +38,8 @@ POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
-Positive = Annotated[int, Field(ge=1)]
-# Clients of OpenAI's interface write it with `/v1`.
-ServerAddress = Annotated[
-    str,
-    Field(pattern=r"^https?://[^/]+"),
-    AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1").rstrip("/")),
-]
+Integer = Annotated[int, Field(strict=True)]  # neither true nor text
+Positive = Annotated[Integer, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -69,8 +61,14 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 VerifierName = Annotated[str, _one_of(verifier_names)]
 SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if v != "cascade"])]
 RewardName = Annotated[str, _one_of(reward_names)]
-# Relative to the folder that has config/.
-Extension = Annotated[str, Field(pattern=r"\.py$")]
+
+
+def _listed(value: Any) -> Any:
+    """A value, or a list of them, as a list."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Integers = Annotated[tuple[Integer, ...], BeforeValidator(_listed), Field(min_length=1)]
 
 
 def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
@@ -82,20 +80,16 @@ def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
 class Section(BaseModel):
     """A section of a config; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    @field_validator("*", mode="wrap")
+    @model_validator(mode="before")
     @classmethod
-    def _numbers_are_numbers(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        """Refuse true and false for numbers, and text for integers; YAML reads 1e-6 as text."""
-        result = validate(value)
-        pairs = zip(value, result, strict=True) if isinstance(result, tuple) else [(value, result)]
-        for given, number in pairs:
-            if type(number) is int and isinstance(given, bool | str):
-                raise ValueError("must be an integer")
-            if type(number) is float and isinstance(given, bool):
-                raise ValueError("must be a number")
-        return result
+    def _keys_are_known(cls, values: Any) -> Any:
+        for key in values if isinstance(values, Mapping) else ():
+            if key not in cls.model_fields:
+                hint = allowed_names(str(key), cls.model_fields)
+                raise ValueError(f"unknown key {key} = {values[key]!r}; {hint}")
+        return values
 
 
 class Generated(Section):
@@ -104,16 +98,6 @@ class Generated(Section):
     families: tuple[Family, ...] = Field(min_length=1)
     split: Literal["train", "validation", "test", "larger"]
     problems: Positive  # of each family
-
-    @model_validator(mode="after")
-    def _require_families_with_the_split(self) -> "Generated":
-        lacking = [family for family in self.families if family not in LARGER_FAMILIES]
-        if self.split == LARGER and lacking:
-            raise ValueError(
-                f"split = {LARGER!r}: {', '.join(lacking)} does not have it; "
-                f"allowed families: {', '.join(LARGER_FAMILIES)}"
-            )
-        return self
 
 
 class RowFilter(Section):
@@ -152,14 +136,10 @@ class Hub(Columns):
     revision: str  # commit of the hub's repository
     problem: str
     answer: str
-    rows: int | tuple[int, ...]  # expected number of rows after filter and exclude
-    without_answer: int = 0  # expected rows without an answer; they are dropped and listed
+    rows: Integers  # expected numbers of rows after filter and exclude
+    without_answer: Integer = 0  # expected rows without an answer; they are dropped and listed
     # Expected hash of the content by number of rows (`rspo.datasets.prepare`); absent: not checked.
     content_sha256: dict[int, Sha256] = {}
-
-    @property
-    def accepted_rows(self) -> tuple[int, ...]:
-        return (self.rows,) if isinstance(self.rows, int) else self.rows
 
 
 class DataSet(Columns):
@@ -224,7 +204,7 @@ class Scratch(Section):
     batch: Positive
     steps: Positive
     learning_rate: Rate
-    seed: int = Field(ge=0)
+    seed: Integer = Field(ge=0)
 
     @model_validator(mode="after")
     def _even_heads(self) -> "Scratch":
@@ -402,7 +382,7 @@ class XVerifySettings(Section):
     prompt: Upstream
     model: str  # hub id, or a folder
     revision: str | None = None  # of the hub's model
-    url: ServerAddress | None = None
+    url: Annotated[str, Field(pattern=r"^https?://[^/]+$")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
     # Fraction of a GPU's memory for a judge's server beside the policy that trains. Even of 141 GB,
     # less than the minimum cannot hold the smallest judge; `rspo doctor` knows the GPU.
@@ -431,7 +411,7 @@ class Evaluation(Section):
     samples: Positive  # N, per problem
     block: Positive  # samples per problem in one table
     k: tuple[Positive, ...] = Field(min_length=1)
-    seed: int = Field(ge=0)
+    seed: Integer = Field(ge=0)
     resamples: Positive
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     reward: RewardName = "length"  # of Max@k, for all policies
@@ -456,32 +436,19 @@ class CellSpec(Section):
 
     model: Name
     objective: str
-    k: int | tuple[int, ...]  # 1 for an objective without k, which is in the names of its cells
-    n: int | tuple[int, ...]
+    k: Integers = (1,)  # 1 for an objective without k, which is in the names of its cells
+    n: Integers
     reward: RewardName = "binary"
     # Names in `variants`; "default" for none. In the grid, only entries without a suite have them.
-    variant: Name | tuple[Name, ...] = DEFAULT_VARIANT
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_objectives_without_k_need_none(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("k") is not None:
-            return values
-        objective = OBJECTIVES.get(str(values.get("objective")))
-        if objective is not None and objective.has_k:
-            raise ValueError(
-                f"k is missing; {objective.name} needs it ({objective.k_rule.value}), such as k: 4 "
-                "or k: [2, 4, 8]"
-            )
-        return {**values, "k": 1}
+    variant: Annotated[tuple[Name, ...], BeforeValidator(_listed)] = (DEFAULT_VARIANT,)
 
     @model_validator(mode="after")
     def _objective_accepts(self) -> "CellSpec":
         if self.objective not in OBJECTIVES:
             raise ValueError(unknown_objective(self.objective))
         objective = OBJECTIVES[self.objective]
-        if not self.pairs:
-            raise ValueError("k or n is an empty list, which makes no cells")
+        if objective.has_k and "k" not in self.model_fields_set:
+            raise ValueError(f"k is missing; {objective.name} needs it ({objective.k_rule.value})")
         for k, n in self.pairs:
             if not objective.allows(k, n):
                 raise ValueError(
@@ -502,13 +469,7 @@ class CellSpec(Section):
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        ks = (self.k,) if isinstance(self.k, int) else self.k
-        ns = (self.n,) if isinstance(self.n, int) else self.n
-        return [(k, n) for k in ks for n in ns]
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        return (self.variant,) if isinstance(self.variant, str) else self.variant
+        return [(k, n) for k in self.k for n in self.n]
 
 
 class GridEntry(Section):
@@ -572,35 +533,22 @@ class Study(GridEntry):
         if {spec.reward for spec in self.cells} != {"binary"}:
             raise ValueError("cells: allowed: reward: binary")
         if self.several_models:
-            of_variants = {v for spec in self.cells for v in spec.variants} != {DEFAULT_VARIANT}
+            of_variants = {v for spec in self.cells for v in spec.variant} != {DEFAULT_VARIANT}
             if of_variants or any(one.minus not in OBJECTIVES for one in self.contrasts):
                 raise ValueError(
                     "cells: allowed with several models: no variants, and contrasts with minus: an "
                     "objective"
                 )
-        if self.frontier and self.frontier[0] == self.frontier[1]:
-            raise ValueError(f"frontier = {list(self.frontier)}; allowed: two different k")
         return self
 
     @model_validator(mode="after")
-    def _contrasts_exist(self) -> "Study":
+    def _contrasts_differ(self) -> "Study":
         """Whether each compares something, `rspo.analysis.studies.step` tells."""
-        variants = {variant for spec in self.cells for variant in spec.variants}
-        objectives = {spec.objective for spec in self.cells}
-        allowed = sorted({BASE} | objectives | variants)
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
-            minus, place = contrast.minus, f"contrasts, {contrast.family!r}"
-            for name in [minus] if isinstance(minus, str) else [*minus, *minus.values()]:
-                _require_one_of(f"{place}: minus", name, allowed)
+            place = f"contrasts, {contrast.family!r}"
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
-            of_variants = not isinstance(minus, str) or minus in variants
-            if contrast.less and (contrast.less not in objectives or not of_variants):
-                raise ValueError(
-                    f"{place}: less = {contrast.less!r}; allowed with a variant to subtract: "
-                    f"{', '.join(sorted(objectives))}"
-                )
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
                 raise ValueError(f"{place}: claims are compared without less, k and mean")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
@@ -634,7 +582,7 @@ class Config(Section):
     studies: dict[Name, Study] = {}
     # Settings of training that a cell's `variant` replaces, by the variant's name.
     variants: dict[Name, Changes] = {}
-    extensions: tuple[Extension, ...] = ()
+    extensions: tuple[str, ...] = ()  # relative to the folder that has config/
 
     def of_variant(self, name: str) -> "Config":
         """The config that a variant's cells are trained with.
@@ -647,13 +595,6 @@ class Config(Section):
             merge(self.model_dump(exclude_unset=True), self.variants[name])
         )
 
-    @field_validator("cascade")
-    @classmethod
-    def _each_verifier_once(cls, cascade: tuple[SingleVerifier, ...]) -> tuple[SingleVerifier, ...]:
-        if len(set(cascade)) < len(cascade):
-            raise ValueError("a verifier is duplicated; allowed: each verifier once")
-        return cascade
-
     def needs_judge(self, verifier: str) -> bool:
         """Whether a verifier uses the judge model xVerify."""
         return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))
@@ -661,14 +602,6 @@ class Config(Section):
     def starts_judge(self, verifier: str) -> bool:
         """Whether a job with a verifier starts its own servers of the judge model."""
         return self.needs_judge(verifier) and self.xverify is not None and self.xverify.url is None
-
-    @field_validator("grid", mode="before")
-    @classmethod
-    def _leave_out(cls, grid: Any) -> Any:
-        """Remove entries that are null: `--config grid='{model_size: null}'`."""
-        if not isinstance(grid, Mapping):
-            return grid
-        return {name: entry for name, entry in grid.items() if entry is not None}
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
@@ -679,7 +612,7 @@ class Config(Section):
                 _require_one_of(f"{section}.{name}.suite", entry.suite, self.data.suites)
             for spec in entry.cells:
                 _require_one_of(f"{section}.{name}: model", spec.model, self.models)
-                for variant in spec.variants:
+                for variant in spec.variant:
                     known = (DEFAULT_VARIANT, *self.variants)
                     _require_one_of(f"{section}.{name}: variant", variant, known)
                     if section == "grid" and entry.suite and variant != DEFAULT_VARIANT:
@@ -690,18 +623,8 @@ class Config(Section):
         for key, verifier in verifiers.items():
             if self.needs_judge(verifier) and self.xverify is None:
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
-        if self.engine == "verl" and self.verl is None:
-            raise ValueError("engine = 'verl' needs the section verl")
-        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
-        local = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
-        if self.engine == "verl" and local:
-            raise ValueError(f"{local[0]}: only engine: local has this")
-        bonus, aggregation = self.training.entropy_bonus, self.training.loss_aggregation
-        if self.engine == "verl" and bonus and aggregation != "token-mean":
-            raise ValueError(
-                f"training.entropy_bonus = {bonus:g}: engine verl has the mean over tokens only "
-                f"with loss_aggregation: token-mean (found {aggregation})"
-            )
+        if self.engine == "verl":
+            self._require_verl()
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
@@ -714,6 +637,17 @@ class Config(Section):
                 "the hub: sampler = 'vllm'"
             )
         return self
+
+    def _require_verl(self) -> None:
+        """Raises: ValueError for settings that engine verl needs or lacks."""
+        if self.verl is None:
+            raise ValueError("engine = 'verl' needs the section verl")
+        if self.training.epochs > 1 or self.rewards.wrong_verdicts:
+            raise ValueError("training.epochs and rewards.false_*: only engine: local has these")
+        if self.training.entropy_bonus and self.training.loss_aggregation != "token-mean":
+            raise ValueError(
+                "training.entropy_bonus: engine verl has it with loss_aggregation: token-mean only"
+            )
 
     @model_validator(mode="after")
     def _names_are_free(self) -> "Config":

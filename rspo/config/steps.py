@@ -4,7 +4,7 @@ The `rspo` command, the params of Snakemake's rules, `rspo status` and the check
 these functions. Steps of figures, claims, studies and the report are completed beside their code.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
@@ -62,11 +62,9 @@ def prepare(experiment: Experiment, data_set: str) -> Step:
 
 @step
 def contamination(experiment: Experiment) -> Step:
-    def inputs() -> list[Input]:
-        return [first_output(prepare(experiment, name)) for name in experiment.data_sets]
-
     command, output = experiment.command("contamination"), experiment.table("contamination")
-    return Step(command, (output,), {"sets": list(experiment.data_sets)}, inputs)
+    sets = list(experiment.data_sets)
+    return Step(command, (output,), {"sets": sets}, lambda: _problems(experiment, sets))
 
 
 @step
@@ -115,7 +113,10 @@ def train(experiment: Experiment, cell: str) -> Step:
 @step
 def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     def inputs() -> list[Input]:
-        return [policy_input(experiment, policy), *_suite_inputs(experiment, suite)]
+        return [
+            first_output(policy_step(experiment, policy)),
+            *_problems(experiment, experiment.benchmarks_of(suite)),
+        ]
 
     config, command = experiment.config, experiment.command("sample", policy, suite, str(block))
     # Settings of one block; the number of blocks does not change a block.
@@ -131,7 +132,7 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     def inputs() -> list[Input]:
         return [
             first_output(sample(experiment, policy, suite, block)),
-            *_suite_inputs(experiment, suite),
+            *_problems(experiment, experiment.benchmarks_of(suite)),
             *judge_inputs(experiment, experiment.config.verifier),
         ]
 
@@ -153,11 +154,9 @@ def lock_of(table: Path) -> Path:
 
 @step
 def curves(experiment: Experiment, policy: str, suite: str) -> Step:
-    def inputs() -> list[Input]:
-        return score_inputs(experiment, policy, suite)
-
     command, output = experiment.command("curves", policy, suite), experiment.curves(policy, suite)
-    return Step(command, (output,), _curve_settings(experiment), inputs)
+    settings = _curve_settings(experiment)
+    return Step(command, (output,), settings, lambda: score_inputs(experiment, policy, suite))
 
 
 def _curve_settings(experiment: Experiment) -> Settings:
@@ -205,14 +204,17 @@ def agreement(experiment: Experiment) -> Step:
         return [
             *judge_inputs(experiment, chosen.against),
             *(one for pair in bases for one in scored_inputs(experiment, *pair, chosen.samples)),
-            *(one for _, suite in bases for one in _suite_inputs(experiment, suite)),
+            *_problems(
+                experiment, [one for _, suite in bases for one in experiment.benchmarks_of(suite)]
+            ),
         ]
 
     against = verifier_settings(config, chosen.against)
     settings = verifier_settings(config, config.verifier)
     settings |= {"against": against, "samples": chosen.samples}
     outputs = experiment.table("agreement"), experiment.table("disagreements")
-    return Step(experiment.command("agreement"), outputs, settings, inputs)
+    command, lock = experiment.command("agreement"), lock_of(outputs[0])
+    return Step(command, outputs, settings, inputs, lock)
 
 
 @step
@@ -301,10 +303,6 @@ def first_output(step: Step) -> Input:
     return step.outputs[0], step
 
 
-def policy_input(experiment: Experiment, policy: str) -> Input:
-    return first_output(policy_step(experiment, policy))
-
-
 def log_input(experiment: Experiment, cell: str) -> Input:
     return experiment.training_log(cell), train(experiment, cell)
 
@@ -340,17 +338,16 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
 def results(experiment: Experiment) -> list[Input]:
     """The files of data and policies, without tables and figures, each with its step."""
     return [
-        *(first_output(prepare(experiment, name)) for name in experiment.data_sets),
-        *(policy_input(experiment, policy) for policy in experiment.policies),
+        *_problems(experiment, experiment.data_sets),
+        *(first_output(policy_step(experiment, policy)) for policy in experiment.policies),
         *(log_input(experiment, cell) for cell in experiment.cells),
         *answers(experiment).inputs(),
         *tables(experiment).inputs(),
     ]
 
 
-def _suite_inputs(experiment: Experiment, suite: str) -> list[Input]:
-    """The problems of a suite."""
-    return [first_output(prepare(experiment, name)) for name in experiment.benchmarks_of(suite)]
+def _problems(experiment: Experiment, data_sets: Iterable[str]) -> list[Input]:
+    return [first_output(prepare(experiment, name)) for name in data_sets]
 
 
 # --- settings of several steps --------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Exceptions that the `rspo` command prints as one line, and suggestions for mistyped names."""
 
 import difflib
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 
 class InputError(ValueError):
@@ -21,40 +20,12 @@ class LostProcess(RuntimeError):
     """
 
 
-def did_you_mean(name: str, allowed: Iterable[str], at_most: int = 1, cutoff: float = 0.6) -> str:
-    """ "did you mean ...?" with the most similar allowed names, or "" if none is similar.
+def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:
+    """The end of a message about a name that is not allowed: a suggestion, and all that are.
 
     Args:
-        at_most: the largest number of names to suggest.
-        cutoff: the smallest similarity, from 0 to 1 (difflib's ratio).
+        cutoff: the smallest similarity of a suggestion, from 0 to 1 (difflib's ratio).
     """
-    close = difflib.get_close_matches(name, dict.fromkeys(allowed), n=at_most, cutoff=cutoff)
-    return f"did you mean {' or '.join(close)}?" if close else ""
-
-
-def plainly(words: str) -> str:
-    """A message of pydantic in the words of ours, such as "must be an integer"."""
-    words = re.sub(r"^(Input|Value|String|Tuple) should", "must", words)
-    words = re.sub(r", unable to .*| instance of .*|, got .*", "", words)
-    for theirs, ours in _PLAIN.items():
-        words = words.replace(theirs, ours)
-    return words
-
-
-_PLAIN = {
-    "a valid integer": "an integer",
-    "a valid number": "a number",
-    "a valid string": "text",
-    "a valid tuple": "a list",
-    "a valid list": "a list",
-    "a valid boolean": "true or false",
-    "a valid dictionary or": "keys with values",
-    "a valid dictionary": "keys with values",
-}
-
-
-def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:
-    """The end of a message about a name that is not allowed: a suggestion, and all that are."""
-    meant = did_you_mean(name, allowed, cutoff=cutoff)
-    hint = f"{meant} Allowed" if meant else "allowed"
+    close = difflib.get_close_matches(name, allowed, n=1, cutoff=cutoff)
+    hint = f"did you mean {close[0]}? Allowed" if close else "allowed"
     return f"{hint}: {', '.join(allowed) or 'none'}"

@@ -8,7 +8,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -32,18 +32,23 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
 
     Args:
         name: of the lock file.
-        waits: as for `take_lock`.
+        waits: whether a SLURM job, or a command that Snakemake started, waits for it, up to
+            `SECONDS_FOR_A_LOST_NODE`.
 
-    Raises: InputError that names the process that holds it.
+    Raises: InputError that names the process that holds it, or if the file system does not support
+        locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("a+") as lock:
-
-        def busy() -> str:
+        seconds, between_tries = SECONDS_FOR_A_CHECK, 0.05
+        waits = waits and bool(name_of_this_job() or os.environ.get(SNAKEMAKE))
+        while not _acquire(lock, seconds, between_tries):
             lock.seek(0)
-            return f"{folder}: {lock.read()} is running here"
-
-        take_lock(lock, busy, waits)
+            busy = f"{folder}: {lock.read()} is running here"
+            if not waits:
+                raise InputError(f"{busy}; wait for it or end it")
+            seconds, between_tries, waits = SECONDS_FOR_A_LOST_NODE, _SECONDS_BETWEEN_TRIES, False
+            print(f"rspo: {busy}; waiting up to {seconds:g} s", file=sys.stderr, flush=True)
         lock.truncate(0)
         lock.write(this_process())
         lock.flush()
@@ -68,26 +73,6 @@ def is_locked(lock: Path) -> bool:
     except OSError:  # a process holds it, or the file system does not tell
         return True
     return False
-
-
-def take_lock(file: IO[str], busy: Callable[[], str], waits: bool = True) -> None:
-    """Lock an open file until it is closed.
-
-    Args:
-        busy: returns the message for when another process holds the lock.
-        waits: whether a SLURM job, or a command that Snakemake started, waits for it, up to
-            `SECONDS_FOR_A_LOST_NODE`.
-
-    Raises: InputError with that message, or if the file system does not support locks.
-    """
-    if _acquire(file, SECONDS_FOR_A_CHECK, between_tries=0.05):
-        return
-    if waits and (name_of_this_job() or os.environ.get(SNAKEMAKE)):
-        seconds = SECONDS_FOR_A_LOST_NODE
-        print(f"rspo: {busy()}; waiting up to {seconds:g} s", file=sys.stderr, flush=True)
-        if _acquire(file, seconds, _SECONDS_BETWEEN_TRIES):
-            return
-    raise InputError(f"{busy()}; wait for it or end it")
 
 
 def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:

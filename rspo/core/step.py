@@ -19,7 +19,6 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import (
     Done,
     inputs_of,
-    provenance_path,
     read_provenance,
     size_of,
     write_provenance,
@@ -68,16 +67,27 @@ class Step:
     ) -> None:
         """Do the work of the step unless its outputs exist, under its lock, with provenance.
 
+        It checks the inputs first.
+
         Args:
             work: writes the outputs.
             force: whether to replace existing outputs.
             is_begun: whether an earlier process began to replace the outputs with these settings.
 
-        Raises: as `must_run`; InputError that names the process that holds the lock; what the work
-            raises, which leaves the provenance as it was.
+        Raises: InputError for an input that is missing, damaged, or made with other settings; for
+            an existing output that only `force` may replace; and that names the process that holds
+            the lock. What the work raises leaves the provenance as it was.
         """
-        if not self.must_run(force or is_begun()):
-            return
+        replaces = force or is_begun()
+        if not replaces:
+            self.require_configured()
+        self.require_inputs()
+        if not replaces:
+            if fault := self.fault_of_outputs():
+                raise InputError(f"{fault}: {FORCE_HINT}")
+            if self.has_outputs():
+                print(f"{self.outputs[0]} is up to date")
+                return
         with self.locked():
             if not force and self.is_current() and not is_begun():
                 return  # the process that held the lock has made them
@@ -85,27 +95,6 @@ class Step:
             self.record(done)
             if done and done.clean_up:
                 done.clean_up()
-
-    def must_run(self, force: bool = False) -> bool:
-        """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
-
-        Args:
-            force: whether to replace existing outputs.
-
-        Raises: InputError for an input that is missing, damaged, or made with other settings, and
-            for an existing output that only `force` may replace.
-        """
-        if not force:
-            self.require_configured()
-        self.require_inputs()
-        if force:
-            return True
-        if fault := self.fault_of_outputs():
-            raise InputError(f"{fault}: {FORCE_HINT}")
-        if not self.has_outputs():
-            return True
-        print(f"{self.outputs[0]} is up to date")
-        return False
 
     def require_configured(self) -> None:
         """Raises: InputError for other settings than the config's."""
@@ -196,17 +185,16 @@ class Step:
             write_provenance(path, self.settings, self.input_files, done)
 
     def require_replaceable(self) -> None:
-        """Raise unless the output, which the user names, is new or was made with these settings.
-
-        Raises: InputError that says whether it is another program's file or which settings differ.
-        """
+        """Raises: InputError for an output that exists and was not made with these settings."""
         (path,) = self.outputs
-        hint = "name another file, or replace it with --force"
-        if path.exists() and not provenance_path(path).exists():
-            raise InputError(f"{path} exists and is no result of this command: {hint}")
+        if not path.exists():
+            return
         note = read_provenance(path)
-        if path.exists() and note and (text := differences(note["settings"], self.settings)):
-            raise InputError(f"{path} was made with other settings ({text}): {hint}")
+        if not note or differences(note["settings"], self.settings):
+            raise InputError(
+                f"{path} exists and was not made by this command with these settings: name another "
+                "file, or replace it with --force"
+            )
 
 
 def files_behind(

@@ -66,33 +66,24 @@ def main(key: str, folder: Path, command: list[str]) -> int:
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
     )
-    gave_up = threading.Event()
-    threading.Thread(target=_end_when_input_closes, args=[child, gave_up], daemon=True).start()
+    ended = threading.Event()
+    threading.Thread(target=_wait_for_end_of_input, args=[ended], daemon=True).start()
     forwarded = False
-    while child.poll() is None and not gave_up.is_set():
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_SECONDS_BETWEEN_LOOKS)
+    while child.poll() is None and not ended.wait(_SECONDS_BETWEEN_LOOKS):
         if is_requested() and not forwarded:
             forwarded = True
             child.send_signal(REQUEST)
-    clean_up(key, folder)
-    status = child.returncode if child.returncode is not None else -signal.SIGKILL
+    clean_up(key, folder)  # which ends the command too, if it still runs
+    status = child.poll()
+    status = -signal.SIGKILL if status is None else status
     return status if status >= 0 else 128 - status
 
 
-def _end_when_input_closes(child: "subprocess.Popen[bytes]", gave_up: threading.Event) -> None:
-    while os.read(
-        sys.stdin.fileno(), 1
-    ):  # unbuffered: Python's exit would wait for a buffer's lock
+def _wait_for_end_of_input(ended: threading.Event) -> None:
+    # Unbuffered: Python's exit would wait for a buffer's lock.
+    while os.read(sys.stdin.fileno(), 1):
         pass
-    child.terminate()
-    try:
-        child.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_SECONDS_TO_DIE)
-        gave_up.set()
+    ended.set()
 
 
 def clean_up(key: str, folder: Path) -> None:

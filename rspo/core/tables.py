@@ -9,7 +9,6 @@ describes every file of the project.
 import io
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,75 +26,66 @@ if TYPE_CHECKING:
 LARGEST_BLOCK = 2**31 - 1  # bytes; pyarrow's limit
 
 
-@dataclass(frozen=True)
-class TableFormat:
-    """Name and columns of a kind of Parquet table."""
-
-    name: str
-    schema: pa.Schema
-
-
-def _format(name: str, **columns: pa.DataType) -> TableFormat:
-    return TableFormat(name, pa.schema(list(columns.items())))
-
-
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 
-PROBLEMS = _format(
-    "problems",
-    id=pa.string(),  # unique in the file, such as "math500/12"
-    benchmark=pa.string(),  # data set, or the family within a mixture
-    prompt=pa.list_(MESSAGE),  # chat messages, without a chat template
-    answers=pa.list_(pa.string()),  # accepted forms; at least one
-    source=pa.string(),  # hub id[/config]/split, or the generator
-    revision=pa.string(),  # hub revision or content hash of the source
-    row=pa.int32(),  # row in the source, from 0
+PROBLEMS = pa.schema(
+    {
+        "id": pa.string(),  # unique in the file, such as "math500/12"
+        "benchmark": pa.string(),  # data set, or the family within a mixture
+        "prompt": pa.list_(MESSAGE),  # chat messages, without a chat template
+        "answers": pa.list_(pa.string()),  # accepted forms; at least one
+        "source": pa.string(),  # hub id[/config]/split, or the generator
+        "revision": pa.string(),  # hub revision or content hash of the source
+        "row": pa.int32(),  # row in the source, from 0
+    }
 )
 
-SAMPLES = _format(
-    "samples",
-    benchmark=pa.string(),
-    problem_id=pa.string(),
-    sample_index=pa.int32(),  # 0 .. N-1 of each problem
-    text=pa.string(),  # the response, without its end token
-    tokens=pa.int32(),  # tokens of the response, its end token included
-    finish_reason=pa.string(),  # "stop" (end token) or "length" (cut)
-    seed=pa.int64(),  # of the sampler
+SAMPLES = pa.schema(
+    {
+        "benchmark": pa.string(),
+        "problem_id": pa.string(),
+        "sample_index": pa.int32(),  # 0 .. N-1 of each problem
+        "text": pa.string(),  # the response, without its end token
+        "tokens": pa.int32(),  # tokens of the response, its end token included
+        "finish_reason": pa.string(),  # "stop" (end token) or "length" (cut)
+        "seed": pa.int64(),  # of the sampler
+    }
 )
 
-SCORES = _format(
-    "scores",
-    benchmark=pa.string(),
-    problem_id=pa.string(),
-    sample_index=pa.int32(),
-    correct=pa.bool_(),
-    verifier=pa.string(),  # the verifier that decided
-    verdict=pa.string(),  # reason: "correct", "incorrect", "no answer", "timeout", ...
-    reward=pa.float64(),  # length-discounted, as in Max@k
+SCORES = pa.schema(
+    {
+        "benchmark": pa.string(),
+        "problem_id": pa.string(),
+        "sample_index": pa.int32(),
+        "correct": pa.bool_(),
+        "verifier": pa.string(),  # the verifier that decided
+        "verdict": pa.string(),  # reason: "correct", "incorrect", "no answer", "timeout", ...
+        "reward": pa.float64(),  # length-discounted, as in Max@k
+    }
 )
 
-CURVES = _format(
-    "curves",
-    cell=pa.string(),
-    benchmark=pa.string(),  # a benchmark, or "pooled": the problems of all of them
-    metric=pa.string(),  # "pass_at_k" or "max_at_k"
-    k=pa.int32(),
-    estimate=pa.float64(),  # unbiased, averaged over problems
-    error_within=pa.float64(),  # standard error for these problems; NaN if 2k > N
-    error_total=pa.float64(),  # standard error over the population of problems
-    low=pa.float64(),  # 95 % interval from resampled problems
-    high=pa.float64(),
-    problems=pa.int32(),
-    samples=pa.int32(),  # N, samples per problem
+CURVES = pa.schema(
+    {
+        "cell": pa.string(),
+        "benchmark": pa.string(),  # a benchmark, or "pooled": the problems of all of them
+        "metric": pa.string(),  # "pass_at_k" or "max_at_k"
+        "k": pa.int32(),
+        "estimate": pa.float64(),  # unbiased, averaged over problems
+        "error_within": pa.float64(),  # standard error for these problems; NaN if 2k > N
+        "error_total": pa.float64(),  # standard error over the population of problems
+        "low": pa.float64(),  # 95 % interval from resampled problems
+        "high": pa.float64(),
+        "problems": pa.int32(),
+        "samples": pa.int32(),  # N, samples per problem
+    }
 )
 
 
-def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as a Parquet table, atomically; columns outside the format are left out.
+def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as a Parquet table, atomically; columns outside the schema are left out.
 
     Raises: InputError if a row has a value of another type.
     """
-    schema = table_format.schema
     lines = [json.dumps({name: row[name] for name in schema.names}) for row in rows]
     # Through JSON, because `pa.array` of Python objects imports pandas. A single block gives a
     # single row group layout, whatever the number of threads.
@@ -107,13 +97,13 @@ def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[st
             pa_json.read_json(io.BytesIO(text), reading, parsing) if lines else schema.empty_table()
         )
     except pa.ArrowException as error:
-        raise InputError(f"{path}: not a row of {table_format.name}: {error}") from None
+        raise InputError(f"{path}: not a row of this table: {error}") from None
     _write(path, table)
 
 
-def write_frame(path: Path, table_format: TableFormat, frame: "pd.DataFrame") -> None:
-    """Write a frame as a Parquet table, atomically; columns outside the format are left out."""
-    schema = table_format.schema  # numpy arrays, because pandas' own conversion makes NaN null
+def write_frame(path: Path, schema: pa.Schema, frame: "pd.DataFrame") -> None:
+    """Write a frame as a Parquet table, atomically; columns outside the schema are left out."""
+    # numpy arrays, because pandas' own conversion makes NaN null
     arrays = [pa.array(frame[field.name].to_numpy(), type=field.type) for field in schema]
     _write(path, pa.Table.from_arrays(arrays, schema=schema))
 
@@ -123,9 +113,7 @@ def _write(path: Path, table: pa.Table) -> None:
         pq.write_table(table, partial)
 
 
-def read_table(
-    path: Path, table_format: TableFormat, benchmark: str | None = None
-) -> list[dict[str, Any]]:
+def read_table(path: Path, schema: pa.Schema, benchmark: str | None = None) -> list[dict[str, Any]]:
     """Rows of a Parquet table.
 
     Args:
@@ -134,32 +122,29 @@ def read_table(
     Raises: InputError for a file that is missing, truncated or empty, and for a column that is
         missing or has another type.
     """
-    rows: list[dict[str, Any]] = _read(path, table_format, benchmark).to_pylist()
+    rows: list[dict[str, Any]] = _read(path, schema, benchmark).to_pylist()
     return rows
 
 
-def read_frame(
-    path: Path, table_format: TableFormat, benchmark: str | None = None
-) -> "pd.DataFrame":
+def read_frame(path: Path, schema: pa.Schema, benchmark: str | None = None) -> "pd.DataFrame":
     """A Parquet table as a pandas frame. Arguments and errors are those of `read_table`."""
-    return _read(path, table_format, benchmark).to_pandas()
+    return _read(path, schema, benchmark).to_pandas()
 
 
-def _read(path: Path, table_format: TableFormat, benchmark: str | None) -> pa.Table:
-    schema, name = table_format.schema, table_format.name
+def _read(path: Path, schema: pa.Schema, benchmark: str | None) -> pa.Table:
     if not path.is_file():
-        raise InputError(f"{path}: no such file (expected a table of {name})")
+        raise InputError(f"{path}: no such file")
     try:  # other writers use wider integers and strings for the same values
         table = pq.ParquetFile(path).read(columns=schema.names)  # `pq.read_table` imports pandas
         table = table.select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError, OSError) as error:
         line = str(error).splitlines()[0]
-        raise InputError(f"{path}: damaged, or not a table of {name} ({line})") from None
+        raise InputError(f"{path}: damaged, or another table ({line})") from None
     if benchmark is not None:
         table = table.filter(pc.equal(table.column("benchmark"), benchmark))
     if table.num_rows == 0:
         of = f" of benchmark {benchmark}" if benchmark is not None else ""
-        raise InputError(f"{path}: has no rows{of}; expected at least one of {name}")
+        raise InputError(f"{path}: has no rows{of}")
     return table
 
 

@@ -308,7 +308,8 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
     """
     problems = FAMILIES[family]
     if split == LARGER:
-        assert problems.larger is not None  # the config's schema refuses the others
+        if problems.larger is None:
+            raise InputError(f"the generated family {family!r} has no split {LARGER!r}")
         chosen = list(problems.larger())
     else:
         fractions = list(SPLIT_FRACTIONS.values())
@@ -329,7 +330,7 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
 def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
     """Rows of the problems table: the first `problems` of a family's split.
 
-    Raises: InputError if the split does not have that many.
+    Raises: InputError if the family lacks the split, or the split that many problems.
     """
     chosen = numbers_of(family, split)
     if problems > len(chosen):

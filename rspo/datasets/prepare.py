@@ -218,8 +218,8 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
             f"set {key}.{what} = {value}"
         )
 
-    if rows not in hub.accepted_rows:
-        raise refuse("rows", " or ".join(map(str, hub.accepted_rows)), rows, rows)
+    if rows not in hub.rows:
+        raise refuse("rows", " or ".join(map(str, hub.rows)), rows, rows)
     if len(unanswered) != hub.without_answer:
         found = f"{len(unanswered)} ({'; '.join(unanswered[:5])})"
         raise refuse("without_answer", hub.without_answer, found, len(unanswered))

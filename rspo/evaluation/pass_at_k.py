@@ -130,7 +130,7 @@ def pass_at_k_of_file(
     points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
     frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
     if output.suffix == ".csv":
-        write_csv(output, frame[CURVES.schema.names], missing="nan")
+        write_csv(output, frame[CURVES.names], missing="nan")
     else:
         write_frame(output, CURVES, frame)
     step.record(Done(originals=[verdicts]))

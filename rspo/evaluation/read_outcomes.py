@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, TableFormat, read_frame
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
 from rspo.datasets.own_file import Row, rows_of
 from rspo.evaluation.outcomes import Outcomes
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", *_SAMPLE, "correct", "reward"]
-_OUTCOMES = TableFormat(SCORES.name, pa.schema([SCORES.schema.field(name) for name in _COLUMNS]))
+_OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
 _VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 

@@ -114,7 +114,7 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
     """Responses of one block to a benchmark."""
     data_set, config = experiment.data_set(benchmark), experiment.config
     if data_set.hub is not None:
-        problems = max(data_set.hub.accepted_rows)
+        problems = max(data_set.hub.rows)
     elif data_set.file is not None:
         problems = len(problems_of_file(experiment, benchmark))
     else:

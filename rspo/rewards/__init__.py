@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.extensions import errors_of
 from rspo.config.names import (
     CASCADE,
     OWN_VERIFIERS,
@@ -128,9 +127,8 @@ def verify(
 
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
-    """Raises: InputError if a user's verifier fails, or returns neither true nor false."""
-    with errors_of(f"verifier {verifier!r} failed on {response!r:.60}"):
-        correct = OWN_VERIFIERS[verifier].function(response, forms)
+    """Raises: InputError if a user's verifier returns neither true nor false."""
+    correct = OWN_VERIFIERS[verifier].function(response, forms)
     if type(correct).__name__ not in ("bool", "bool_"):  # Python's or numpy's
         raise InputError(
             f"verifier {verifier!r} returned {correct!r:.60} for {response!r:.60}; expected a bool"

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.extensions import errors_of
 from rspo.config.names import NEED_CONFIG, OWN_REWARDS, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
@@ -38,8 +37,8 @@ def rewards_of(
 
     Returns: (responses,), finite.
 
-    Raises: InputError for a registered reward that fails or returns something else, and for
-        responses that are longer than `sampling.max_response_tokens`.
+    Raises: InputError for a registered reward that returns something else, and for responses that
+        are longer than `sampling.max_response_tokens`.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
@@ -51,8 +50,7 @@ def rewards_of(
             raise InputError(f"a response of {outside[0]} tokens; allowed: 0 .. {limit}")
         return np.where(correct, 1.0 - config.rewards.length_discount * lengths / limit, 0.0)
     responses = VerifiedResponses(texts(), correct, lengths, limit)
-    with errors_of(f"reward {name!r} failed"):
-        rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
+    rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
     if rewards.shape != correct.shape or not np.isfinite(rewards).all():
         raise InputError(
             f"reward {name!r} returned {' '.join(repr(rewards).split()):.80}; "

@@ -10,7 +10,7 @@ import pytest
 from rspo.cli import main, parse_overrides
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
-from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
+from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
@@ -18,8 +18,6 @@ from rspo.objectives import OBJECTIVES
 from rspo.policies.templates import OWN, TEMPLATES
 from tests.support import ROOT
 from tests.support.steps import step_of
-
-SUITE = "data.suites.standard"
 
 
 def cell(**changes: Any) -> dict[str, Any]:
@@ -32,24 +30,13 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
     (
         {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
-        ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean label?"],
+        ["data.suites.standard.linear: unknown key lable = 'x'; did you mean label?"],
     ),
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
     ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, engine"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
-    ({"seeds": "many"}, ["seeds = 'many' (given on the command line): must be an integer"]),
-    ({"training": 3}, ["training = 3 (given on the command line): must be keys with values"]),
-    ({"evaluation": {"k": 3}}, ["evaluation.k = 3 (given on the command line): must be a list"]),
-    (
-        {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
-        ["tiny.yaml: grid", "at least 1 item"],
-    ),
-    ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "allowed: local, verl"]),
-    ({"data": {"train": {"generated": {"split": "trian"}}}}, ["split = 'trian'", "mean train?"]),
-    (
-        {"data": {"train": {"generated": {"families": ["linaer"]}}}},
-        ["families.0 = 'linaer'", "did you mean linear? Allowed: linear, multiply"],
-    ),
+    ({"training": 3}, ["training = 3"]),
+    ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
     ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
     ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
     ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
@@ -61,41 +48,20 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["train.generated.split = 'test'; allowed: 'train'"],
     ),
     (cell(objective="grpo", k=1, n=1), ["grpo cannot use k = 1 with n = 1", "n >= 2"]),
-    (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plug_in", "grpo"]),
     (cell(objective="rspo-pass"), ["did you mean rspo_pass_at_k? Allowed: policy_gradient"]),
-    (cell(objective="maxpa", k=4), ["unknown objective 'maxpa'; did you mean maxpo? Allowed: "]),
     (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
-    (cell(objective="maxpo", k=16), ["maxpo cannot use k = 16", "allowed: 1 <= k < n"]),
-    (cell(k=None), ["grid.main.cells.0", "k is missing; rspo_pass_at_k needs it"]),
-    (cell(k=[]), ["grid.main.cells.0", "k or n is an empty list"]),
+    (cell(k=[]), ["grid.main.cells.0.k = []"]),
     (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
     (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
     (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
     (cell(model="smal"), ["model = 'smal'; did you mean small? Allowed: small, medium, small-1"]),
-    (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
-    ({"seeds": True}, ["seeds = True (given on the command line): must be an integer"]),
-    ({"seeds": "3"}, ["seeds = '3' (given on the command line): must be an integer"]),
-    ({"models": {"small": {"learning_rate": True}}}, ["learning_rate = True", "must be a number"]),
-    ({"models": {"small": {"learning_rate": "nan"}}}, ["'nan'", "must be a finite number"]),
-    (cell(k="4"), ["grid.main.cells.0.k = '4' (given on the command line): must be an integer"]),
-    (cell(k=[2, True]), ["grid.main.cells.0.k = [2, True]", "must be an integer"]),
-    ({"grid": {"mx_at_k": None}}, ["grid has no 'mx_at_k'; did you mean max_at_k? Allowed: main,"]),
-    (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "must be an integer"]),
+    ({"seeds": True}, ["seeds = True"]),
+    ({"models": {"small": {"learning_rate": "nan"}}}, ["learning_rate = 'nan'"]),
+    (cell(k=[2, "four"]), ["grid.main.cells.0.k.1 = 'four'"]),
+    ({"grid": {"mx_at_k": None}}, ["grid.mx_at_k = None"]),
     (
         {"grid": {"main": {"suite": "standrad"}}},
         ["grid.main.suite = 'standrad'; did you mean standard? Allowed: standard"],
-    ),
-    (
-        {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
-        ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
-    ),
-    (
-        {"training": {"prompts_per_step": 10**6}},
-        ["training.prompts_per_step = 1000000 is more than the", "problems of data.train"],
-    ),
-    (
-        {"training": {"validation": {"every": 1, "problems": 10**6}}},
-        ["training.validation.problems = 1000000 is more", "problems of data.validation"],
     ),
 ]
 
@@ -106,25 +72,9 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
 ) -> None:
     with pytest.raises(InputError) as caught:
         Experiment.load("tiny", overrides, root=ROOT)
-    message = str(caught.value)
-    assert "config/tiny.yaml" in message
-    for part in parts:
-        assert part in message
-
-
-@pytest.mark.parametrize(
-    ("override", "parts"),
-    [
-        (f"{SUITE}.amc.hub.prompt=What?", ["amc.hub.prompt = 'What?'", "must contain {problem}"]),
-        (f"{SUITE}.amc.hub.content_sha256.83=abc", ["content_sha256.83 = 'abc'", "pattern"]),
-        ("xverify.url=judge:8000", ["xverify.url = 'judge:8000'"]),
-    ],
-)
-def test_a_wrong_value_of_the_paper_scale_is_named(override: str, parts: list[str]) -> None:
-    with pytest.raises(InputError) as caught:
-        Experiment.load("paper", parse_overrides([override]), root=ROOT)
-    for part in ["config/paper.yaml", *parts]:
-        assert part in str(caught.value)
+    (line,) = str(caught.value).splitlines()
+    for part in ["config/tiny.yaml", *parts]:
+        assert part in line
 
 
 def test_each_mistake_is_a_line_of_every_command_before_it_writes(
@@ -139,29 +89,17 @@ def test_each_mistake_is_a_line_of_every_command_before_it_writes(
     for command in (["train", "small--rspo-pass--k1--n16--s0"], ["prepare", "train"], ["status"]):
         assert main([*command, "--set=verifier=magic"]) == 2
         first, second = capfd.readouterr().err.splitlines()
-        assert first.startswith("rspo: error: config/tiny.yaml: verifier = 'magic' (given on the ")
+        assert first.startswith("rspo: error: config/tiny.yaml: verifier = 'magic': ")
         assert second.startswith("config/tiny.yaml: grid.scalability.cells.0: k is missing; rspo_")
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_key() -> None:
-    for given in ({}, {"k": None}, {"k": 1}):
+    for given in ({}, {"k": 1}):
         spec = {"model": "small", "objective": "grpo", "n": 16} | given
         grid = {"mine": {"suite": "standard", "cells": [spec]}}
         experiment = Experiment.load("tiny", {"grid": grid}, root=ROOT)
         assert [c.name for c in experiment.cells_of("mine")] == ["small--grpo--k1--n16--s0"]
-        assert experiment.config.grid["mine"].cells[0].model_dump()["k"] == 1
-
-
-def test_an_error_in_the_file_does_not_name_the_command_line(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    path = tmp_path / "config" / "tiny.yaml"
-    path.write_text(path.read_text().replace("ppo_clip:", "ppo_clpi:"))
-    with pytest.raises(InputError) as caught:
-        Experiment.load("tiny", root=tmp_path)
-    (line,) = str(caught.value).splitlines()
-    assert "unknown key training.ppo_clpi = 0.2; did you mean ppo_clip? Allowed: " in line
-    assert "command line" not in line
 
 
 @pytest.mark.parametrize(
@@ -209,26 +147,13 @@ def test_the_grid_is_the_papers_25_cells(scale: str) -> None:
     assert count == Counter(expected)
 
 
-def test_both_scales_run_the_same_experiments() -> None:
-    tiny, paper = (Experiment.load(scale, root=ROOT) for scale in ("tiny", "paper"))
-    models = dict(zip(paper.config.models, tiny.config.models, strict=False))
-
-    def methods(experiment: Experiment, grid: str, rename: dict[str, str]) -> set[Cell]:
-        return {
-            Cell(rename.get(c.model, c.model), c.objective, c.k, c.n, c.reward, 0)
-            for c in experiment.cells_of(grid)
-        }
-
-    assert tiny.config.grid.keys() - paper.config.grid.keys() == {"dropping"}
-    for grid in paper.config.grid:
-        assert methods(tiny, grid, {}) == methods(paper, grid, models)
-
-
 def test_objective_names_stay_unique_in_cell_names() -> None:
     names = {Cell("m", objective, 1, 2, "binary", 0).name for objective in OBJECTIVES}
     assert len(names) == len(OBJECTIVES)
 
 
+GENERATED = {"families": ["linear"], "split": "test", "problems": 3}
+OWN_SUITE = {"mine": {"label": "Mine", "generated": GENERATED}}
 STEPS = [
     ("prepare", "train"),
     ("prepare", "linear"),
@@ -260,6 +185,7 @@ STEPS = [
         ({"evaluation": {"problems": 3}}, ["prepare"]),  # of a benchmark
         ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
+        ({"data": {"suites": {"mine": OWN_SUITE}}}, ["claims"]),
     ],
 )
 def test_a_change_reruns_only_what_depends_on_it(
@@ -278,7 +204,6 @@ def test_a_change_reruns_only_what_depends_on_it(
 def test_the_names_that_a_config_allows_are_implemented() -> None:
     assert get_args(TemplateName) == (*TEMPLATES, OWN)
     assert get_args(Family) == tuple(FAMILIES)
-    assert tuple(name for name in FAMILIES if FAMILIES[name].larger) == LARGER_FAMILIES
 
 
 def test_expected_rows_and_hashes_rerun_nothing() -> None:
@@ -305,14 +230,6 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     monkeypatch.setitem(VERIFIER_VERSIONS, "rules", -1)
     assert settings()[0] != before[0]
     assert settings()[1] == before[1]
-
-
-def test_the_address_of_a_judge_may_end_with_its_version() -> None:
-    for end in ("", "/", "/v1", "/v1/"):
-        change = {"xverify": {"url": f"http://node1:8000{end}"}}
-        settings = Experiment.load("paper", change, ROOT).config.xverify
-        assert settings is not None
-        assert settings.url == "http://node1:8000"
 
 
 def test_the_judge_but_not_its_server_changes_fingerprints() -> None:
@@ -368,13 +285,3 @@ def verl_hash(overrides: list[str]) -> str:
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return steps.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
-
-
-def test_keys_with_the_same_mistake_share_a_line() -> None:
-    cells = [{"model": "small", "objective": "rspo", "k": k, "n": 16} for k in (2, 4)]
-    with pytest.raises(InputError) as caught:
-        Experiment.load("tiny", {"grid": {"main": {"cells": cells}}}, root=ROOT)
-    (line,) = str(caught.value).splitlines()
-    assert line.count("Allowed: ") == 1
-    assert "grid.main.cells.0" in line
-    assert "grid.main.cells.1" in line

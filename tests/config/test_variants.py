@@ -57,7 +57,7 @@ def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
 @pytest.mark.parametrize(
     ("changes", "more", "message"),
     [
-        ({"epochs": 2}, {"engine": "verl"}, "training.epochs = 2: only engine: local has this"),
+        ({"epochs": 2}, {"engine": "verl"}, "training.epochs and rewards.false_*: only engine"),
         ({"mini_batch_prompts": 3}, {}, "training: mini_batch_prompts = 3 must divide"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
     [
         (
             {"variants": {"short": {"training": {"stepz": 3}}}},
-            "variants.short: unknown key training.stepz = 3; did you mean steps? Allowed",
+            "variants.short: training: unknown key stepz = 3; did you mean steps? Allowed",
         ),
         ({"variants": {"short": {"data": {}}}}, "variants.short.data"),
         ({"variants": {}}, "steps: variant = 'short'; allowed: default"),
@@ -85,23 +85,18 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
         ({"grid": GRID}, "grid.steps: only studies, and entries without a suite, have variants"),
         (
             {"engine": "verl", "training": tiny_world.OVERRIDES["training"] | {"epochs": 2}},
-            "training.epochs = 2: only engine: local has this",
+            "training.epochs and rewards.false_*: only engine: local has these",
         ),
         (
             {
                 "engine": "verl",
                 "training": tiny_world.OVERRIDES["training"] | {"entropy_bonus": 0.01},
             },
-            "training.entropy_bonus = 0.01: engine verl has the mean over tokens only with "
-            "loss_aggregation: token-mean (found seq-mean-token-sum-norm)",
+            "training.entropy_bonus: engine verl has it with loss_aggregation: token-mean only",
         ),
         (
             {"engine": "verl", "rewards": {"false_accepts_fixed": 0.1}},
-            "rewards = {'false_accepts_fixed': 0.1}: only engine: local has this",
-        ),
-        (
-            {"engine": "verl", "rewards": {"false_rejects": 0.1}},
-            "rewards = {'false_accepts': 0.0, 'false_rejects': 0.1}: only engine: local has this",
+            "rewards.false_*: only engine: local has these",
         ),
     ],
 )
@@ -109,40 +104,33 @@ def test_a_variant_that_cannot_be_is_one_line(
     tmp_path: Path, more: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        load(tmp_path, **more)
+        load(tmp_path, **more).of_cell(SHORT)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "fits"),
     [
-        ({"objective": "policy_gradient"}, "has no k; allowed: objectives with a k"),
-        ({"objective": "rspo_pass_at_k", "k": 4}, "is named after k = 4; allowed: [4, ...]"),
-        (
-            {"objective": "hitchhiking", "k": 8},
-            "cannot use k = 3 with n = 16; allowed: k divides n, from the first to the last",
-        ),
-        ({"objective": "rspo_pass_at_k", "k": 8}, ""),
+        ({"objective": "rspo_pass_at_k", "k": 4}, False),  # it begins with 8
+        ({"objective": "hitchhiking", "k": 8}, False),  # 3 does not divide 16
+        ({"objective": "rspo_pass_at_k", "k": 8}, True),
     ],
 )
-@pytest.mark.parametrize("engine", ["local", "verl"])
 def test_a_schedule_of_k_needs_a_cell_that_begins_with_it_and_an_n_that_fits(
-    tmp_path: Path, spec: dict[str, Any], message: str, engine: str
+    tmp_path: Path, spec: dict[str, Any], fits: bool
 ) -> None:
     cell = {"model": "small", "n": 16, "variant": ["default", "annealed"]} | spec
     studies = {"steps": STUDIES["steps"] | {"cells": [cell]}}
     variants = {"annealed": {"training": {"k_schedule": [8, 1]}}}
-    experiment = load(tmp_path, studies=studies, variants=variants, engine=engine)
+    experiment = load(tmp_path, studies=studies, variants=variants)
     default, annealed = (one.name for one in experiment.cells_of("steps"))
     assert experiment.of_cell(default) is experiment
-    if not message:
+    if fits:
         assert experiment.of_cell(annealed).config.training.k_schedule == (8, 1)
         return
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"k_schedule = \[8, 1\]: {annealed} needs one that"):
         experiment.of_cell(annealed)
-    place = f"config/tiny.yaml: training.k_schedule = [8, 1]: {annealed}"
-    assert str(caught.value) == f"{place} {message}"
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     ("table", "message"),
     [
         (None, "no such file"),
-        (b"PAR1", "damaged, or not a table of scores"),
+        (b"PAR1", "damaged, or another table"),
         (pa.table(ROW_OF_ONE).slice(1), "has no rows"),
         (pa.table(ROW_OF_ONE).drop_columns(["reward"]), "reward.* does not exist"),
         (pa.table(ROW_OF_ONE | {"reward": ["much"]}), "string: 'much'"),

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from rspo.config.names import LARGER, LARGER_FAMILIES
+from rspo.config.names import LARGER
 from rspo.datasets.generated import (
     FAMILIES,
     SPLIT_FRACTIONS,
@@ -19,6 +19,8 @@ from rspo.datasets.generated import (
     worked_examples,
 )
 from rspo.policies.tokenizer import build_tokenizer
+
+LARGER_FAMILIES = [name for name in FAMILIES if FAMILIES[name].larger]
 
 
 def prompts(family: str, split: str) -> set[str]:

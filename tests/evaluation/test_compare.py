@@ -221,7 +221,7 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
             ["a.jsonl", A],
             "a.jsonl and " + A + " have no problem in common; the first ones are",
         ),
-        (["small--base", A], "no such file (expected a table of scores)"),
+        (["small--base", A], ": no such file"),
         (["a.jsonl", "a.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
     ],

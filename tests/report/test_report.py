@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import rspo.report as report_package
@@ -21,7 +22,6 @@ from rspo.core.files import write_json_lines
 from rspo.core.tables import (
     SAMPLES,
     SCORES,
-    TableFormat,
     read_csv,
     read_table,
     write_csv,
@@ -186,9 +186,7 @@ HOSTILE = (
 )
 
 
-def rewrite(
-    path: Path, table: TableFormat, change: Callable[[int, dict[str, object]], None]
-) -> None:
+def rewrite(path: Path, table: pa.Schema, change: Callable[[int, dict[str, object]], None]) -> None:
     rows = read_table(path, table)
     for place, row in enumerate(rows):
         change(place, row)

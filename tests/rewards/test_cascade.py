@@ -45,7 +45,6 @@ def test_the_rules_then_the_library_of_a_config_need_no_judge(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"cascade": ["rules", "rules"]}, "cascade = .*: a verifier is duplicated"),
         ({"cascade": ["rules", "cascade"]}, r"cascade\.1 = 'cascade'.*exact, rules"),
         ({"verifier": "cascade"}, "verifier = 'cascade' needs the section xverify"),
     ],

@@ -267,12 +267,6 @@ def test_an_incomplete_or_damaged_line_is_requested_again(
     assert len(good.requests) == 4
 
 
-def test_two_processes_cannot_use_the_same_store(good: Judge, tmp_path: Path) -> None:
-    arguments = (settings(url=good.url), TEMPLATE, tmp_path / "verdicts", tmp_path / "log")
-    with XVerify(*arguments), pytest.raises(InputError, match="verdicts: another process"):
-        XVerify(*arguments)
-
-
 # --- as a verifier --------------------------------------------------------------------------------
 
 

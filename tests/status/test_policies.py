@@ -16,6 +16,7 @@ from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
 from rspo.status.display import MOST_NAMED, line, table_text
 from rspo.status.policies import Status, Suites, statuses, suites_of_run
+from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
 from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
@@ -119,10 +120,19 @@ def test_a_policy_stays_finished_without_its_inputs_but_not_with_others(
     assert state_of(experiment, DONE) == "evaluated"
 
 
-def test_damaged_weights_are_stale(experiment: Experiment) -> None:
-    """By their size: `rspo status` does not read gigabytes."""
+@pytest.mark.parametrize("damaged", ["policy", "checkpoint"])
+def test_damaged_weights_and_checkpoints_are_stale(experiment: Experiment, damaged: str) -> None:
+    """By their size or ending: `rspo status` does not read gigabytes."""
     finish(experiment, DONE, 80)
-    made(steps.train(experiment, DONE), bytes=1)
+    if damaged == "policy":
+        made(steps.train(experiment, DONE), bytes=1)
+    else:
+        report(experiment, DONE)
+        file = experiment.checkpoint(DONE) / STATE_FILE
+        torch.save({"step": 3}, file)
+        write_text(file.with_name("origin.json"), "{}")
+        assert state_of(experiment, DONE) == "stopped"
+        file.write_bytes(file.read_bytes()[:-9])
     assert state_of(experiment, DONE) == "stale"
 
 

@@ -1,10 +1,10 @@
 """What extensions register, and how a test takes it back."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rspo.analysis import CLAIMS
-from rspo.config import extensions
 from rspo.config.names import OWN_REWARDS, OWN_VERIFIERS, VERIFIER_VERSIONS
 from rspo.figures import FIGURES
 from rspo.objectives import OBJECTIVES
@@ -22,12 +22,14 @@ _ALL: tuple[dict[str, object], ...] = (
 @contextmanager
 def restored() -> Iterator[None]:
     """As a process that has run no extension: what the block registers is forgotten at its end."""
-    before, run = [dict(registry) for registry in _ALL], dict(extensions._run)
+    before = [dict(registry) for registry in _ALL]
+    modules = {*sys.modules}
     try:
         yield
     finally:
-        extensions._run.clear()
-        extensions._run.update(run)
+        for name in {*sys.modules} - modules:
+            if name.startswith("rspo_extension_"):
+                del sys.modules[name]
         for registry, items in zip(_ALL, before, strict=True):
             registry.clear()
             registry.update(items)

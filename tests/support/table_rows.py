@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.step import Step
-from rspo.core.tables import SAMPLES, SCORES, TableFormat, write_table
+from rspo.core.tables import SAMPLES, SCORES, write_table
 from tests.support import problem_rows
 from tests.support.steps import attest
 
@@ -60,7 +61,7 @@ def write_scores(experiment: Experiment, policy: str, suite: str, rows_of: RowsO
 
 
 def _write_blocks(
-    experiment: Experiment, made: Sequence[Step], table: TableFormat, rows_of: RowsOf
+    experiment: Experiment, made: Sequence[Step], table: pa.Schema, rows_of: RowsOf
 ) -> None:
     """Each row in its block's table; samples beyond N are in the last one."""
     blocks: list[list[Row]] = [[] for _ in made]

@@ -25,7 +25,6 @@ import tenacity
 from rspo.config.names import JUDGE_SAMPLING
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.locks import take_lock
 from rspo.rewards.verdict import (
     CORRECT,
     INCORRECT,
@@ -70,8 +69,6 @@ class XVerify:
             template: prompt with the fields question, output and answer.
             verdicts: file of stored verdicts.
             server_log, folder, gpus: for the servers, see `serving`.
-
-        Raises: InputError if another process has the file of verdicts open.
         """
         self._settings = settings
         self._template = template
@@ -80,10 +77,8 @@ class XVerify:
         self._servers: list[Server] = []
         self._path = verdicts
         verdicts.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            self._file = stack.enter_context(verdicts.open("a+"))
-            take_lock(self._file, lambda: f"{verdicts}: another process is writing to it")
-            self._stack = stack.pop_all()
+        self._stack = contextlib.ExitStack()
+        self._file = self._stack.enter_context(verdicts.open("a+"))
         self._stored = self._read()
 
     def __enter__(self) -> "XVerify":
