@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
+from pydantic import ValidationError
 
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
@@ -672,7 +673,12 @@ def _parse(words: list[str]) -> Callable[[], Output]:
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
-        raise InputError(" ".join(error.format_message().split())) from None
+        message = " ".join(error.format_message().split())
+        if isinstance(error.__cause__, ValidationError):  # its words lack the value
+            message += f"; got {error.__cause__.errors()[0]['input']!r}"
+            if error.param.multiple:  # type: ignore[attr-defined]
+                message += "; repeat it for several: --k 2 --k 4"
+        raise InputError(message) from None
     return result if callable(result) else lambda: result
 
 
