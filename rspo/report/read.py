@@ -20,7 +20,7 @@ from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
-from rspo.report.text import same_decimals
+from rspo.report.text import short
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
@@ -116,7 +116,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
             "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
-            "numbers": read_csv(numbers).apply(same_decimals),
+            "numbers": read_csv(numbers).map(short),
         }
 
 
