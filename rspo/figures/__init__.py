@@ -1,7 +1,7 @@
 """All figures by name, and `draw`.
 
-    from rspo.figures import available, draw
-    for name in available(experiment):
+    from rspo.figures import draw, figures_of
+    for name in figures_of(experiment):
         draw(experiment, name)
 
 Each figure is one module with its caption, its inputs, its table and its picture (`Figure`). To add
@@ -33,7 +33,6 @@ __all__ = [
     "FIGURES",
     "SUFFIXES",
     "Figure",
-    "available",
     "draw",
     "figures_of",
     "in_all",
@@ -73,13 +72,14 @@ def register(figure: Figure) -> None:
 
 
 def figures_of(experiment: Experiment) -> dict[str, Figure]:
-    """Every figure by name: `FIGURES`, then fig_<grid> for each other study and entry with a suite.
+    """The figures of a config: those of `FIGURES` whose grids it has, and fig_<grid> of the others.
 
     Raises: InputError for a grid entry whose figure would take the name of another one.
     """
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
-    result = dict(FIGURES)
-    for grid, entry in (experiment.config.grid | experiment.config.studies).items():
+    entries = experiment.config.grid | experiment.config.studies
+    result = {name: one for name, one in FIGURES.items() if {*one.grids} <= entries.keys()}
+    for grid, entry in entries.items():
         if grid in drawn or not entry.suite:
             continue
         figure = (
@@ -96,17 +96,10 @@ def figures_of(experiment: Experiment) -> dict[str, Figure]:
     return result
 
 
-def available(experiment: Experiment) -> list[str]:
-    """Names of the figures that can be drawn with this config."""
-    return [
-        name for name, figure in figures_of(experiment).items() if figure.is_available(experiment)
-    ]
-
-
 def in_all(experiment: Experiment) -> list[str]:
     """Names of the figures that `snakemake all` draws: those without the cells of a study."""
-    figures, studies = figures_of(experiment), experiment.config.studies.keys()
-    return [name for name in available(experiment) if not studies & {*figures[name].grids}]
+    studies = experiment.config.studies.keys()
+    return [name for name, one in figures_of(experiment).items() if not studies & {*one.grids}]
 
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:

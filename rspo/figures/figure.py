@@ -165,10 +165,6 @@ class Figure:
             chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
         return chosen
 
-    def is_available(self, experiment: Experiment) -> bool:
-        """Whether the config has its grids."""
-        return {*self.grids} <= (experiment.config.grid | experiment.config.studies).keys()
-
     def write(self, experiment: Experiment, force: bool = False) -> None:
         """Write .pdf, .png and .csv to `experiment.reports`: all or none.
 

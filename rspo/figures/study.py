@@ -87,7 +87,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
         return _draw_curves(table, experiment, figure)
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
     labels = _labels(forest)
-    panels = list(dict.fromkeys(forest["claim"].where(forest["claim"] != "", forest["k"])))
+    forest = forest.assign(panel=forest["claim"].where(forest["claim"] != "", forest["k"]))
+    panels = list(dict.fromkeys(forest["panel"]))
     if all(panel.isdecimal() for panel in panels):
         panels.sort(key=int)
     if len(panels) > _MOST_PANELS:
@@ -100,12 +101,10 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     by_method = forest.groupby("method", sort=False).groups.values()
     order = list(dict.fromkeys(labels[row] for rows in by_method for row in rows))
     for panel, name in zip(axes, panels, strict=False):
-        chosen = forest[
-            (forest["claim"] == name) | ((forest["claim"] == "") & (forest["k"] == name))
-        ]
+        chosen = forest[forest["panel"] == name]
         _draw_forest(panel, chosen, [order.index(label) for label in labels[chosen.index]])
         title = f"Pass@{name.replace(' ', ', ')}"
-        panel.set_title(name if (forest["claim"] == name).any() else title)
+        panel.set_title(name if (chosen["claim"] != "").any() else title)
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     against = forest["against"].unique()

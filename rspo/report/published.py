@@ -13,7 +13,6 @@ from rspo.analysis.evidence import FOLDER, Evidence, Kept
 from rspo.analysis.trainings import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import WRITTEN
 from rspo.core.step import Step, files_behind
@@ -52,14 +51,7 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
         return
     known = Evidence(file, experiment.scale, experiment.overrides)
     if file.exists():
-        found = Evidence.read(file)
-        made_with, given = ((one.scale, dict(one.overrides)) for one in (found, known))
-        if made_with != given and not force:
-            raise InputError(
-                f"{file}: was made with scale = {found.scale} and {found.overrides or 'no --set'}; "
-                "use the same, or replace it with --force"
-            )
-        known.policies = found.policies
+        known.policies = Evidence.read(file).policies
     files, kept = _files(experiment, page), _kept(experiment, page)
     for line in evidence.add(known, experiment, files, kept, force):
         print(line)

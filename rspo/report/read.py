@@ -17,10 +17,10 @@ from rspo.core.tables import read_csv
 from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
-from rspo.figures import Figure, curves, difference
+from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
-from rspo.report.text import same_decimals
+from rspo.report.text import short
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
@@ -48,7 +48,7 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
 
 def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
     """The rows of a figure's table; none for a scale without the figure."""
-    if not figure.is_available(experiment):
+    if figure.name not in figures_of(experiment):
         return []
     return read_rows(figure.step(experiment).outputs[2]).to_dict("records")
 
@@ -116,7 +116,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
             "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
-            "numbers": read_csv(numbers).apply(same_decimals),
+            "numbers": read_csv(numbers).map(short),
         }
 
 

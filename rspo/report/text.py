@@ -3,10 +3,10 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from rspo.analysis.pages import MINUS
@@ -77,23 +77,13 @@ def p_value(p: float) -> str:
     return "= 1" if p > 0.995 else f"= {p:.2g}"
 
 
-def same_decimals(column: pd.Series) -> list[str]:
-    """A column of texts whose numbers have as many decimals as give the largest one four digits.
-
-    Other text and columns of whole numbers stay as they are. If a number would be shown as 0, each
-    has three digits.
-    """
-    numbers = pd.to_numeric(column, errors="coerce")
-    sizes = numbers[numbers.abs() < math.inf].abs()
-    if (sizes % 1 == 0).all():
-        return list(column)
-    places = max(0, 3 - math.floor(math.log10(sizes.max())))
-    vanishes = sizes[sizes > 0].min() < 0.5 * 10**-places
-    style = ".3g" if vanishes else f".{places}f"
-    return [
-        f"{number:{style}}".replace("-", MINUS) if math.isfinite(number) else text
-        for text, number in zip(column, numbers, strict=True)
-    ]
+def short(text: str) -> str:
+    """A number with four significant digits; whole numbers and other text stay as they are."""
+    with suppress(ValueError):
+        number = float(text)
+        if math.isfinite(number) and not number.is_integer():
+            return f"{number:.4g}".replace("-", MINUS)
+    return text
 
 
 def as_yaml(config: Config) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
-from rspo.figures import FIGURES, available, exact, figures_of, style
+from rspo.figures import FIGURES, exact, figures_of, style
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.support.planted import experiment_in
 from tests.support.steps import step_of
@@ -92,7 +92,7 @@ def settings(experiment: Experiment) -> dict[str, str]:
     }
     found |= {c: steps.train(experiment, c).settings_hash for c in experiment.cells}
     every = figures_of(experiment)
-    return found | {f: fingerprint(every[f].settings(experiment)) for f in available(experiment)}
+    return found | {f: fingerprint(every[f].settings(experiment)) for f in figures_of(experiment)}
 
 
 def test_a_new_objective_remakes_the_figures_of_formulas(

@@ -15,7 +15,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.provenance import read_provenance
-from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
+from rspo.figures import FIGURES, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
 from rspo.figures.figure import methods_of
 from tests.support import ROOT
@@ -67,13 +67,13 @@ def test_a_function_of_ones_own_without_return_is_one_line(
 
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
     tiny, paper = experiments["tiny"], experiments["paper"]
-    assert available(tiny) == [*FIGURES, *(f"fig_{name}" for name in tiny.config.studies)]
+    assert [*figures_of(tiny)] == [*FIGURES, *(f"fig_{name}" for name in tiny.config.studies)]
     assert in_all(tiny) == [*FIGURES]
-    assert available(paper) == [*FIGURES]
+    assert [*figures_of(paper)] == [*FIGURES]
     config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
     smaller = replace(tiny, config=config)
-    assert "fig_contamination_free" not in available(smaller)
-    with pytest.raises(InputError, match=r"config/tiny.yaml: grid has no 'contamination_free'"):
+    assert "fig_contamination_free" not in figures_of(smaller)
+    with pytest.raises(InputError, match="no figure 'fig_contamination_free'"):
         draw(smaller, "fig_contamination_free")
 
 
@@ -116,7 +116,7 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
 def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> None:
     experiment = experiment_in(tmp_path, grid={"intro": MINE["sizes"]})
     with pytest.raises(InputError, match=r"config/tiny.yaml: grid.intro would be drawn as fig_int"):
-        available(experiment)
+        figures_of(experiment)
 
 
 def test_importing_the_package_does_not_import_matplotlib() -> None:

@@ -28,7 +28,6 @@ from rspo.core.tables import (
     write_table,
 )
 from rspo.datasets.generated import ABOUT
-from rspo.evaluation.score import score
 from rspo.figures import FIGURES, in_all
 from rspo.report import results_inputs
 from rspo.report.page import write_report, write_results
@@ -169,14 +168,6 @@ def test_a_broken_history_is_reported(experiment: Experiment) -> None:
     text = Tree(page_of(experiment)).sections["provenance"]
     assert "The history of this page is broken" in text
     assert "no longer exists" in text
-
-
-def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
-    score(small_paper.load({"length_discount": 0.25}), CELL, "standard", force=True)
-    message = rf"0\.parquet was made with other .* `rspo score {CELL} standard 0 --force` makes it"
-    with pytest.raises(InputError, match=message):
-        write_report(experiment)
-    assert not REPORT.exists()
 
 
 CELL = "small--rspo-pass--k2--n8--s0"  # the one whose responses are shown

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from rspo.analysis.write import write_claims
@@ -21,7 +20,7 @@ from rspo.report.text import (
     one_line,
     plus_minus,
     rounded,
-    same_decimals,
+    short,
 )
 from tests.support import planted
 
@@ -159,15 +158,13 @@ def test_the_digits_of_a_table_are_those_of_its_median_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "shown"),
+    ("text", "shown"),
     [
-        (["0.5", "12.25", "-3", "", "base"], ["0.50", "12.25", f"{MINUS}3.00", "", "base"]),
-        (["4", "16", ""], ["4", "16", ""]),
-        (["0.00001", "0.5"], ["1e" + MINUS + "05", "0.5"]),
-        (["a--b", "nan"], ["a--b", "nan"]),
+        ("12.25", "12.25"),
+        ("-0.123456", f"{MINUS}0.1235"),
+        ("0.00001", f"1e{MINUS}05"),
+        *((text, text) for text in ("4", "160", "", "base", "nan", "a--b")),
     ],
 )
-def test_the_numbers_of_a_column_have_the_same_decimals(
-    column: list[str], shown: list[str]
-) -> None:
-    assert same_decimals(pd.Series(column)) == shown
+def test_a_number_of_a_figure_has_four_digits(text: str, shown: str) -> None:
+    assert short(text) == shown

@@ -21,7 +21,7 @@ from rspo.cli import parse_overrides
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SAMPLES, SCORES, read_csv, read_table
-from rspo.figures import SUFFIXES, available
+from rspo.figures import SUFFIXES, figures_of
 from rspo.status.policies import statuses
 from tests.support import ROOT, rehearsal, slurm_world
 from tests.support.judge_prompt import commit
@@ -95,7 +95,7 @@ def test_every_policy_is_evaluated_and_nothing_is_left_to_do(run: Run, cluster: 
 
 
 def test_every_figure_table_claim_and_the_report_exist(run: Run) -> None:
-    reports, figures = run.experiment.reports, available(run.experiment)
+    reports, figures = run.experiment.reports, figures_of(run.experiment)
     assert {"fig_main", "fig_model_size"} <= set(figures)
     names = [f"{figure}{suffix}" for figure in figures for suffix in SUFFIXES]
     names += ["claims.csv", "claim_comparisons.csv", "report.html"]

@@ -20,7 +20,7 @@ from rspo.core.tables import PROBLEMS as PROBLEM_ROWS
 from rspo.core.tables import SCORES, write_frame, write_table
 from rspo.evaluation.curves import curves
 from rspo.evaluation.statistics import Estimate, SeedVariance
-from rspo.figures import available, figures_of
+from rspo.figures import figures_of
 from tests.support import ROOT
 from tests.support.problem_rows import problem
 from tests.support.steps import attest
@@ -206,7 +206,7 @@ def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experime
 
 def write_inputs(experiment: Experiment, *names: str) -> None:
     """Write the inputs of the named figures, or of all figures of the scale."""
-    figures = [figures_of(experiment)[name] for name in names or available(experiment)]
+    figures = [figures_of(experiment)[name] for name in names or figures_of(experiment)]
     if any(figure.reads("training_logs") for figure in figures):
         plant_logs(experiment)
     done: set[tuple[str, str]] = set()

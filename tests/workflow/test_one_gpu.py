@@ -13,7 +13,7 @@ from rspo.cli import parse_overrides
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SCORES, read_csv, read_table
-from rspo.figures import SUFFIXES, available
+from rspo.figures import SUFFIXES, figures_of
 from rspo.status.policies import statuses
 from tests.support import ROOT, hub_model, rehearsal
 from tests.support.judge_prompt import commit
@@ -80,7 +80,7 @@ def test_one_command_makes_everything(
         for policy, suite in experiment.evaluations:
             rows = read_table(experiment.scores(policy, suite, 0), SCORES)
             assert {row["verifier"] for row in rows} == {"xverify"}
-        names = [f"{figure}{suffix}" for figure in available(experiment) for suffix in SUFFIXES]
+        names = [f"{figure}{suffix}" for figure in figures_of(experiment) for suffix in SUFFIXES]
         files = [experiment.reports / name for name in (*names, "report.html")]
         assert [file for file in files if not file.stat().st_size] == []
         verdicts = read_csv(experiment.reports / "claims.csv").set_index("claim")["verdict"]
