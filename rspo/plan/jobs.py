@@ -91,7 +91,7 @@ def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
     if len(sizes) < len(unfinished(experiment)) or not sizes:
         return None
     samples = TOKEN_BYTES * sum(job.tokens for job in jobs(experiment))
-    return samples + sum(map(disk.policy_bytes, sizes)), disk.peak_bytes(max(sizes))
+    return samples + disk.POLICY * sum(sizes), disk.PEAK * max(sizes)
 
 
 def _blocks(

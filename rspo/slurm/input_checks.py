@@ -72,12 +72,12 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
         return
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
-    least = disk.peak_bytes(min(sizes))
+    least = disk.PEAK * min(sizes)
     jobs = launch.profile.get("jobs")
     jobs = len(sizes) if jobs in (None, "unlimited") else int(jobs)
     sizes.sort(reverse=True)
     at_once, others = sizes[:jobs], sizes[jobs:]
-    most = sum(map(disk.peak_bytes, at_once)) + sum(map(disk.policy_bytes, others))
+    most = disk.PEAK * sum(at_once) + disk.POLICY * sum(others)
     if free < least:
         yield Finding(
             ERROR,

@@ -8,7 +8,7 @@ from rspo.plan.hours import sizes_of, step_seconds
 from rspo.plan.jobs import hours_of, jobs
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE, RULES, format_hours
-from rspo.training.verl.disk import checkpoint_bytes
+from rspo.training.verl.disk import CHECKPOINT
 
 # Between the signal and the time limit, the running step and a checkpoint must finish. SLURM checks
 # time limits about twice a minute.
@@ -103,7 +103,7 @@ def _seconds_to_stop(experiment: Experiment) -> int:
     """Seconds for a long step and a checkpoint of the slowest cell, by estimate."""
     needed = [
         STEPS * step_seconds(experiment, name, sizes).mean()
-        + checkpoint_bytes(sizes.shape.parameters) / CHECKPOINT_BYTES_PER_SECOND
+        + CHECKPOINT * sizes.shape.parameters / CHECKPOINT_BYTES_PER_SECOND
         for name in experiment.cells
         if (sizes := sizes_of(experiment, name))
     ]

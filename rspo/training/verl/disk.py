@@ -1,18 +1,5 @@
-"""Disk usage of a cell in bytes, from the number of its model's parameters."""
+"""Disk usage of a cell, in bytes per parameter of its model."""
 
-FLOAT32 = 4  # bytes
-AT_ONCE = 2  # checkpoints: the previous one is removed when the next is complete
-
-
-def checkpoint_bytes(parameters: float) -> float:
-    """One checkpoint: weights, two moments, and the weights as a Hugging Face folder."""
-    return (1 + 2 + 1) * FLOAT32 * parameters
-
-
-def policy_bytes(parameters: float) -> float:
-    return FLOAT32 * parameters
-
-
-def peak_bytes(parameters: float) -> float:
-    """The maximum, which a cell reaches while it writes a checkpoint."""
-    return AT_ONCE * checkpoint_bytes(parameters)
+POLICY = 4  # float32
+CHECKPOINT = 4 * POLICY  # weights, two moments, and the weights as a Hugging Face folder
+PEAK = 2 * CHECKPOINT  # the previous one is removed when the next is complete
