@@ -16,7 +16,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "f3184d055b8a",
-    ("rules", 5): "15cebf78b0fc",
+    ("rules", 5): "de4438236b99",
     ("math_verify", 3): "d30ad0d3dcf2",
 }
 

@@ -100,7 +100,8 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
-        return _same_matrices(gold, prediction)
+        same_rows = map(_same_in_order, gold.rows, prediction.rows)
+        return len(gold.rows) == len(prediction.rows) and all(same_rows)
     if isinstance(gold, Interval | Union | Without):
         return _same_sets(gold, prediction)
     for one, other in ((gold, prediction), (prediction, gold)):
@@ -150,14 +151,6 @@ def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
 
 
 # --- collections ----------------------------------------------------------------------------------
-
-
-def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
-    if [len(row) for row in gold.rows] != [len(row) for row in prediction.rows]:
-        return False
-    return all(
-        _same_in_order(row, other) for row, other in zip(gold.rows, prediction.rows, strict=True)
-    )
 
 
 def _same_collections(gold: Answer, prediction: Answer) -> bool:

@@ -129,8 +129,11 @@ class _Side:
     def _listed(self, answer: Listed) -> Has:
         """Inequalities joined by a word or comma; of intervals, each such joint is a union."""
         parts = [self.has(item) for item in answer.items]
-        if not all(isinstance(item, Relation) for item in answer.items):
+        kinds = {isinstance(item, Relation) for item in answer.items}
+        if kinds == {False}:
             return _any(parts)
+        if len(kinds) > 1:  # x != 1, 2
+            raise _NotASet
         both = _all(parts)  # what a comma means, unless no number satisfies it
         alone = answer.joined_by != "and" and not any(map(both, _points(self.ends)))
         return _any(parts) if answer.joined_by == "or" or alone else both
