@@ -187,12 +187,10 @@ class Experiment:
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
     def bases_of(self, grid: str) -> list[str]:
-        """Names of the base policies of a grid entry's models."""
         models = dict.fromkeys(spec.model for spec in self.grid_entry(grid).cells)
         return [base_name(model) for model in models]
 
     def policies_of(self, grid: str) -> list[str]:
-        """Names of all policies of a grid entry: the base policies, then the cells."""
         return self.bases_of(grid) + [cell.name for cell in self.cells_of(grid)]
 
     @cached_property
@@ -213,7 +211,6 @@ class Experiment:
         return list(dict.fromkeys(pairs))
 
     def is_base(self, policy: str) -> bool:
-        """Whether a policy is a base policy, rather than a cell's."""
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
@@ -226,7 +223,7 @@ class Experiment:
                     f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                     f"--set seeds={int(seed) + 1} adds seeds to every cell"
                 )
-            close = get_close_matches(name, [*self.policies, *self.study_cells], cutoff=0.3)
+            close = get_close_matches(name, {*self.policies, *self.study_cells}, cutoff=0.3)
             raise InputError(
                 f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
                 f"similar: {', '.join(close) or 'none'}"
@@ -234,14 +231,12 @@ class Experiment:
         return self.cells[name]
 
     def model_of(self, policy: str) -> str:
-        """The model of a policy (cell or base)."""
         if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
 
     @cached_property
     def trained_models(self) -> list[str]:
-        """Names of the models of all cells."""
         return list(dict.fromkeys(cell.model for cell in (self.cells | self.study_cells).values()))
 
     @property

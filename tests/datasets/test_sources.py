@@ -255,7 +255,7 @@ def test_each_number_of_rows_has_its_own_content(
         ([row()], r"minerva: expected rows = 2, got 1 from .*test\.jsonl"),
         ([], "minerva: expected rows = 2, got 0 from math-ai/minervamath"),
         (b'{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"jsonl, line 2: not JSON"),
-        (b'{"question": "\xff"}\n', r"test\.jsonl, line 0: not JSON in UTF-8"),
+        (b'{"question": "\xff"}\n', r"test\.jsonl, line 1: not JSON in UTF-8"),
         (b"[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),
         (
             [row(), {"question": "x", "solution": "y"}],
@@ -264,7 +264,7 @@ def test_each_number_of_rows_has_its_own_content(
         ([row(), row("  ")], r"line 2: 'question' is \"  \"; expected the problem's text"),
         ([row(), row("x", {"a": 1})], r"line 2: 'answer' is {\"a\": 1}; expected text, num"),
         ([row(), row("x", True)], r"line 2: 'answer' is true"),
-        (b"\x1f\x8b", r"test\.jsonl: not a complete gzip file"),
+        (b"\x1f\x8b", r"test\.jsonl, line 0: not JSON in UTF-8 \(Compressed"),
         ([row(), row("x", float("inf"))], r"line 2: 'answer' is Infinity"),
     ],
 )
