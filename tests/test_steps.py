@@ -1,9 +1,7 @@
 """What every command does first: it checks its inputs, and keeps results of other settings."""
 
-import errno
 import hashlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -275,18 +273,6 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert "`rspo train " in error_of("sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
-
-
-def test_a_read_only_folder_of_results_is_one_line_with_its_path(
-    capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path, *_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    monkeypatch.setattr(os, "mkdir", refuse)  # root may write into every folder
-    assert main(["prepare", "linear", "--results", "trial"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"rspo: error: trial/\S+: Read-only file system", line)
 
 
 def test_the_cost_is_always_made_again(error_of: ErrorOf) -> None:

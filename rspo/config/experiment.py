@@ -259,11 +259,6 @@ class Experiment:
             raise InputError(f"no data set {name!r} in config/{self.scale}.yaml; {hint}")
         return self.data_sets[name]
 
-    def first_problems_of(self, data_set: str) -> int | None:
-        """How many problems of a data set are used, the first ones; None: all."""
-        held_out = data_set in ("train", "validation")
-        return None if held_out else self.config.evaluation.problems
-
     def key_of(self, data_set: str) -> str:
         """Location of a data set in the config, for messages."""
         suites = self.config.data.suites
