@@ -223,7 +223,9 @@ class Experiment:
                     f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                     f"--set seeds={int(seed) + 1} adds seeds to every cell"
                 )
-            close = get_close_matches(name, {*self.policies, *self.study_cells}, cutoff=0.3)
+            close = get_close_matches(
+                name, {*self.policies, *self.study_cells} - {name}, cutoff=0.3
+            )
             raise InputError(
                 f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
                 f"similar: {', '.join(close) or 'none'}"
