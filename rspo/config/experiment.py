@@ -95,14 +95,13 @@ class Experiment:
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """Every training cell of the grid by name, in the grid's order, each once."""
-        cells = (cell for grid in self.config.grid for cell in self.cells_of(grid))
-        return {cell.name: cell for cell in cells}
+        return {cell.name: cell for grid in self.config.grid for cell in self.cells_of(grid)}
 
     @cached_property
-    def study_cells(self) -> dict[str, Cell]:
-        """Every training cell of the studies by name, in their order, each once."""
-        cells = (cell for study in self.config.studies for cell in self.cells_of(study))
-        return {cell.name: cell for cell in cells}
+    def every_cell(self) -> dict[str, Cell]:
+        """Every training cell of the grid and of the studies by name, each once."""
+        names = [*self.config.grid, *self.config.studies]
+        return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
         """The cells of one entry of the grid, or of one study."""
@@ -214,23 +213,19 @@ class Experiment:
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
-        if name in self.study_cells:
-            return self.study_cells[name]
-        if name not in self.cells:
-            cell, _, seed = name.rpartition("--s")
-            if f"{cell}--s0" in self.cells and seed.isdecimal():
-                raise InputError(
-                    f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
-                    f"--set seeds={int(seed) + 1} adds seeds to every cell"
-                )
-            close = get_close_matches(
-                name, {*self.policies, *self.study_cells} - {name}, cutoff=0.3
-            )
+        if name in self.every_cell:
+            return self.every_cell[name]
+        cell, _, seed = name.rpartition("--s")
+        if f"{cell}--s0" in self.every_cell and seed.isdecimal():
             raise InputError(
-                f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
-                f"similar: {', '.join(close) or 'none'}"
+                f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
+                f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
-        return self.cells[name]
+        close = get_close_matches(name, {*self.policies, *self.every_cell} - {name}, cutoff=0.3)
+        raise InputError(
+            f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
+            f"similar: {', '.join(close) or 'none'}"
+        )
 
     def model_of(self, policy: str) -> str:
         if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
@@ -239,7 +234,7 @@ class Experiment:
 
     @cached_property
     def trained_models(self) -> list[str]:
-        return list(dict.fromkeys(cell.model for cell in (self.cells | self.study_cells).values()))
+        return list(dict.fromkeys(cell.model for cell in self.every_cell.values()))
 
     @property
     def trains_on_gpus(self) -> bool:
