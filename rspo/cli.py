@@ -622,7 +622,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     end_with_snakemake()
     WRITTEN.clear()
     try:
-        status = _show(_parse(list(sys.argv[1:] if argv is None else argv))())
+        output = _parse(list(sys.argv[1:] if argv is None else argv))()
+        status = output if isinstance(output, int) else 0
+        if not isinstance(output, int):
+            for text in [output] if isinstance(output, str) else output or ():
+                print(text)
         _report_written()
         sys.stdout.flush()
         return status
@@ -645,15 +649,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
     except KeyboardInterrupt as interrupt:
         return _fail(130, str(interrupt) if interrupt.args else "interrupted")
-
-
-def _show(output: Output) -> int:
-    """Print what a command returned; returns its exit status."""
-    if isinstance(output, int):
-        return output
-    for text in [output] if isinstance(output, str) else output or ():
-        print(text)
-    return 0
 
 
 def _report_written() -> None:

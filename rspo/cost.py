@@ -1,7 +1,6 @@
 """`rspo cost`: the time that every policy used, from the provenance beside its files."""
 
 import json
-from pathlib import Path
 
 import pandas as pd
 
@@ -9,6 +8,14 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import SECONDS
 from rspo.core.tables import write_csv
+
+# Provenance in a policy's folder, by step. The processes of training.jsonl are those of the policy.
+_FILES = {
+    "train": "policy.provenance.json",
+    "sample": "samples/**/*.provenance.json",
+    "score": "scores/**/*.provenance.json",
+    "curves": "curves/**/*.provenance.json",
+}
 
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> str:
@@ -34,10 +41,13 @@ def costs(experiment: Experiment) -> pd.DataFrame:
     rows = [
         {"policy": policy, "step": step} | process
         for policy in experiment.policies
-        for step, paths in _provenance_files(experiment, policy).items()
-        for path in paths
+        for step, files in _FILES.items()
+        for path in sorted(experiment.folder(policy).glob(files))
         for process in json.loads(path.read_text())["processes"]
     ]
+    for row in rows:
+        if row["step"] == "train" and experiment.is_base(row["policy"]):
+            row["step"] = "pretrain"
     processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS, "host", "job"])
     steps = processes.groupby(["policy", "step"], sort=False)
     table = steps[[*SECONDS]].sum().round(2)
@@ -46,13 +56,3 @@ def costs(experiment: Experiment) -> pd.DataFrame:
         lambda jobs: " ".join(sorted(set(filter(None, jobs)), key=lambda job: (len(job), job)))
     )
     return table.reset_index()
-
-
-def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Path]]:
-    folder = experiment.folder(policy)
-    first = "pretrain" if experiment.is_base(policy) else "train"
-    # The processes of training.jsonl are those of the policy.
-    return {first: sorted(folder.glob("policy.provenance.json"))} | {
-        step: sorted((folder / name).rglob("*.provenance.json"))
-        for step, name in (("sample", "samples"), ("score", "scores"), ("curves", "curves"))
-    }

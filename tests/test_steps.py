@@ -1,9 +1,7 @@
 """What every command does first: it checks its inputs, and keeps results of other settings."""
 
-import errno
 import hashlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -28,7 +26,6 @@ Output, ErrorOf = pytest.CaptureFixture[str], Callable[..., str]
 CELL = "small--rspo-pass--k4--n8--s0"
 CELLS = Path("results/tiny/cells")
 BASE, FOLDER = CELLS / "small--base", CELLS / CELL
-MORE = "{label: More, generated: {families: [divide], split: test, problems: 2}}"
 CELL_OF_GRID = "{model: small, objective: rspo_pass_at_k, k: 4, n: 8}"
 
 # For each command that writes results: its arguments, another setting, the first of its outputs,
@@ -37,10 +34,6 @@ COMMANDS = {
     "prepare": (
         *(["linear"], "data.suites.standard.linear.generated.problems=3"),
         *("results/tiny/problems/linear.parquet", "generated.problems: 6 -> 3"),
-    ),
-    "contamination": (
-        *([], f"data.suites.standard.more={MORE}"),
-        *("results/tiny/tables/contamination.csv", "sets: "),
     ),
     "pretrain": (
         *(["small"], "models.small.scratch.steps=41"),
@@ -63,9 +56,6 @@ COMMANDS = {
         *([], f"grid.main.cells=[{CELL_OF_GRID}]"),
         *("results/tiny/tables/curves.csv", "evaluations: 6 -> 2"),
     ),
-    "agreement": (
-        *([], "agreement.samples=3", "results/tiny/tables/agreement.csv", "samples: 2 -> 3"),
-    ),
     "claims": (
         *([], "evaluation.equivalence_margin=0.3"),
         *("reports/claims.csv", "equivalence_margin: 0.02 -> 0.3"),
@@ -79,10 +69,6 @@ COMMANDS = {
         *([], "evaluation.k=[1, 2]"),
         *("results/tiny/tables/answers.csv", "k: [1, 2, 4] -> [1, 2]"),
     ),
-}
-# Sections of the config that the command of that name needs.
-SECTIONS = {
-    "agreement": {"against": "rules", "samples": 2},
 }
 
 
@@ -147,10 +133,6 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
 ) -> None:
     arguments, setting, file, difference = COMMANDS[command]
     words = [command, *arguments]
-    if command in SECTIONS:
-        set_in_config(**{command: SECTIONS[command]})
-    if command == "contamination":  # its other setting is a further set of problems
-        assert main(["prepare", "more", f"--set={setting}"]) == 0
     assert main([*words, "--force"]) == 0
     before = contents()
     capsys.readouterr()
@@ -275,18 +257,6 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert "`rspo train " in error_of("sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
-
-
-def test_a_read_only_folder_of_results_is_one_line_with_its_path(
-    capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path, *_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    monkeypatch.setattr(os, "mkdir", refuse)  # root may write into every folder
-    assert main(["prepare", "linear", "--results", "trial"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"rspo: error: trial/\S+: Read-only file system", line)
 
 
 def test_the_cost_is_always_made_again(error_of: ErrorOf) -> None:

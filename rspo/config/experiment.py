@@ -95,14 +95,13 @@ class Experiment:
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """Every training cell of the grid by name, in the grid's order, each once."""
-        cells = (cell for grid in self.config.grid for cell in self.cells_of(grid))
-        return {cell.name: cell for cell in cells}
+        return {cell.name: cell for grid in self.config.grid for cell in self.cells_of(grid)}
 
     @cached_property
-    def study_cells(self) -> dict[str, Cell]:
-        """Every training cell of the studies by name, in their order, each once."""
-        cells = (cell for study in self.config.studies for cell in self.cells_of(study))
-        return {cell.name: cell for cell in cells}
+    def every_cell(self) -> dict[str, Cell]:
+        """Every training cell of the grid and of the studies by name, each once."""
+        names = [*self.config.grid, *self.config.studies]
+        return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
         """The cells of one entry of the grid, or of one study."""
@@ -187,12 +186,10 @@ class Experiment:
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
     def bases_of(self, grid: str) -> list[str]:
-        """Names of the base policies of a grid entry's models."""
         models = dict.fromkeys(spec.model for spec in self.grid_entry(grid).cells)
         return [base_name(model) for model in models]
 
     def policies_of(self, grid: str) -> list[str]:
-        """Names of all policies of a grid entry: the base policies, then the cells."""
         return self.bases_of(grid) + [cell.name for cell in self.cells_of(grid)]
 
     @cached_property
@@ -213,36 +210,31 @@ class Experiment:
         return list(dict.fromkeys(pairs))
 
     def is_base(self, policy: str) -> bool:
-        """Whether a policy is a base policy, rather than a cell's."""
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
-        if name in self.study_cells:
-            return self.study_cells[name]
-        if name not in self.cells:
-            cell, _, seed = name.rpartition("--s")
-            if f"{cell}--s0" in self.cells and seed.isdecimal():
-                raise InputError(
-                    f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
-                    f"--set seeds={int(seed) + 1} adds seeds to every cell"
-                )
-            close = get_close_matches(name, [*self.policies, *self.study_cells], cutoff=0.3)
+        if name in self.every_cell:
+            return self.every_cell[name]
+        cell, _, seed = name.rpartition("--s")
+        if f"{cell}--s0" in self.every_cell and seed.isdecimal():
             raise InputError(
-                f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
-                f"similar: {', '.join(close) or 'none'}"
+                f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
+                f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
-        return self.cells[name]
+        close = get_close_matches(name, {*self.policies, *self.every_cell} - {name}, cutoff=0.3)
+        raise InputError(
+            f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
+            f"similar: {', '.join(close) or 'none'}"
+        )
 
     def model_of(self, policy: str) -> str:
-        """The model of a policy (cell or base)."""
         if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
 
     @cached_property
     def trained_models(self) -> list[str]:
-        """Names of the models of all cells."""
-        return list(dict.fromkeys(cell.model for cell in (self.cells | self.study_cells).values()))
+        return list(dict.fromkeys(cell.model for cell in self.every_cell.values()))
 
     @property
     def trains_on_gpus(self) -> bool:
@@ -263,11 +255,6 @@ class Experiment:
             hint = allowed_names(name, self.data_sets)
             raise InputError(f"no data set {name!r} in config/{self.scale}.yaml; {hint}")
         return self.data_sets[name]
-
-    def first_problems_of(self, data_set: str) -> int | None:
-        """How many problems of a data set are used, the first ones; None: all."""
-        held_out = data_set in ("train", "validation")
-        return None if held_out else self.config.evaluation.problems
 
     def key_of(self, data_set: str) -> str:
         """Location of a data set in the config, for messages."""

@@ -138,7 +138,6 @@ class Hub(Columns):
     answer: str
     rows: Integers  # expected numbers of rows after filter and exclude
     without_answer: Integer = 0  # expected rows without an answer; they are dropped and listed
-    # Expected hash of the content by number of rows (`rspo.datasets.prepare`); absent: not checked.
     content_sha256: dict[int, Sha256] = {}
 
 
@@ -384,8 +383,7 @@ class XVerifySettings(Section):
     revision: str | None = None  # of the hub's model
     url: Annotated[str, Field(pattern=r"^https?://[^/]+$")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
-    # Fraction of a GPU's memory for a judge's server beside the policy that trains. Even of 141 GB,
-    # less than the minimum cannot hold the smallest judge; `rspo doctor` knows the GPU.
+    # Less than the minimum, even of 141 GB, cannot hold the smallest judge.
     training_gpu_memory: float = Field(default=0.06, ge=0.02, lt=1)
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive  # to each server
@@ -439,7 +437,6 @@ class CellSpec(Section):
     k: Integers = (1,)  # 1 for an objective without k, which is in the names of its cells
     n: Integers
     reward: RewardName = "binary"
-    # Names in `variants`; "default" for none. In the grid, only entries without a suite have them.
     variant: Annotated[tuple[Name, ...], BeforeValidator(_listed)] = (DEFAULT_VARIANT,)
 
     @model_validator(mode="after")
@@ -480,27 +477,21 @@ class GridEntry(Section):
 
     suite: str = ""
     cells: tuple[CellSpec, ...] = Field(min_length=1)
-    # At least this many training seeds for these cells; more if the config's `seeds` is larger.
     seeds: Positive = 1
 
 
 class Contrast(Section):
-    """Differences of a study's methods: Pass@k, or what the claims say, paired over problems."""
+    """Differences of a study's methods: Pass@k, or what the claims say, paired over problems.
 
-    # The tests that p-values are adjusted over, by Holm's method.
+    docs/add/study.md describes the keys.
+    """
+
     family: str = Field(min_length=1)
-    # What is subtracted: "base"; an objective, from the others; a variant, from the others; or for
-    # each of some variants another one.
     minus: Name | dict[Name, Name]
-    # Also subtract the same difference of this objective.
     less: Name | None = None
-    # Claims whose estimate is compared, instead of Pass@k; only with a variant to subtract.
     claims: tuple[Literal["C1", "C3", "C10"], ...] = ()
-    # Of Pass@k; default: evaluation.k.
     k: tuple[Positive, ...] | None = None
-    # Whether to average over k.
     mean: bool = False
-    # Whether to compare every variant with the same one of `minus`, also if one of each is chosen.
     each_variant: bool = False
 
 
@@ -509,18 +500,11 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Of each method's variants, compare the one with the highest Pass@k on the validation split
-    # after the last step; this is its k.
     choose_by_pass_at: Positive | None = None
-    # What the table of methods has about each training (docs/files.md).
     columns: tuple[StudyColumn, ...] = ()
-    # A template of the page in the project's folder; default: the package's own.
     page: str | None = None
-    # Samples of each problem, and k of Pass@k, in place of those of `evaluation`. With its own k,
-    # the picture shows Pass@k at all of them.
     samples: Positive | None = None
     k: tuple[Positive, ...] | None = None
-    # Two k: the picture shows Pass@k of each method at the one against the other, too.
     frontier: tuple[Positive, Positive] | None = None
 
     @property
@@ -578,9 +562,7 @@ class Config(Section):
     rewards: Rewards
     evaluation: Evaluation
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
-    # Further entries, which only `snakemake reports/fig_<name>.pdf` makes; `all` leaves them out.
     studies: dict[Name, Study] = {}
-    # Settings of training that a cell's `variant` replaces, by the variant's name.
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
 

@@ -39,13 +39,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
             path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)
         _remove(path.parent / f".{path.name}.partial-old")
-    except OSError as error:
+    except BaseException as error:
         _remove(partial)
-        if error.errno is None or error.filename is not None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-    except BaseException:
-        _remove(partial)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)
         raise
 
 

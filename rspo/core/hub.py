@@ -27,7 +27,16 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
     if mirrored is not None and mirrored.is_dir():
         source, origin = mirrored, str(mirrored)
     else:
-        source, origin = _download(name, revision, mirrored), f"https://huggingface.co/{name}"
+        from huggingface_hub import snapshot_download
+
+        try:  # its cache resumes an interrupted download
+            snapshot = snapshot_download(name, revision=revision, allow_patterns=list(_FILES))
+        except Exception as error:  # the library raises errors of several packages
+            raise InputError(
+                f"{name} could not be downloaded from the hub: {' '.join(str(error).split())}; a "
+                f"mirror may have {mirrored or f'MIRROR/{name}'}/"
+            ) from error
+        source, origin = Path(snapshot), f"https://huggingface.co/{name}"
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted({path for pattern in _FILES for path in source.glob(pattern)}):
         shutil.copyfile(path, folder / path.name)
@@ -35,21 +44,3 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
         if not list(folder.glob(pattern)):
             raise InputError(f"{source}: has no {pattern}; expected the files of {name}")
     return f"{origin} @ {revision or 'main'}"
-
-
-def _download(name: str, revision: str | None, mirrored: Path | None) -> Path:
-    """Download to the hub client's cache, which resumes an interrupted download.
-
-    Raises: InputError if the hub is not reachable or does not provide the model.
-    """
-    from huggingface_hub import snapshot_download
-
-    try:
-        snapshot = snapshot_download(name, revision=revision, allow_patterns=list(_FILES))
-    except Exception as error:  # the library raises errors of several packages
-        reason = " ".join(str(error).split())
-        folder = mirrored or f"MIRROR/{name}"
-        raise InputError(
-            f"{name} could not be downloaded from the hub: {reason}; a mirror may have {folder}/"
-        ) from error
-    return Path(snapshot)

@@ -21,8 +21,6 @@ from rspo.core.slurm_job import host_name, this_job
 
 _STARTED = time.time()
 WRITTEN: list[Path] = []  # by this process, in this order
-SUFFIX = ".provenance.json"
-TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # of `Usage`
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
@@ -85,7 +83,7 @@ _NEEDED = {"file", "settings", "digest", "bytes", "inputs"}
 
 def provenance_path(path: Path) -> Path:
     """Path of the provenance of a file or folder."""
-    return path.with_name(path.name + SUFFIX)
+    return path.with_name(f"{path.name}.provenance.json")
 
 
 def write_provenance(
@@ -123,7 +121,7 @@ def write_provenance(
         "host": host_name(),
         "processor": _processor(),
         "slurm": asdict(job) if job else None,
-        "written": time.strftime(TIME_FORMAT, time.gmtime()),
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **{name: round(sum(getattr(usage, name) for usage in used), 2) for name in SECONDS},
         "processes": [asdict(usage) for usage in used],
         "notes": dict(done.notes),

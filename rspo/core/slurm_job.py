@@ -8,7 +8,6 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-REQUEUED = "is requeued"
 SECONDS = 30  # timeout of a SLURM command
 
 
@@ -68,7 +67,7 @@ def requeue() -> str:
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "stderr", None) or str(error)
         return f"SLURM could not requeue job {number}: {reason.strip()}"
-    return f"SLURM job {number} {REQUEUED}"
+    return f"SLURM job {number} is requeued"
 
 
 def is_preempted() -> bool:

@@ -41,9 +41,9 @@ def prepare(
 
     Raises: InputError for a source that cannot be read, or differs from what the config expects.
     """
-    data_set, first = experiment.data_set(name), experiment.first_problems_of(name)
+    data_set, step = experiment.data_set(name), steps.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
-    step = steps.prepare(experiment, name)
+    first = step.settings.get("first")
 
     def work() -> Done:
         excluded = _normal_forms(experiment, data_set.columns.exclude, mirror)

@@ -77,10 +77,10 @@ def planted_studies(root: Path, **options: Any) -> Experiment:
     experiment = planted.load(root, studies={"rates": RATES, "errors": ERRORS}, **options)
     planted.plant_scores(experiment, skill)
     planted.plant_logs(experiment)
-    for name, cell in experiment.study_cells.items():
-        log = read_json_lines(experiment.training_log(name))
+    for cell in {*experiment.cells_of("rates"), *experiment.cells_of("errors")}:
+        log = read_json_lines(experiment.training_log(cell.name))
         log[-1]["validation"] = {"pass_at_4": 0.5 + (cell.variant == "rate-triple") / 10}
-        write_json_lines(experiment.training_log(name), log)
+        write_json_lines(experiment.training_log(cell.name), log)
     for study in ("rates", "errors"):
         attest(studies.step(experiment, study).inputs())
     return experiment

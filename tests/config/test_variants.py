@@ -36,7 +36,7 @@ def load(root: Path, **more: Any) -> Experiment:
 
 def test_a_study_has_a_cell_for_each_variant_and_the_grid_has_none_of_them(tmp_path: Path) -> None:
     experiment = load(tmp_path)
-    assert {DEFAULT, SHORT} <= experiment.study_cells.keys()
+    assert {DEFAULT, SHORT} <= experiment.every_cell.keys()
     assert not {DEFAULT, SHORT} & experiment.cells.keys()
     assert not {DEFAULT, SHORT} & {*experiment.policies}
     assert experiment.model_of(SHORT) == "small"

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from rspo.config.experiment import Experiment
-from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
 from rspo.core.gpus import require_visible_gpus, require_vllm_on_gpus
 from rspo.core.slurm_job import this_job
@@ -16,7 +14,6 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
 from rspo.rewards.xverify.server import serving
 from rspo.training.pretraining import make_base_policy
-from rspo.training.verl import run
 from rspo.training.verl.peak import Peak
 from tests.support import paper_scale, tiny_world
 
@@ -63,34 +60,20 @@ def test_vllm_for_cpus_in_a_job_with_gpus_is_an_error(
         require_vllm_on_gpus()
 
 
-def sample(experiment: Experiment) -> None:
-    make_base_policy(experiment, "small")
-    folder = experiment.policy("small--base")
-    VllmSampler(folder, ChatTokenizer(folder), experiment.config.sampling)
-
-
-def judge(experiment: Experiment) -> None:
-    settings = paper_scale.load(experiment.results).config.xverify
-    assert isinstance(settings, XVerifySettings)
-    with serving(settings, experiment.results / "log"):
-        pass
-
-
-def train(experiment: Experiment) -> None:
-    paper = paper_scale.load(experiment.results, verifier="rules")
-    run.train(paper, next(iter(paper.cells)), pytest.fail)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("work", [sample, judge, train])
-def test_no_work_of_a_job_with_gpus_starts_on_the_cpu(
-    job: Callable[[str], None], tmp_path: Path, work: Callable[[Experiment], None]
+def test_vllm_in_a_job_with_gpus_does_not_start_on_the_cpu(
+    job: Callable[[str], None], tmp_path: Path
 ) -> None:
     experiment = tiny_world.load(tmp_path)
+    make_base_policy(experiment, "small")
+    folder = experiment.policy("small--base")
     job("0,1")
-    with pytest.raises(InputError) as raised:
-        work(experiment)
-    assert str(raised.value).startswith(LINE)
+    with pytest.raises(InputError, match=LINE):
+        VllmSampler(folder, ChatTokenizer(folder), experiment.config.sampling)
+    settings = paper_scale.load(tmp_path).config.xverify
+    assert settings is not None
+    with pytest.raises(InputError, match=LINE), serving(settings, tmp_path / "log"):
+        pass
 
 
 def test_a_phase_shorter_than_the_interval_between_looks_has_its_memory() -> None:

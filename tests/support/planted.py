@@ -162,7 +162,7 @@ def plant_logs(
 ) -> None:
     """Training logs: entropy rises by `rise` with each doubling of k, an update of all responses
     takes `seconds_of_all` longer than one of none."""
-    for number, (name, cell) in enumerate((experiment.cells | experiment.study_cells).items()):
+    for number, (name, cell) in enumerate(experiment.every_cell.items()):
         rng = np.random.default_rng([7, number])
         steps_of_cell = experiment.of_cell(name).config.training.steps
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(steps_of_cell)
