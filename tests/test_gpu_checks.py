@@ -13,12 +13,9 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
-from rspo.policies import qwen2
-from rspo.policies.qwen2 import KVCache
-from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.run import config_text
-from tests.gpu import attention, collectives, judge, training, weights
-from tests.gpu.settings import JUDGED, KILLED, SENT, TRAINED, Settings
+from tests.gpu import attention, judge, weights
+from tests.gpu.settings import JUDGED, KILLED, SENT, TO_BE_KILLED, TRAINED, Settings
 from tests.support import ROOT, llama_model
 from tests.support.random_policy import random_model, save_policy
 from tests.support.verl_package import path_with_vllm
@@ -58,33 +55,6 @@ def test_attention_may_round_and_nothing_else() -> None:
         assert not attention.rounding_ratio(wrong, "cpu") <= attention.ALLOWED
 
 
-def test_a_wrong_sum_over_ranks_is_found() -> None:
-    values = torch.tensor([5, 7, 9])
-    collectives.require_sum(torch.tensor([18.0, 24.0, 30.0]), values, ranks=3)
-    with pytest.raises(AssertionError, match="1 of 3 sums over 3 ranks are wrong"):
-        collectives.require_sum(torch.tensor([18.0, 7.0, 30.0]), values, ranks=3)
-
-
-def record(step: int, **changes: float) -> dict[str, Any]:
-    return {"step": step, "correct": 0.1, "zero_weight": 0.8, "gradient_norm": 0.5} | changes
-
-
-def test_each_step_is_there_once_and_one_drops_some_responses_and_trains_on_others() -> None:
-    training.require_steps([record(1), record(2)], 2)
-    for records in ([record(1), record(1), record(2)], [record(1)], [record(2), record(1)]):
-        with pytest.raises(AssertionError, match="expected: 1 to 2, each once"):
-            training.require_steps(records, 2)
-    with pytest.raises(AssertionError, match="step 2: the gradient is not finite"):
-        training.require_steps([record(1), record(2, gradient_norm=float("nan"))], 2)
-    nothing_left = record(1, zero_weight=1.0, gradient_norm=0.0)
-    training.require_dropping([nothing_left, record(2)])
-    for records in ([nothing_left], [record(1, zero_weight=0.0)], [record(1, gradient_norm=0.0)]):
-        with pytest.raises(AssertionError, match="no step dropped some responses"):
-            training.require_dropping(records)
-    with pytest.raises(AssertionError, match="no response of any step was correct"):
-        training.require_dropping([record(1, correct=0.0)])
-
-
 @pytest.mark.long  # 20 s each
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 def test_a_vllm_worker_has_the_weights_of_its_folder_and_no_others(
@@ -107,26 +77,6 @@ def test_a_vllm_worker_has_the_weights_of_its_folder_and_no_others(
     assert line == f"{name.replace('v_proj', 'qkv_proj')}: differs by up to 1"
 
 
-def test_the_random_judge_replies_with_one_of_the_two_words(tmp_path: Path) -> None:
-    judge.write_random_judge(tmp_path)
-    tokenizer, model = ChatTokenizer(tmp_path), qwen2.load(tmp_path)
-    question = {"role": "user", "content": "Is it 4? Reply: correct or incorrect."}
-    (prompt,) = tokenizer.prompts([[question]])
-    replies, unfinished = [], [[]]
-    while unfinished:
-        reply = unfinished.pop()
-        tokens = torch.tensor([prompt + reply])
-        shares = model.logits(model(tokens, KVCache()))[0, -1].softmax(-1)
-        likely = shares.argsort(descending=True)[: 1 if reply else 2].tolist()
-        assert shares[likely].tolist() == pytest.approx([1 / len(likely)] * len(likely), abs=1e-3)
-        if likely[0] in tokenizer.ends:
-            replies.append(reply)
-        else:
-            unfinished.extend([*reply, token] for token in likely)
-    texts = {text.lower() for text in tokenizer.decode(replies)}
-    assert texts == {"correct", "incorrect"}
-
-
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_verl_accepts_the_config_of_each_training(
     device: Literal["cuda", "cpu"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,7 +89,7 @@ def test_verl_accepts_the_config_of_each_training(
         TRAINED: {},
         JUDGED: judge.changes_with(settings, tmp_path),
         SENT: weights.changes_for(settings),
-        KILLED: training.TO_BE_KILLED,
+        KILLED: TO_BE_KILLED,
     }.items():
         experiment = settings.experiment(changes)
         text = config_text(experiment, settings.cell(seed))

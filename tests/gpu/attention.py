@@ -6,10 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from rspo.config.merge import merge
-from rspo.training.verl.interface import FLASH
-from tests.gpu.settings import Settings
-
 # Of SmolLM2-135M, with grouped queries. Lengths on both sides of the kernels' blocks.
 HEADS, KEY_VALUE_HEADS, SIZE = 9, 3, 64
 LENGTHS = (1, 63, 64, 130, 517)
@@ -18,17 +14,6 @@ ALLOWED = 3.0
 
 # query, key, value (tokens, heads, head size) and the sequences' lengths -> (tokens, heads, size)
 Attention = Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
-
-
-def configured(settings: Settings) -> str:
-    """The attention with which the cells of these tests are trained."""
-    config = settings.experiment().config
-    section = merge(
-        config.verl.overrides if config.verl else {}, config.models[settings.model].verl
-    )
-    for name in ("actor_rollout_ref", "model", "override_config"):
-        section = section.get(name, {})
-    return str(section.get("attn_implementation", FLASH))
 
 
 def flash_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -28,6 +28,13 @@ _OVERRIDES: dict[str, Any] = {
 _POLICY_SERVERS = {"actor_rollout_ref": {"rollout": {"gpu_memory_utilization": 0.35}}}
 
 
+STEPS_OF_KILLED = 4
+TO_BE_KILLED = {
+    "seeds": KILLED + 1,
+    "training": {"steps": STEPS_OF_KILLED, "validation": {"every": None}},
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """
