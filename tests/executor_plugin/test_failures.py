@@ -14,12 +14,8 @@ STARTED = f"{START}0 of job 12 on n1\nBuilding DAG of jobs...\n"
     ("state", "printed", "expected"),
     [
         ("TIMEOUT", "", "ran past its time limit: set a longer runtime"),
-        ("CANCELLED", "", "was cancelled (scancel)"),
-        ("OUT_OF_MEMORY", "error: x", "needed more memory than its mem_mb"),
-        ("FAILED", "sort: error: a\nsort: error: b", "failed: b"),
         ("FAILED", "Traceback\nValueError: b", "failed: ValueError: b"),
         ("FAILED", "error: b\nsrun: error: n1: task 0: Exited with exit code 1", "failed: b"),
-        ("FAILED", "error: Exceeded job memory limit", "needed more memory than its mem_mb"),
         # The kernel's or PyTorch's message says more than that of the command whose worker died.
         (
             "FAILED",

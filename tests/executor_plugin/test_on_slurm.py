@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from snakemake_executor_plugin_slurm_patient.queue import jobs_in
 from tests.executor_plugin import alone
 from tests.support.processes import wait_until
 from tests.support.slurm_cluster import Cluster
@@ -164,22 +163,3 @@ def test_jobs_left_behind_by_a_killed_snakemake_are_not_submitted_twice(
     assert third.end()[0] == 0
     assert made(tmp_path) == {"a": "a\n", "b": "b\n"}
     assert (tmp_path / "a.jobs").read_text().split() == [numbers[0]]
-
-
-def test_jobs_of_other_folders_are_ignored_whatever_their_names(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for key, value in cluster.environment.items():
-        monkeypatch.setenv(key, value)
-    ours, theirs = tmp_path / "a|b", tmp_path / "c\nd"
-    submit = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
-    numbers = []
-    for folder, comment in ((theirs, "a\nb|c"), (theirs, "rule_x\n"), (ours, "rule_y")):
-        folder.mkdir(exist_ok=True)
-        named = [f"--chdir={folder}", f"--comment={comment}"]
-        numbers.append(cluster.command(*submit, *named))
-    try:
-        assert [(job.number, job.comment) for job in jobs_in(ours)] == [(numbers[2], "rule_y")]
-        assert [(job.number, job.comment) for job in jobs_in(theirs)] == [(numbers[1], "rule_x\n")]
-    finally:
-        cluster.command("scancel", *numbers)

@@ -1,18 +1,15 @@
 """What Snakemake sees of the plugin."""
 
 import dataclasses
-import os
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import snakemake_executor_plugin_slurm as slurm
 from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from rspo.slurm.profile import EXECUTORS
-from tests.executor_plugin import alone
 from tests.support import ROOT
 
 # Hides the SLURM plugin, as where it is not installed.
@@ -45,32 +42,6 @@ def test_where_the_slurm_plugin_is_missing_only_its_own_use_fails() -> None:
     )
     last = done.stderr.splitlines()[-1]
     assert last.endswith("slurm-patient needs the package snakemake-executor-plugin-slurm")
-
-
-def test_it_runs_from_a_folder_of_its_own_without_rspo(tmp_path: Path) -> None:
-    """As README.md says; test_on_slurm.py submits jobs in this way."""
-    environment = alone.install(tmp_path / "plugins")
-    (tmp_path / "Snakefile").write_text("rule a:\n    output: 'made'\n    shell: 'touch made'\n")
-    words = ["snakemake", "--executor=slurm-patient", "--slurm-patient-requeue", "--jobs=1", "-n"]
-    code = (
-        "import sys, snakemake.cli as cli\n"
-        "try: cli.main(sys.argv[1:])\n"
-        "except SystemExit as end: assert not end.code\n"
-        "import snakemake_executor_plugin_slurm_patient as plugin; print(plugin.__file__)\n"
-        "assert 'rspo' not in sys.modules\n"
-        "try: import rspo\n"
-        "except ImportError: sys.exit()\n"
-        "sys.exit('rspo can be imported')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words[1:]],
-        cwd=tmp_path,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith(str(tmp_path / "plugins"))
 
 
 def test_the_shipped_profile_sets_the_same_for_the_slurm_plugin() -> None:

@@ -51,7 +51,7 @@ def test_a_claim_at_one_k_needs_the_cells_of_that_k(tmp_path: Path) -> None:
     assert len(cells(experiment, math.inf, "C1")) == 3  # the baseline of that k too
 
 
-@pytest.mark.parametrize("budget", [8, 24, 200, 3200])
+@pytest.mark.parametrize("budget", [24, 3200])
 def test_no_budget_is_exceeded_and_the_cheapest_comes_first(tmp_path: Path, budget: int) -> None:
     experiment = paper_scale.load(tmp_path)
     found = answers(experiment, budget)

@@ -84,19 +84,11 @@ def test_hours_depend_on_steps_and_responses(here: Path) -> None:
     assert (many > 3 * few).all()
 
 
-@pytest.mark.parametrize(
-    ("problems", "standard", "contamination_free"),
-    [
-        (None, 30 + 83 + 500 + 272 + 675, 30 + 140),
-        (100, 30 + 83 + 100 + 100 + 100, 30 + 100),  # of each benchmark, as in a trial
-    ],
-)
-def test_scoring_takes_what_the_judge_needs_to_read_every_response(
-    here: Path, problems: int | None, standard: int, contamination_free: int
-) -> None:
+def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -> None:
     """By hand: 64 responses of 700 to 3,072 tokens to each problem, for 27 and for 8 policies, at
     50,000 tokens a second, and two minutes to load the judge."""
-    work = jobs(paper_scale.load(here, evaluation={"problems": problems}))
+    standard, contamination_free = 30 + 83 + 500 + 272 + 675, 30 + 140
+    work = jobs(paper_scale.load(here))
     assert {job.gpus for job in work if job.rule == "score"} == {1}
     found = hours_of(work, "score")
     for number, tokens in enumerate((700, 3072)):

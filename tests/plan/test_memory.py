@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from rspo.config.experiment import Experiment
 from rspo.config.schema import Shape
 from rspo.plan.actor import KINDS, simulate
 from rspo.plan.hours import flops_per_token
 from rspo.plan.memory import SLEEPING, Memory, estimate, estimates, too_large
 from rspo.training.verl.interface import FLASH
 from rspo.training.verl.verl_config import verl_config
-from tests.support import ROOT, paper_scale, verl_memory
+from tests.support import paper_scale, verl_memory
 from tests.support.cpu_ranks import cpu_ranks
 
 PAPER_CELL = "qwen2.5-math-1.5b--policy-gradient--k1--n16--s0"
@@ -124,15 +123,3 @@ def test_what_does_not_fit_the_gpu_is_refused_with_the_number(
     lines = [match.groups() for match in matches if match]
     assert {model: phase for model, phase, _, _ in lines} == refused
     assert all(float(needed) > float(has) for *_, needed, has in lines)
-
-
-@pytest.mark.ci
-def test_one_gpu_of_24_gb_has_no_room_for_twice_the_tokens() -> None:
-    def lines(number: int) -> list[str]:
-        changes = {"verl": {"overrides": actor_keys(actor={"ppo_max_token_len_per_gpu": number})}}
-        experiment = Experiment.load("one_gpu", changes, root=ROOT)
-        return list(too_large(experiment, estimates(experiment)))
-
-    assert lines(4096) == []
-    (line,) = lines(8192)
-    assert re.search(r"update needs 2\d\.\d GB of each GPU with passes of 8,192 tokens", line)

@@ -73,17 +73,9 @@ def require(found: list[Finding], expected: list[tuple[Kind, str]]) -> None:
     ("values", "expected"),
     [
         ({}, None),
-        ({"slurm_partition": "gpu,gpu2"}, None),
-        ({"slurm_partition": "hidden"}, None),
-        ({"slurm_partition": None}, None),  # the cluster's default
         ({"slurm_partition": "'a' if attempt == 1 else 'b'"}, None),
         ({"slurm_partition": "gpu,gpu3"}, "slurm_partition = 'gpu3' .*allowed: cpu, gpu, gpu2, h"),
         ({"gres": "gpu:a100:8"}, "gres = 'gpu:a100:8': .* gpu have gpu:h800:8"),
-        ({"gres": "gpu:h800:16"}, "gres = 'gpu:h800:16': .* gpu have gpu:h800:8"),
-        (
-            {"slurm_partition": "gpu2", "gres": "gpu:1g.10gb:4"},
-            "gres = 'gpu:1g.10gb:4': .* have gpu:1g.10gb:2, gpu:3090:8",
-        ),
         (
             {"slurm_partition": "gpu2,gpu", "gres": "gpu:3090:8"},
             "runtime = 24h is longer than partition gpu2,gpu allows; set 4h .each training then",
@@ -101,31 +93,18 @@ def test_each_value_that_the_partition_cannot_fulfil_is_named_with_what_it_has(
     require(found, [(ERROR, key + expected)] if expected else [])
 
 
-def test_only_training_continues_in_another_job(project: Path, fake: Fake) -> None:
-    slurm_world.edit_profile(project, "default-resources", slurm_partition="gpu2", runtime="5h")
-    found = list(cluster_checks.requests(launch("curves")))
-    require(found, [(ERROR, r"default-resources\.runtime = 5h .*; set 4h$")])
-
-
-@pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
-def test_the_held_job_is_found_and_cancelled_whatever_else_sbatch_prints(
+@pytest.mark.parametrize("printed", ["Welcome\\n12", "Submitted batch job 12"])
+def test_the_held_job_is_cancelled_whatever_sbatch_prints(
     tmp_path: Path, fake: Fake, printed: str
 ) -> None:
     fake("sbatch", f'echo "$@" > {tmp_path}/submitted; printf "{printed}\\n"')
-    assert Slurm().held_job()["Requeue"] == "1"
-    require_cancelled(tmp_path)
-
-
-def test_a_held_job_without_a_number_is_cancelled_too(tmp_path: Path, fake: Fake) -> None:
-    fake("sbatch", f'echo "$@" > {tmp_path}/submitted; echo Submitted batch job 12')
-    with pytest.raises(InputError, match="no job number in its output: Submitted batch job 12"):
-        Slurm().held_job()
-    require_cancelled(tmp_path)
-
-
-def require_cancelled(folder: Path) -> None:
-    name = (folder / "cancelled").read_text().strip().removeprefix("--name=")
-    assert f"--job-name={name} " in (folder / "submitted").read_text()
+    if printed.startswith("Welcome"):
+        assert Slurm().held_job()["Requeue"] == "1"
+    else:
+        with pytest.raises(InputError, match="no job number in its output: Submitted batch job"):
+            Slurm().held_job()
+    name = (tmp_path / "cancelled").read_text().strip().removeprefix("--name=")
+    assert f"--job-name={name} " in (tmp_path / "submitted").read_text()
 
 
 @pytest.mark.parametrize(
@@ -162,11 +141,8 @@ def test_settings_of_the_cluster_that_cost_time_are_named_with_what_to_do(
     ("script", "expected"),
     [
         ("echo 'srun: error: n7: task 0: Exited with exit code 1' >&2; exit 1", ERROR),
-        ("echo 'srun: error: n7: task 0: Killed' >&2; exit 1", INFO),
         ("echo 'srun: error: n7: task 0: Exited with exit code 137' >&2; exit 1", INFO),
-        ("echo 'srun: error: Node failure on n7' >&2; exit 1", INFO),
         ("echo 'srun: error: Unable to allocate resources: Requested nodes are busy' >&2", INFO),
-        ("true", INFO),  # SLURM lost the job
     ],
 )
 def test_only_a_command_that_fails_by_itself_stops_the_run(
@@ -176,14 +152,11 @@ def test_only_a_command_that_fails_by_itself_stops_the_run(
     fake("srun", script)
     (finding,) = node_checks.nodes(launch("train"))
     assert finding.kind is expected
-    message = re.search("srun: error: [^']*", script)
-    assert (message[0] if message else "srun printed nothing") in finding.line
 
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ({}, (INFO, "sees this folder, its locks, this software and SLURM$")),
         ({"versions": {"torch": "2"}, "gpu": "H800 80 GB"}, (INFO, r" \(H800 80 GB, torch 2\)$")),
         ({"file": "unlocked"}, (ERROR, "ignores a lock .*/project.*-o flock")),
         ({"packages": {"verl": "x"}}, (ERROR, r"cannot import verl \(x\).*make setup-gpu")),
@@ -266,7 +239,7 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
 
 @pytest.mark.parametrize(
     ("text", "minutes"),
-    [("2-00:00:00", 2880), ("4:00:00", 240), ("30:00", 30), ("1:30", 1.5), ("UNLIMITED", None)],
+    [("2-04:00:00", 3120), ("1:30", 1.5), ("UNLIMITED", None)],
 )
 def test_time_limits_of_slurm_are_parsed(text: str, minutes: float | None) -> None:
     assert time_limit(text) == minutes

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.slurm import node_checks
@@ -82,15 +81,6 @@ def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, proje
         rf"{key}\.train: sbatch --partition=gpu .*Invalid feature specification",
         r"warning  SLURM cancels preempted jobs of partition gpu \(PreemptMode = CANCEL\)",
     )
-
-
-def test_a_reservation_for_all_jobs_is_part_of_every_check(cluster: Cluster, project: Path) -> None:
-    """No node is asked, because none would be granted."""
-    profile = yaml.safe_load((project / "slurm" / "config.yaml").read_text())
-    profile["slurm-patient-reservation"] = "nobodys"
-    (project / "slurm" / "config.yaml").write_text(yaml.safe_dump(profile))
-    refused = r"error    slurm/config\.yaml: .*: sbatch .*--reservation=nobodys: .*reservation"
-    require(doctor(project, cluster.environment), *[refused] * 3)  # default, sample, train
 
 
 @pytest.mark.parametrize("state", ["busy", "drained"])

@@ -68,7 +68,6 @@ def environment(folder: Path) -> dict[str, str]:
         (NOW, "SIGNALING", True),  # its nodes are still delivering SIGTERM
         ("None", "RUNNING", False),
         ("2026-01-01T00:00:00", "RUNNING", False),  # earlier; it has started again since
-        (NOW, "COMPLETING", False),  # cancelled in its grace time
     ],
 )
 def test_only_a_job_in_its_grace_time_counts_as_preempted(
@@ -110,32 +109,6 @@ def test_sigterm_of_a_grace_time_becomes_a_request_to_stop(tmp_path: Path, statu
         process.kill()
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked.count("requeue 7") == (status != 0)
-
-
-def test_a_request_to_stop_reaches_the_command_through_the_shell(tmp_path: Path) -> None:
-    """As in a job: a Python that forwards, the rules' shell, and a command with a handler."""
-    command = (
-        "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('told') or exit(75));"
-        "print('ready', flush=True); [time.sleep(0.1) for _ in range(600)]"
-    )
-    shell = f'''set -euo pipefail; trap "" USR1; {sys.executable} -c "{command}" | tee -i log'''
-    first = (
-        "import subprocess; from rspo.slurm.in_job import forward_stop_requests;"
-        "forward_stop_requests();"
-        f"print(subprocess.call(['bash', '-c', {shell!r}]))"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", first],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(10)
-    assert process.communicate(timeout=300)[0] == "told\n75\n"
-    assert (tmp_path / "log").read_text() == "ready\ntold\n"
 
 
 def test_a_command_that_receives_sigterm_requeues_its_job(tmp_path: Path) -> None:

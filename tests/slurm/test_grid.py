@@ -43,11 +43,6 @@ def note_of(project: Path, cell: str) -> dict[str, Any]:
     return note
 
 
-def test_the_grid_is_complete_and_drawn(grid: Path) -> None:
-    for suffix in ("pdf", "png", "csv"):
-        assert (grid / slurm_world.FIGURE).with_suffix(f".{suffix}").stat().st_size > 0
-
-
 @pytest.mark.parametrize("cell", slurm_world.CELLS)
 def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster, cell: str) -> None:
     """As the job itself saw it, and as the controller did."""
@@ -61,15 +56,14 @@ def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster,
     assert job["JobName"].startswith("rspo_")
 
 
-def test_each_evaluation_was_granted_one_gpu_and_other_jobs_none(grid: Path) -> None:
-    cell = grid / "results" / "tiny" / "cells" / slurm_world.CELLS[0]
+def test_evaluations_have_one_gpu_other_jobs_none_and_downloads_run_outside_slurm(
+    grid: Path,
+) -> None:
+    results = grid / "results" / "tiny"
+    cell = results / "cells" / slurm_world.CELLS[0]
     for place, gpus in (("samples/standard/0", "gpu:h800:1"), ("curves/standard", "")):
         note = json.loads((cell / f"{place}.parquet.provenance.json").read_text())
         assert note["slurm"]["gpus"] == gpus
-
-
-def test_downloads_and_figures_ran_outside_slurm(grid: Path) -> None:
-    results = grid / "results" / "tiny"
     for name in ("problems/train.parquet", "cells/small--base/policy", "tables/cost.csv"):
         assert json.loads((results / f"{name}.provenance.json").read_text())["slurm"] is None
 
@@ -82,25 +76,9 @@ def test_no_job_connects_to_the_hub(grid: Path) -> None:
     assert len(jobs) == 2 + 3 * 3  # cells trained; policies sampled, scored, made curves
 
 
-def test_each_jobs_output_is_kept_under_its_cells_name(grid: Path) -> None:
-    for cell in slurm_world.CELLS:
-        (log,) = (grid / "logs" / "slurm" / "rule_train" / cell).iterdir()
-        assert log.stem == note_of(grid, cell)["slurm"]["number"]
-
-
 def test_the_cost_table_charges_eight_gpus_for_training(grid: Path) -> None:
     with (grid / "results" / "tiny" / "tables" / "cost.csv").open() as stream:
         rows = {(row["policy"], row["step"]): row for row in csv.DictReader(stream)}
-    assert list(rows) == [
-        (policy, step)
-        for policy in ("small--base", *slurm_world.CELLS)
-        for step in (
-            "pretrain" if policy == "small--base" else "train",
-            "sample",
-            "score",
-            "curves",
-        )
-    ]
     for cell in slurm_world.CELLS:
         row = rows[cell, "train"]
         assert float(row["gpu_seconds"]) == pytest.approx(8 * float(row["wall_seconds"]), abs=0.1)
@@ -109,7 +87,9 @@ def test_the_cost_table_charges_eight_gpus_for_training(grid: Path) -> None:
     assert rows["small--base", "pretrain"]["jobs"] == ""
 
 
-def test_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
+def test_the_figure_is_drawn_and_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
+    for suffix in ("pdf", "png", "csv"):
+        assert (grid / slurm_world.FIGURE).with_suffix(f".{suffix}").stat().st_size > 0
     status, output = slurm_world.run(cluster, grid, slurm_world.FIGURE)
     assert status == 0
     assert "Nothing to be done" in output

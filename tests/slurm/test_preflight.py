@@ -41,10 +41,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
 @pytest.mark.parametrize(
     ("words", "variable", "checked"),
     [
-        ("--profile slurm", "", True),
         ("--workflow-profile slurm/", "", True),
         ("all", "slurm", True),
-        ("--executor slurm --profile mine", "", False),
         ("--profile mine", "slurm", False),
     ],
 )
@@ -77,20 +75,11 @@ def test_a_run_that_makes_problems_and_models_itself_says_that_prompts_are_not_c
     assert "`snakemake data models --profile slurm`, then `rspo doctor`, checks it" in line
 
 
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("echo 'rspo: error: slurm/config.yaml: a' >&2; exit 2", "slurm/config.yaml: a"),
-        ("echo '        fine'; echo SomeError: b >&2; exit 1", "SomeError: b"),
-        ("kill -9 $$", "`rspo doctor` exited with -9"),
-    ],
-)
-def test_a_failure_of_the_checks_is_not_taken_for_success(
-    start: Start, script: str, message: str
-) -> None:
-    with pytest.raises(WorkflowError) as raised:
-        start(script)
-    assert str(raised.value) == message
+def test_a_failure_of_the_checks_is_not_taken_for_success(start: Start) -> None:
+    with pytest.raises(WorkflowError, match=r"^slurm/config\.yaml: a$"):
+        start("echo 'rspo: error: slurm/config.yaml: a' >&2; exit 2")
+    with pytest.raises(WorkflowError, match="exited with -9"):
+        start("kill -9 $$")
 
 
 def test_the_checks_do_not_belong_to_the_job_that_starts_snakemake(

@@ -4,23 +4,19 @@ Only the weights are not those of the paper: SmolLM2-135M-Instruct replaces both
 judge accepts a quarter of the responses at random.
 """
 
-import json
-import math
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from rspo.cli import parse_overrides
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.core.tables import SAMPLES, SCORES, read_csv, read_table
+from rspo.core.tables import read_csv
 from rspo.figures import SUFFIXES, figures_of
 from rspo.status.policies import statuses
 from tests.support import ROOT, rehearsal, slurm_world
@@ -77,15 +73,6 @@ def run(cluster: Cluster, shared: Path, tmp_path_factory: pytest.TempPathFactory
         yield Run(experiment, project, config)
 
 
-def trained(run: Run) -> list[str]:
-    return list(run.experiment.cells)
-
-
-def note_of(path: Path) -> dict[str, Any]:
-    note: dict[str, Any] = json.loads(path.with_name(f"{path.name}.provenance.json").read_text())
-    return note
-
-
 def test_every_policy_is_evaluated_and_nothing_is_left_to_do(run: Run, cluster: Cluster) -> None:
     assert {status.state for status in statuses(run.experiment)} == {"evaluated"}
     assert not list(run.experiment.results.glob("cells/*/checkpoint*"))
@@ -108,11 +95,11 @@ def test_every_figure_table_claim_and_the_report_exist(run: Run) -> None:
     assert set(rows["benchmark"]) == {*run.experiment.benchmarks_of("standard"), "pooled"}
     assert set(rows["k"]) == {"1", "2"}
     page = (reports / "report.html").read_text()
-    assert all(cell in page for cell in trained(run))
+    assert all(cell in page for cell in run.experiment.cells)
 
 
 def test_every_step_was_judged_and_validated_and_drops_responses(run: Run) -> None:
-    for cell in trained(run):
+    for cell in run.experiment.cells:
         records = read_json_lines(run.experiment.training_log(cell))
         assert [record["step"] for record in records] == [1, 2]
         assert sum(record["correct"] for record in records) > 0
@@ -121,47 +108,3 @@ def test_every_step_was_judged_and_validated_and_drops_responses(run: Run) -> No
             assert record["zero_weight"] > 0  # a policy gradient gives wrong responses none
             assert record["response_tokens"] <= 64
             assert (record["gradient_norm"] > 0) == (record["zero_weight"] < 1)
-
-
-def test_every_step_wrote_a_checkpoint(run: Run) -> None:
-    for cell in trained(run):
-        config = yaml.safe_load((run.experiment.folder(cell) / "verl.yaml").read_text())
-        assert config["trainer"]["save_freq"] == 1
-        (log,) = (run.project / "logs" / "slurm" / "rule_train" / cell).iterdir()
-        saved = re.findall(r"Saved hf_model to \S*/global_step_(\d)/", log.read_text())
-        assert saved == ["1", "2"]
-
-
-def test_prompts_and_responses_are_limited(run: Run) -> None:
-    """Some problems of MATH are longer than 1,024 tokens; all responses of SmolLM2 are cut off."""
-    limit = run.experiment.config.sampling.max_response_tokens
-    assert limit == 64
-    reasons = set()
-    for policy, suite in run.experiment.evaluations:
-        for path in run.experiment.sample_files(policy, suite):
-            rows = read_table(path, SAMPLES)
-            assert len(rows) == 4 * 2 * len(run.experiment.benchmarks_of(suite))
-            for row in rows:
-                reasons.add(row["finish_reason"])
-                assert row["tokens"] <= limit
-                assert row["finish_reason"] == "stop" or row["tokens"] == limit
-    assert "length" in reasons
-    for cell in trained(run):
-        left_out = note_of(run.experiment.policy(cell))["notes"]["prompts_too_long"]
-        assert 0 < len(left_out) < 75  # one percent of 7,500
-
-
-def test_the_judge_accepted_a_quarter(run: Run) -> None:
-    rows = [
-        row
-        for policy, suite in run.experiment.evaluations
-        for block in run.experiment.blocks()
-        for row in read_table(run.experiment.scores(policy, suite, block), SCORES)
-    ]
-    assert {row["verifier"] for row in rows} == {"xverify"}
-    assert {row["verdict"] for row in rows} == {"correct", "invalid reply"}
-    mean = sum(row["correct"] for row in rows) / len(rows)
-    error = math.sqrt(JUDGED_CORRECT * (1 - JUDGED_CORRECT) / len(rows))
-    assert mean == pytest.approx(JUDGED_CORRECT, abs=5 * error)
-    for cell in trained(run):  # one judge in each training job too
-        assert read_json_lines(run.experiment.verdicts(cell, "train"))

@@ -23,15 +23,13 @@ TYPESET = """
 
 
 class Html(HTMLParser):
-    """A page: its links, what it loads, the ids to link to, and the lines of its paragraphs."""
+    """A page: its links, what it loads, and the ids to link to."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.links: list[str] = []
         self.loaded: list[str] = []
         self.ids: set[str] = set()
-        self.lines: list[str] = []
-        self._in_paragraph = False
         self.feed(path.read_text())
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -42,18 +40,6 @@ class Html(HTMLParser):
         elif "href" in values:  # <link>
             self.loaded.append(values["href"])
         self.loaded += [values["src"]] if "src" in values else []
-        if tag == "p":
-            self._in_paragraph = True
-            self.lines.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self._in_paragraph:
-            first, *others = data.split("\n")
-            self.lines[-1] += first
-            self.lines += others
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_paragraph &= tag != "p"
 
 
 def make_docs(checkout: Path, site: Path) -> subprocess.CompletedProcess[str]:
