@@ -40,6 +40,17 @@ def test_the_history_of_a_figure_has_every_step_back_to_the_data(experiment: Exp
     assert set(history([figure_of(experiment)])) == expected
 
 
+def test_every_result_has_provenance(small_project: Path) -> None:
+    """Locks are no results."""
+    folders = set(small_project.glob("results/tiny/cells/*/policy"))
+    for path in small_project.glob("results/tiny/**/*"):
+        inside = folders & {path, *path.parents}
+        if (path.is_file() and path.name[0] != "." and not inside) or path in folders:
+            if path.name.endswith(".provenance.json"):
+                continue
+            assert path.with_name(path.name + ".provenance.json").is_file(), path
+
+
 def test_the_tree_names_step_settings_commit_time_host_and_revisions(
     experiment: Experiment,
 ) -> None:

@@ -27,6 +27,7 @@ from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.slurm_run import (
     CELL,
+    POLICY,
     TRAINING,
     Run,
     cleaned_up,
