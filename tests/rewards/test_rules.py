@@ -64,6 +64,7 @@ def test_the_first_integral_of_a_process_gets_the_same_verdict_as_later_ones() -
 
 # The two sides have different roles. Only a prediction may leave out a base or give fewer digits;
 # only in an answer does every number count, and only there is x + y = 7 more than the value 7.
+# Only an answer may be a worked solution, and only it decides whether points have an order.
 ASYMMETRIC = {
     ("7", "a+b=7"),
     ("7", "m+n=3+4=7"),
@@ -78,6 +79,10 @@ ASYMMETRIC = {
     ("1234.5", "1234.46"),
     ("204_5", "204"),
     ("10", "10_2"),
+    ("The bus drives 16 km/h, and the car 48 km/h.", "48"),
+    ("(1,2),(3,4)", "[(3,4), (1,2)]"),
+    ("((1,2),(3,4))", "(3,4),(1,2)"),
+    *ACCEPTED["worked solutions"],
 }
 
 

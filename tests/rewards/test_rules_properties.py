@@ -5,6 +5,7 @@ What is the same is known from how the answers are made, without the rules.
 
 import random
 from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 import pytest
 
@@ -23,7 +24,7 @@ def points(draw: random.Random) -> Triple:
         return joint.join(f"({a}, {b}, {c})" for a, b, c in items)
 
     shuffled = draw.sample(chosen, 3)
-    joint = draw.choice([", ", "; ", r" \text{ and } "])
+    joint = draw.choice([", ", " ", "; ", r" \text{ and } ", r" \\ "])
     (a, b, c), *rest = shuffled
     return written(chosen, ", "), written(shuffled, joint), written([(a, c, b), *rest], joint)
 
@@ -33,11 +34,12 @@ DELIMITERS: list[Callable[[str], str]] = [
     lambda rows: rf"\begin{{Bmatrix}}{rows}\end{{Bmatrix}}",
     lambda rows: rf"\left[\begin{{array}}{{ccc}}{rows}\end{{array}}\right]",
     lambda rows: rf"\left(\begin{{matrix}}{rows}\\\end{{matrix}}\right)",
+    lambda rows: "[[" + rows.replace("&", ",").replace(r"\\", "],[") + "]]",
 ]
 
 
 def matrices(draw: random.Random) -> Triple:
-    """A matrix in other delimiters, and its transpose."""
+    """A matrix in other delimiters or as a transpose, and its transpose."""
     rows = [[draw.randint(-9, 9) for _ in range(3)] for _ in range(2)]
     turned = [list(column) for column in zip(*rows, strict=True)]
 
@@ -45,8 +47,21 @@ def matrices(draw: random.Random) -> Triple:
         return r"\\".join("&".join(map(str, row)) for row in matrix)
 
     delimited = draw.choice(DELIMITERS)
-    gold = rf"\begin{{pmatrix}}{body(rows)}\end{{pmatrix}}"
-    return gold, delimited(body(rows)), delimited(body(turned))
+    same = draw.choice([delimited(body(rows)), delimited(body(turned)) + "^T"])
+    return rf"\begin{{pmatrix}}{body(rows)}\end{{pmatrix}}", same, delimited(body(turned))
+
+
+def rounded(draw: random.Random) -> Triple:
+    """A root as a coefficient, as its decimal, and as one that is off by one in the last digit."""
+    number, places = draw.choice([2, 3, 5, 6, 7, 8, 10, 11]), draw.randint(2, 6)
+    with localcontext() as context:
+        context.prec, context.rounding = 50, ROUND_HALF_EVEN
+        unit = Decimal(1).scaleb(-places)
+        decimal = Decimal(number).sqrt().quantize(unit)
+    others = [decimal + 2 * unit, decimal - 2 * unit, -decimal]
+    formula = draw.choice(["{} x + 5", "5 + {}x", r"y = {} x - 1", r"x^2 - {} x", "1 + {} i"])
+    root = rf"\sqrt{{{number}}}"
+    return tuple(formula.format(value) for value in (root, decimal, draw.choice(others)))  # type: ignore[return-value]
 
 
 def unions(draw: random.Random) -> Triple:
@@ -59,6 +74,34 @@ def unions(draw: random.Random) -> Triple:
     return whole, joined, joined.replace(f"{b}]", f"{b})")
 
 
+def moduli(draw: random.Random) -> Triple:
+    """A range of |x| as a union, and with another end."""
+    a, b = sorted(draw.sample(range(1, 20), 2))
+    less, opening, closing = draw.choice([("<", "(", ")"), (r"\le", "[", "]")])
+    union = rf"{opening}-{b},-{a}{closing} \cup {opening}{a},{b}{closing}"
+    return f"{a} {less} |x| {less} {b}", union, union.replace(f"-{b}", f"-{b + 1}")
+
+
+def labels(draw: random.Random) -> Triple:
+    """A list with labels in another order, and with exchanged labels."""
+    low, high = sorted(draw.sample(range(-50, 50), 2))
+    one, other = draw.choice([("Maximum", "Minimum"), ("Length", "Width"), ("Area", "Perimeter")])
+    sign, text = draw.choice([" = ", ": "]), draw.choice([r"\text{{{}}}", "{}"])
+    first, second = (text.format(name) for name in (one, other))
+    gold = rf"\text{{{one}}} = {high}, \text{{{other}}} = {low}"
+    same = draw.choice([f"{second}{sign}{low}, {first}{sign}{high}", f"{high}, {low}"])
+    return gold, same, f"{second}{sign}{high}, {first}{sign}{low}"
+
+
+def functions(draw: random.Random) -> Triple:
+    """A function under two names, and another function."""
+    a, b = draw.randint(2, 30), draw.randint(1, 30)
+    name, argument = draw.choice("fgh"), draw.choice("xt")
+    rule, other = f"{a}{argument}+{b}", f"{a}{argument}-{b}"
+    one, two = f"y = {rule}", f"{name}({argument}) = {rule}"
+    return one, two, f"{name}({argument}) = {other}"
+
+
 def ordinals(draw: random.Random) -> Triple:
     number = draw.randint(4, 20)
     other = draw.choice([number + 1, 10 * number, number - 1])
@@ -66,7 +109,7 @@ def ordinals(draw: random.Random) -> Triple:
     return str(number), form.format(number), form.format(other)
 
 
-MAKERS = (points, matrices, unions, ordinals)
+MAKERS = (points, matrices, rounded, unions, moduli, labels, functions, ordinals)
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rspo.core.errors import InputError
 from rspo.rewards.trl import accuracy_reward
 from rspo.rewards.verl import compute_score
 from tests.support.attacks import boxed
@@ -55,3 +56,10 @@ def test_a_response_that_hangs_math_verify_has_the_reason_timeout() -> None:
 def test_ground_truths_are_texts_numbers_or_lists_of_them(truth: Any) -> None:
     found = compute_score("data", boxed("8.0"), truth, {"index": 3}, reward_router_address=None)
     assert found == {"score": 1.0, "acc": 1.0, "reason": "correct"}
+
+
+def test_a_missing_answer_is_an_error() -> None:
+    with pytest.raises(InputError, match="answer 0 is None"):
+        accuracy_reward([boxed("8")], [None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="answer 0 is None"):
+        compute_score("data", boxed("8"), None)  # type: ignore[arg-type]

@@ -7,9 +7,12 @@ expressions  tokens of a formula -> a tree of known operations
 values       the value of such a tree
 numerals     numbers in words, scientific notation, bases
 units        units of measurement and currencies
+labels       names of the items of a list: maximum: 2, minimum: 1
 quantities   equality of two formulas: as numbers, rounded, in other units
+roundings    formulas in which constants are rounded decimals
 relations    equations and names
-membership   equality of sets of numbers, as intervals or inequalities, by their members
+sets         intervals and inequalities
+membership   equality of sets of numbers by their members
 equivalence  combines these
 symbolic     the library math-verify, only for formulas that `expressions` cannot parse: integrals,
              sums, limits and arithmetic of matrices

@@ -6,15 +6,18 @@ This module does not compare answers. `equivalence` decides whether two structur
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from rspo.rewards.rules import labels
 from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
-REVERSED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq", "=": "=", r"\neq": r"\neq"}
 _RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
 _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
+_SYSTEMS = {"cases", "array", "aligned", "align", "gathered"}
+_TRANSPOSED = (("^", "T"), ("^", "{", "T", "}"), ("^", r"\top"), ("^", "{", r"\top", "}"))
 _DEEPEST = 20
 PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
 _DOMAIN_WORDS = (
@@ -103,20 +106,9 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
     tokens = _without_quantifiers(trimmed(tokens))
     if depth > _DEEPEST or (len(tokens) == 1 and tokens[0].isalnum()):
         return Formula(tokens)
-    readers = _list, _relation, _union, _brackets, _matrix, _plus_minus
+    readers = _list, _relation, _union, _brackets, _adjacent, _transposed, _matrix, _plus_minus
     shapes = (reader(tokens, depth + 1) for reader in readers)
     return next((shape for shape in shapes if shape is not None), Formula(tokens))
-
-
-def as_interval(answer: Answer) -> Interval | None:
-    """An interval, which with two open ends reads as a point; None for anything else."""
-    if isinstance(answer, Interval):
-        return answer
-    if isinstance(answer, Ordered) and len(answer.items) == 2:
-        left, right = answer.items
-        if isinstance(left, Formula) and isinstance(right, Formula):
-            return Interval(left.tokens, right.tokens, True, True)
-    return None
 
 
 def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:
@@ -224,15 +216,19 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
-    groups = [part for part in split(tokens, (";", "and", "or", r"\\")) if trimmed(part)]
+    groups = labels.parts(tokens) or split(tokens, (";", "and", "or", r"\\"))
+    groups = [part for part in groups if trimmed(part)]
     parts = [[item for item in split(group, ",") if trimmed(item)] for group in groups]
-    if sum(map(len, parts)) < 2:
+    if sum(len(group) for group in parts) < 2:
         return None
+    equations = iter(labels.of_list([item for group in parts for item in group]))
+    parts = [[next(equations) for _ in group] for group in parts]
     items = [[read(item, depth) for item in group] for group in parts]
     joined_by = next((word for word in ("or", "and") if len(split(tokens, (word,))) > 1), "")
     if len(items) > 1 and all(_is_system(group) for group in items):
         return Listed(tuple(Listed(tuple(group)) for group in items), joined_by)
-    return Listed(tuple(item for group in items for item in _flat(group)), joined_by)
+    flat = [item for group in items for item in _flat(group)]
+    return _with_shared_label(flat, joined_by)
 
 
 def _is_system(items: list[Answer]) -> bool:
@@ -248,10 +244,27 @@ def _flat(items: Iterable[Answer]) -> list[Answer]:
     return flat
 
 
+def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
+    """x = 1, 2, 3 is x = 1, x = 2, x = 3; and x != 1, 2 is x != 1 and x != 2."""
+    first, *others = items
+    alone = not any(isinstance(item, Relation) for item in others)
+    if alone and isinstance(first, Relation) and set(first.signs) == {"="}:
+        first = read(first.members[-1])
+    if alone and isinstance(first, Relation) and first.signs == (r"\neq",):
+        unequal = [
+            Relation((first.members[0], item.tokens), first.signs)
+            for item in others
+            if isinstance(item, Formula)
+        ]
+        return Listed((first, *(unequal or others)), "and")
+    return Listed((first, *others), joined_by)
+
+
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
     members = split(tokens, _RELATIONS)
     if len(members) < 2:
-        return None
+        equation = labels.labelled(tokens)
+        return _relation(equation, depth) if equation != tokens else None
     signs, index = [], -1
     for member in members[:-1]:
         index += len(member) + 1
@@ -261,7 +274,22 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
     if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
         exact = signs.index(r"\approx", 1)
         members, signs = members[: exact + 1], signs[:exact]
-    return Relation(tuple(map(trimmed, members)), tuple(signs))
+    relation = Relation(tuple(map(trimmed, members)), tuple(signs))
+    # (f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point.
+    return relation if "(" not in relation.members[0][1:] else by_entry(relation, depth) or relation
+
+
+def by_entry(relation: Relation, depth: int = 0) -> Listed | None:
+    """(x, y) = (1, 2) as x = 1, y = 2; None for what is no equation of two points."""
+    label, value = relation.members[0], relation.members[-1]
+    if relation.signs != ("=",) or not (enclosed(label) and enclosed(value)):
+        return None
+    labels, values = split(label[1:-1], ","), split(value[1:-1], ",")
+    if len(labels) < 2 or len(labels) != len(values):
+        return None
+    return Listed(
+        tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True))
+    )
 
 
 def _union(tokens: Tokens, depth: int) -> Answer | None:
@@ -280,7 +308,7 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
 
 def _brackets(tokens: Tokens, depth: int) -> Answer | None:
     if not enclosed(tokens):
-        return None
+        return _turned_interval(tokens)
     opening, inside, closing = tokens[0], tokens[1:-1], tokens[-1]
     if opening == r"\{":
         return _set(inside, depth)
@@ -304,6 +332,17 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
     return Ordered(tuple(_flat(read(item, depth) for item in items)))
 
 
+def _turned_interval(tokens: Tokens) -> Answer | None:
+    """]a, b[, as some countries write the open interval."""
+    if len(tokens) < 5 or tokens[0] not in "]([" or tokens[-1] not in "[])":
+        return None
+    ends = split(tokens[1:-1], (",", ";"))
+    if len(ends) != 2 or (tokens[0] != "]" and tokens[-1] != "["):
+        return None
+    left, right = (trimmed(end) for end in ends)
+    return Interval(left, right, tokens[0] != "[", tokens[-1] != "]")
+
+
 def _set(inside: Tokens, depth: int) -> Answer:
     builder = split(inside, ("|", ":"))
     if len(builder) == 2 and builder[0]:
@@ -325,20 +364,74 @@ def _is_unknown(tokens: Tokens) -> bool:
     return bool(tokens) and _is_letter(tokens[0]) and tokens[1:2] in ((), ("_",))
 
 
+def _adjacent(tokens: Tokens, depth: int) -> Answer | None:
+    """Points without a comma between them, (1,2) (3,4), and with a letter, A(1,2)."""
+    if tokens[-1:] != (")",):
+        return None
+    if len(tokens[0]) == 1 and tokens[0].isupper():
+        point = read(tokens[1:], depth) if enclosed(tokens[1:]) else None
+        return Relation((tokens[:1], tokens[1:]), ("=",)) if isinstance(point, Ordered) else None
+    ends = [
+        index + 1
+        for index, token in enumerate(tokens)
+        if token == ")" and tokens[index + 1 : index + 2] in ((), ("(",))
+    ]
+    parts = [tokens[start:end] for start, end in pairwise([0, *ends])]
+    if len(parts) < 2 or ends[-1] != len(tokens) or not all(map(enclosed, parts)):
+        return None
+    points = tuple(read(part, depth) for part in parts)
+    return Listed(points) if all(isinstance(point, Ordered) for point in points) else None
+
+
+def _transposed(tokens: Tokens, depth: int) -> Answer | None:
+    """The transpose of a matrix, or of a vector, whose rows and columns are the same."""
+    if "^" not in tokens[-4:]:
+        return None
+    bare = tuple(token.removeprefix(TEXT) for token in tokens[-4:])
+    end = next((end for end in _TRANSPOSED if bare[-len(end) :] == end), ())
+    body = tokens[: len(tokens) - len(end)]
+    if not end or not (enclosed(body) or (body[-1:] and body[-1].startswith(r"\end{"))):
+        return None
+    shape = as_matrix(as_vector(read(body, depth)))
+    if isinstance(shape, Matrix) and len({len(row) for row in shape.rows}) == 1:
+        return Matrix(tuple(zip(*shape.rows, strict=True)), tokens)
+    return shape if isinstance(shape, Ordered) else None
+
+
+def as_vector(answer: Answer) -> Answer:
+    """A vector in square brackets, which reads as an interval if it has two entries."""
+    if isinstance(answer, Interval) and not (answer.left_open or answer.right_open):
+        return Ordered((Formula(answer.left), Formula(answer.right)))
+    return answer
+
+
+def as_matrix(answer: Answer) -> Answer:
+    """[[1, 2], [3, 4]] as a matrix; anything else as it is."""
+    rows = [as_vector(row) for row in answer.items] if isinstance(answer, Ordered) else []
+    cells = tuple(row.items for row in rows if isinstance(row, Ordered))
+    square = len(cells) == len(rows) > 0 and len(set(map(len, cells))) == 1
+    return Matrix(cells, ()) if square else answer
+
+
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
+    if tokens[:1] == (r"\{",) and tokens[1:2] and tokens[1].startswith(r"\begin{"):
+        tokens = tokens[1:]  # the closing bracket of a system is invisible
     if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
         return None
     name = tokens[0].removeprefix(r"\begin{").rstrip("*}")
     ends = [index for index, token in enumerate(tokens) if token.startswith(r"\end{")]
-    if name not in _MATRICES or ends != [len(tokens) - 1]:
+    if name not in _MATRICES | _SYSTEMS or ends != [len(tokens) - 1]:
         return None
     inside = tokens[1:-1]
     if name == "array" and inside[:1] == ("{",) and "}" in inside:
         inside = inside[inside.index("}") + 1 :]
     rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
-    return Matrix(
-        tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows), tokens
-    )
+    cells = tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows)
+    if name in _SYSTEMS and all(isinstance(row[0], Relation | Ordered) for row in cells):
+        single = all(len(row) == 1 for row in cells)
+        joined_by = "and" if all(isinstance(row[0], Relation) for row in cells) else ""
+        return Listed(tuple(row[0] for row in cells), joined_by) if single else None
+    return Matrix(cells, tokens) if name in _MATRICES else None
 
 
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:

@@ -14,6 +14,7 @@ from rspo.rewards.rules import (
     prose,
     quantities,
     relations,
+    sets,
     symbolic,
     units,
     values,
@@ -21,7 +22,6 @@ from rspo.rewards.rules import (
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     PARAMETER,
-    REVERSED,
     Answer,
     Collected,
     Formula,
@@ -38,6 +38,7 @@ from rspo.rewards.rules.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200
 _LONGEST_NUMBER = 2000  # digits
+_SETS = (Interval, Union, Without)
 
 
 def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
@@ -94,15 +95,18 @@ def same(gold: Answer, prediction: Answer) -> bool:
 def _same_structures(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
         tokens = gold.tokens, prediction.tokens
-        if _differ_in_letters(*tokens) or any(map(_has_parts, tokens)):
+        if _differ_in_letters(*tokens):
             return False
         return _same_words(*tokens) or quantities.same(*tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
+    if isinstance(gold, Matrix) or isinstance(prediction, Matrix):
+        gold, prediction = (
+            answers.as_matrix(answers.as_vector(side)) for side in (gold, prediction)
+        )
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
-        same_rows = map(_same_in_order, gold.rows, prediction.rows)
-        return len(gold.rows) == len(prediction.rows) and all(same_rows)
-    if isinstance(gold, Interval | Union | Without):
+        return _same_matrices(gold, prediction)
+    if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
     for one, other in ((gold, prediction), (prediction, gold)):
         points = isinstance(other, Ordered | Matrix)
@@ -123,18 +127,6 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
     return _words(gold) == _words(prediction)
 
 
-def _words(tokens: Tokens) -> list[str]:
-    words = [token.removeprefix(TEXT) for token in tokens]
-    return [word.lower() if word[1:] else word for word in words]  # A and a are different letters
-
-
-def _has_parts(tokens: Tokens) -> bool:
-    """Whether it is no product, but a list of parts: (a) 3 (b) 4, or (1) 5 (2) 7."""
-    text = "".join(token.removeprefix(TEXT) for token in tokens)
-    labels = ("(a)", "(b)"), ("(1)", "(2)"), ("(i)", "(ii)")
-    return any(text.startswith(first) and second in text for first, second in labels)
-
-
 def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
     """Whether both have three or more capitals in a row, in another order: HTH is not THH.
 
@@ -150,7 +142,24 @@ def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
     return not (turned and one == [name[::-1] for name in other])
 
 
+def _words(tokens: Tokens) -> list[str]:
+    words = [token.removeprefix(TEXT) for token in tokens]
+    words = [word.lower() if word[1:] else word for word in words]  # A and a are different letters
+    if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
+        return words
+    # Without numbers or variables, hyphens and brackets are punctuation.
+    return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
+
+
 # --- collections ----------------------------------------------------------------------------------
+
+
+def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
+    if [len(row) for row in gold.rows] != [len(row) for row in prediction.rows]:
+        return False
+    return all(
+        _same_in_order(row, other) for row, other in zip(gold.rows, prediction.rows, strict=True)
+    )
 
 
 def _same_collections(gold: Answer, prediction: Answer) -> bool:
@@ -158,6 +167,8 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
     sides = (gold, prediction)
+    if _lists_points(prediction) and isinstance(gold, Listed | Collected):
+        return values.matched(one, other, same)
     if any(isinstance(side, Ordered | Matrix) for side in sides):
         return all(map(_is_ordered, sides)) and _same_in_order(one, other)
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
@@ -179,6 +190,12 @@ def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
     bounds = any(not set(item.signs) <= relations.STATING for item in items)
     unknowns = {item.members[0][:1] for item in items}
     return bounds or len(unknowns) > 1
+
+
+def _lists_points(answer: Answer) -> bool:
+    """Whether brackets only hold a list of points together: [(1, 2), (3, 4)]."""
+    points = isinstance(answer, Ordered) and len(answer.items) > 1
+    return points and all(isinstance(item, Ordered) for item in answer.items)  # type: ignore[union-attr]
 
 
 def _is_ordered(answer: Answer) -> bool:
@@ -221,28 +238,45 @@ def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool
 
 
 def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
-    if isinstance(gold, Relation) and isinstance(prediction, Relation):
-        return not relations.names_two_values(prediction) and _same_relations(gold, prediction)
-    if isinstance(gold, Relation):
-        value = relations.value(gold, relations.is_name)
-        return value is not None and same(value, prediction)
-    assert isinstance(prediction, Relation)
-    if relations.names_two_values(prediction):
+    if isinstance(prediction, Relation) and relations.names_two_values(prediction):
         return False
-    value = relations.value(prediction, relations.is_label)
-    return value is not None and same(gold, value)
+    if isinstance(gold, Relation) and isinstance(prediction, Relation):
+        return _same_relations(gold, prediction)
+    for one, other in ((gold, prediction), (prediction, gold)):
+        if isinstance(one, Relation) and isinstance(other, Listed):
+            entries = answers.by_entry(one)
+            if entries and any(isinstance(item, Relation) for item in other.items):
+                return _same_collections(entries, other)
+    if isinstance(gold, Relation):
+        said = [relations.value(gold, relations.is_quantity), sets.as_set(gold)]
+        return any(value is not None and same(value, prediction) for value in said)
+    assert isinstance(prediction, Relation)
+    said = [relations.value(prediction, relations.is_label), sets.as_set(prediction)]
+    return any(value is not None and same(gold, value) for value in said)
 
 
 def _same_relations(gold: Relation, prediction: Relation) -> bool:
     if _same_names(gold, prediction):
         return True
+    one, other = _solutions(gold), _solutions(prediction)
+    if one is not None and other is not None and one[0] == other[0] and same(one[1], other[1]):
+        return True
     if len(gold.signs) == len(prediction.signs) == 1:
         return _proportional(gold, prediction)
-    turned = tuple(REVERSED.get(sign, "") for sign in reversed(gold.signs))
+    turned = tuple(sets.REVERSED.get(sign, "") for sign in reversed(gold.signs))
     return any(
         signs == prediction.signs and all(map(quantities.same, members, prediction.members))
         for signs, members in ((gold.signs, gold.members), (turned, gold.members[::-1]))
     )
+
+
+def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
+    """The unknown of an inequality or of x in S, and the set of its values."""
+    name = sets.name_of(relation)
+    if name is None or "=" in relation.signs:
+        return None
+    solutions = sets.as_set(relation) or relations.value(relation, relations.is_name)
+    return None if solutions is None else (name, solutions)
 
 
 def _same_names(gold: Relation, prediction: Relation) -> bool:
@@ -253,12 +287,23 @@ def _same_names(gold: Relation, prediction: Relation) -> bool:
         return False
     if not (relations.is_name(one) and relations.is_name(other)):
         return False
-    if one != other:
+    if one != other and not _same_function(one, other, value + guess):
         renamed = _renamed_argument(one, other, guess)
         if renamed is None:
             return False
         guess = renamed
     return same(answers.read(value), answers.read(guess))
+
+
+def _same_function(one: Tokens, other: Tokens, rules: Tokens) -> bool:
+    """y or f, and f(x), of which both rules must depend: y = 2x + 3 and f(x) = 2x + 3."""
+    for name, function in ((one, other), (other, one)):
+        head, argument = function[:-3], function[-2:-1]
+        if function[-3:] == ("(", *argument, ")") and argument and name and len(name) == len(head):
+            known = name[0] in ("y", head[0]) and name[1:] == head[1:]
+            depends = any(argument[0] in token for token in rules if token.isalpha())
+            return known and depends and name[0] not in rules
+    return False
 
 
 def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens | None:
@@ -272,7 +317,9 @@ def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens
 def _proportional(gold: Relation, prediction: Relation) -> bool:
     """Whether two (in)equations differ by a constant factor: 2x = 4y and x - 2y = 0."""
     sign, other_sign = gold.signs[0], prediction.signs[0]
-    if sign not in REVERSED or other_sign not in (sign, REVERSED[sign]):
+    if sign not in sets.REVERSED or other_sign not in sets.REVERSED:
+        return False
+    if other_sign not in (sign, sets.REVERSED[sign]):
         return False
     try:
         left, right = (
@@ -293,12 +340,18 @@ def _proportional(gold: Relation, prediction: Relation) -> bool:
 
 
 def _same_sets(gold: Answer, prediction: Answer) -> bool:
-    """Whether two sets in the same notation are the same; their ends may have letters."""
-    if isinstance(gold, Union) and isinstance(prediction, Union):
-        return values.matched(gold.parts, prediction.parts, same)
     if isinstance(gold, Without) and isinstance(prediction, Without):
         return same(gold.left, prediction.left) and same(gold.right, prediction.right)
-    one, other = answers.as_interval(gold), answers.as_interval(prediction)
+    one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
+    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+        return False
+    if len(one) > 1:
+        return values.matched(one, other, same)
+    return _same_intervals(one[0], other[0])
+
+
+def _same_intervals(gold: Answer, prediction: Answer) -> bool:
+    one, other = sets.as_interval(gold), sets.as_interval(prediction)
     if one is None or other is None:
         return False
     if (one.left_open, one.right_open) != (other.left_open, other.right_open):

@@ -7,7 +7,7 @@ no text: a formula becomes a tree of known operations.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from rspo.rewards.rules.notation import TEXT, Tokens
@@ -27,6 +27,7 @@ class TooDeep(Exception):
 @dataclass(frozen=True)
 class Number:
     value: Fraction
+    written: str = field(default="", compare=False)  # its digits, if it is a plain decimal
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ class _Reader:
         if len(token.lower().partition("e")[2].lstrip("+-0")) > 4:
             raise Unreadable
         value = Fraction(token)
+        written = token if "." in token and self.next != r"\overline" else ""
         if self.next == r"\overline" and "." in token:
             self.take()
             value += self._repeating(len(token.partition(".")[2]))
@@ -198,7 +200,7 @@ class _Reader:
             value += fraction
         if self.next == "_":
             raise Unreadable  # the number is in another base
-        return Number(value)
+        return Number(value, written)
 
     def _repeating(self, places: int) -> Fraction:
         """The value that repeating digits add after that many decimal places."""

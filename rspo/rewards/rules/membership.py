@@ -1,7 +1,8 @@
 r"""Whether two sets of real numbers with constant ends have the same members.
 
 They do if they agree at every end, between neighbouring ends and beyond the outermost ones. So the
-comparison needs no normal form: `(0, 1] \cup (1, 2)` is `(0, 2)`, and so is `x > 0, x < 2`.
+comparison needs no normal form: `(0, 1] \cup (1, 2)` is `(0, 2)`, and `1 < |x| < 3` is
+`(-3, -1) \cup (1, 3)`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +11,11 @@ from typing import Any
 
 import mpmath
 
-from rspo.rewards.rules import answers, relations, values
+from rspo.rewards.rules import answers, relations, sets, values
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     INFINITY,
     MINUS_INFINITY,
-    REVERSED,
     Answer,
     Collected,
     Formula,
@@ -31,7 +31,7 @@ from rspo.rewards.rules.notation import Tokens
 _MOST_ENDS = 60
 _DIGITS = 60
 _CLOSE = "1e-40"  # numbers that are closer are equal
-_SHAPES = (1, [0]), (1, [1]), (2, [1])  # signs, and the place of the unknown
+_COMPLEX = {"z", "w"}  # usual names of complex numbers: for them, a range of |z| has no real ends
 _BOUNDS = INEQUALITIES | {r"\neq"}
 
 Real = Any  # a real number of mpmath
@@ -87,7 +87,7 @@ class _Side:
 
     def has(self, answer: Answer) -> Has:
         """The test for membership. Raises: _NotASet."""
-        if (interval := answers.as_interval(answer)) is not None:
+        if (interval := sets.as_interval(answer)) is not None:
             return self._interval(interval)
         if isinstance(answer, Union):
             return _any([self.has(part) for part in answer.parts])
@@ -129,33 +129,42 @@ class _Side:
     def _listed(self, answer: Listed) -> Has:
         """Inequalities joined by a word or comma; of intervals, each such joint is a union."""
         parts = [self.has(item) for item in answer.items]
-        kinds = {isinstance(item, Relation) for item in answer.items}
-        if kinds == {False}:
+        if not all(isinstance(item, Relation) for item in answer.items):
             return _any(parts)
-        if len(kinds) > 1:  # x != 1, 2
-            raise _NotASet
         both = _all(parts)  # what a comma means, unless no number satisfies it
         alone = answer.joined_by != "and" and not any(map(both, _points(self.ends)))
         return _any(parts) if answer.joined_by == "or" or alone else both
 
     def _relation(self, relation: Relation) -> Has:
-        """x < 5, 1 < x <= 3, x in S."""
+        """x < 5, 1 < x <= 3, x in S, also for |x|."""
         members, signs = relation.members, relation.signs
-        if signs == (r"\in",) and relations.is_name(members[0]):
-            self.names.add(members[0])
-            return self.has(answers.read(members[1]))
-        places = [
-            place
-            for place, tokens in enumerate(members)
-            if relations.is_name(tokens) and values.constant(tokens) is None
-        ]
-        if not set(signs) <= set(REVERSED) or (len(signs), places) not in _SHAPES:
+        places = [place for place, tokens in enumerate(members) if _unknown(tokens)]
+        if len(places) != 1:
             raise _NotASet
         place = places[0]
-        self.names.add(members[place])
-        after = [(sign, members[place + 1]) for sign in signs[place:]]
-        before = [(REVERSED[sign], members[place - 1]) for sign in signs[:place]]
-        return _all([_bound(sign, self._end(end)) for sign, end in after + before])
+        name = _unknown(members[place])
+        modulus, itself = name != members[place], name[0] in _COMPLEX
+        self.names.add(members[place] if itself else name)
+        if signs == (r"\in",) and place == 0:
+            has = self.has(answers.read(members[1]))
+        elif set(signs) <= set(sets.REVERSED) and (len(signs), place) in ((1, 0), (1, 1), (2, 1)):
+            after = [(sign, members[place + 1]) for sign in signs[place:]]
+            before = [(sets.REVERSED[sign], members[place - 1]) for sign in signs[:place]]
+            has = _all([_bound(sign, self._end(end)) for sign, end in after + before])
+        else:
+            raise _NotASet
+        if not modulus:
+            return has
+        self.ends += [mpmath.mpf(0), *(-end for end in self.ends)]
+        if itself:
+            return lambda point: point >= 0 and has(point)
+        return lambda point: has(abs(point))
+
+
+def _unknown(tokens: Tokens) -> Tokens:
+    """The name in `x` or `|x|`; empty for anything else."""
+    bare = tokens[1:-1] if tokens[:1] == tokens[-1:] == ("|",) else tokens
+    return bare if relations.is_name(bare) and values.constant(bare) is None else ()
 
 
 def _bound(sign: str, end: Real) -> Has:

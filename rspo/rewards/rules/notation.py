@@ -189,7 +189,7 @@ def tokens(text: str) -> Tokens:
             continue
         text = pattern.sub(canonical, text)
     items = _canonical(text, in_text=False)[:LONGEST]
-    return trimmed(tuple(_braced(_raised(items))))
+    return trimmed(tuple(_braced(_lowered(_raised(items)))))
 
 
 def trimmed(items: Tokens) -> Tokens:
@@ -248,6 +248,16 @@ def _argument(following: list[str]) -> list[str]:
             break
         argument.append(token)
     return argument
+
+
+def _lowered(items: list[str]) -> list[str]:
+    r"""Write a_{n} as a_n, and \pmod{3} as \pmod 3."""
+    text: list[str] = []
+    for token in items:
+        text.append(token)
+        if token == "}" and text[-3:-2] == ["{"] and text[-4:-3] in (["_"], [r"\pmod"]):
+            text[-3:] = [text[-2]]
+    return text
 
 
 def _raised(items: list[str]) -> list[str]:

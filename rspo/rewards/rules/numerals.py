@@ -80,19 +80,45 @@ _VALUES = {word: value for value, word in enumerate(_ONES.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_ORDINALS = {
+    **{word + "th": word for word in _ONES.split()},
+    **{word.removesuffix("y") + "ieth": word for word in _TENS.split()},
+    **{"first": "one", "second": "two", "third": "three", "fifth": "five", "eighth": "eight"},
+    **{"ninth": "nine", "twelfth": "twelve"},
+}
 WORDS = frozenset({*_VALUES, *_POWERS, "hundred"})
 
 
 def in_digits(tokens: Tokens) -> Tokens:
-    """four -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
+    """four, fourth -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
     words = [token.removeprefix(TEXT).lower() for token in tokens]
+    words = [word for index, word in enumerate(words) if word != "-" or index == 0]
+    words = [*words[:-1], *(_ORDINALS.get(word, word) for word in words[-1:])]
     if words in (["infinite"], ["infinitely", "many"]):
         return (r"\infty",)
-    numbers = [_VALUES.get(word, 0) for word in words if word != "-"]
-    if len(numbers) == 1 and words[0] in _VALUES:
-        return (str(numbers[0]),)
-    if len(numbers) == 2 and numbers[0] >= 20 and 0 < numbers[1] < 10:
-        return (str(sum(numbers)),)
+    if (value := _number_in_words(words)) is not None:
+        return (str(value),)
     if len(words) > 1 and words[-1] in _POWERS and decimal(tokens[:-1]):
         return (*tokens[:-1], "*", "10", "^", str(_POWERS[words[-1]]))
     return tokens
+
+
+def _number_in_words(words: list[str]) -> int | None:
+    """two hundred and five thousand six -> 205006; None for other words, such as five two."""
+    if words == ["zero"]:
+        return 0
+    total = part = 0
+    largest = max(_POWERS.values()) + 1
+    for word in words:
+        value = _VALUES.get(word, 0)
+        if value and (part % 100 == 0 or (value < 10 and part % 100 >= 20 and part % 10 == 0)):
+            part += value
+        elif word == "hundred" and 0 < part < 100:
+            part *= 100
+        elif part and _POWERS.get(word, largest) < largest:
+            largest = _POWERS[word]
+            total += part * 10**largest
+            part = 0
+        elif word != "and":
+            return None
+    return total + part if words and words[0] in _VALUES else None

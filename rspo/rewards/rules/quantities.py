@@ -4,7 +4,7 @@ A unit that only one side gives is ignored, because the question usually gives i
 units make two answers different. Percents and degrees are units that also have a value.
 """
 
-from rspo.rewards.rules import numerals, symbolic, units, values
+from rspo.rewards.rules import numerals, roundings, symbolic, units, values
 from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import Tokens
 from rspo.rewards.rules.numerals import Decimal, decimal
@@ -69,20 +69,13 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
         return False
     except Unreadable:
         return symbolic.same(gold, prediction)
-    rounded, exact = (one, prediction) if one else (other, gold)
-    return rounded is not None and _is_rounding(rounded, exact)
+    if one or other:
+        rounded, exact = (one, prediction) if one else (other, gold)
+        return rounded is not None and _is_rounding(rounded, exact)
+    return roundings.same(read(gold), read(prediction))
 
 
 def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
-    """Whether a decimal is an exact constant, rounded to the decimal's last digit.
-
-    A value that so many digits can represent exactly must not be rounded: 0.2499 for 1/4.
-    """
+    """Whether a decimal is an exact constant, rounded."""
     value = None if any("." in token for token in tokens) else values.constant(tokens)
-    if value is None or not rounded.may_be_rounded or values.is_multiple(value, rounded.unit):
-        return False
-    if values.within(value, rounded.value, rounded.unit / 2):
-        return True
-    # With four digits or more, the decimal may be truncated: 0.6666.
-    further = rounded.unit / 2 if rounded.value > 0 else -rounded.unit / 2
-    return rounded.digits >= 4 and values.within(value, rounded.value + further, rounded.unit / 2)
+    return value is not None and roundings.is_rounding(rounded, value)

@@ -12,6 +12,8 @@ from rspo.rewards.rules.numerals import decimal
 
 STATING = {"=", r"\in", r"\approx"}
 _NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|"}
+# An equation for such a function of a name does not give the value of the name.
+_OPERATORS = {r"\int", r"\sum", r"\prod", r"\lim", r"\iint", r"\oint"}
 _NOT_IN_NAMES = {r"\sqrt", r"\frac", r"\binom", r"\ln", r"\log", r"\lg", r"\exp", r"\pm", r"\mp"}
 
 
@@ -39,6 +41,12 @@ def _is_one_name(tokens: Tokens) -> bool:
     if not all(token.isalpha() or token.startswith(("\\", TEXT)) for token in names):
         return False
     return "_" in tokens or "(" in tokens or len(plain) == len(names)
+
+
+def is_quantity(tokens: Tokens) -> bool:
+    """A name, or what an answer may give the value of: an integral, a limit, a probability."""
+    probability = tokens[:1] == ("P",) and answers.enclosed(tokens[1:])
+    return is_name(tokens) or probability or tokens[0] in _OPERATORS
 
 
 def is_label(tokens: Tokens) -> bool:
