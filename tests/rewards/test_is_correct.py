@@ -1,6 +1,8 @@
 """`is_correct` as documented, and what users pass to it."""
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
+from rspo.evaluation.verify_file import COLUMNS, read_responses
 from rspo.rewards import is_correct
 from tests.support import ROOT
 
@@ -61,6 +64,34 @@ def test_anything_else_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(InputError, match=message):
         is_correct(responses, answers, **{"verifier": "exact"} | options)
+
+
+def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path) -> None:
+    for answer in (
+        "4",
+        4,
+        0.5,
+        12.0,
+        10**400,
+        1e300,
+        ["a", 7],
+        True,
+        None,
+        [],
+        [None],
+        {"a": 1},
+        float("inf"),
+    ):
+        (tmp_path / "a.jsonl").write_text(
+            json.dumps({"problem": "p", "answer": answer, "response": "r"})
+        )
+        try:
+            (response,), _ = read_responses(tmp_path / "a.jsonl", COLUMNS)
+        except InputError:
+            with pytest.raises(InputError):
+                is_correct(["r"], [answer], "exact")
+        else:
+            is_correct(["r"], [response.answers], "exact")
 
 
 def test_the_documented_examples_give_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
