@@ -121,12 +121,11 @@ def alternating_trainer() -> Any:
     Defined in a function because verl's platform must be set before its imports.
     """
     import psutil
-    import torch
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
     from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
     from rspo.training.records import verify_tokens
-    from rspo.training.verl.batches import fields, put_fields, response_tokens
+    from rspo.training.verl.batches import fields, on_last_token, put_fields, response_tokens
     from rspo.training.verl.trainer import Trainer
 
     def every_second(responses: list[str], *_: Any, **__: Any) -> list[Verdict]:
@@ -159,11 +158,8 @@ def alternating_trainer() -> Any:
             dataset = self.train_dataset
             rows = [dataset.rows[int(index)] for index in fields(batch, "index")["index"]]
             correct = verify_tokens(tokens, rows, dataset.prompts, self.chat_tokenizer, self.verify)
-            rows = [torch.zeros(len(ids)) for ids in tokens]
-            for row, is_correct in zip(rows, correct.tolist(), strict=True):
-                row[-1] = is_correct
-            rewards = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-            put_fields(batch, {"rm_scores": rewards})
+            rewards = correct.astype(float).tolist()
+            put_fields(batch, {"rm_scores": on_last_token(rewards, [len(ids) for ids in tokens])})
             return super()._balance_batch(batch, metrics, **more)
 
     def _cpu_seconds() -> float:

@@ -8,7 +8,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.step import faults_behind
-from rspo.training.checkpoint import is_begun
+from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 # For each policy, the suites that it is evaluated on.
@@ -58,28 +58,37 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
 def faults(experiment: Experiment) -> list[str]:
     """A sentence for each file that cannot be used, with the command that makes it again.
 
-    Checks every result up to the curves by size and provenance, so that no file is read.
+    Checks checkpoints and every result up to the curves by size and provenance, so that no file is
+    read.
     """
+    checkpoints = [
+        f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
+        f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
+        for policy in experiment.policies
+        if is_damaged(experiment.checkpoint(policy))
+    ]
     found = faults_behind(steps.results(experiment))
     for policy in experiment.policies:
         if is_begun(experiment.checkpoint(policy)):
             # It is being made again, which resumes without --force: that would start from step 1.
             found.pop(steps.policy_step(experiment, policy).command, None)
-    return list(found.values())
+    return [*checkpoints, *found.values()]
 
 
 def _state(
     experiment: Experiment, policy: str, suites: Collection[str]
 ) -> tuple[str, Snapshot | None]:
     checkpoint = experiment.checkpoint(policy)
-    if (snapshot := read_progress(checkpoint)) is not None:
+    snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
+    if snapshot is not None and not damaged:
         is_running = is_locked(experiment.folder(policy) / LOCK)  # a process ID may be reused
         return "running" if is_running else "stopped", snapshot
     if is_finished(experiment, policy):
         is_evaluated = suites and _is_evaluated(experiment, policy, suites)
         return "evaluated" if is_evaluated else "trained", None
     step = steps.policy_step(experiment, policy)
-    return "stale" if step.has_outputs() and not step.is_current() else "waiting", None
+    is_stale = damaged or (step.has_outputs() and not step.is_current())
+    return "stale" if is_stale else "waiting", None
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:

@@ -8,10 +8,12 @@ killed; no run resumes from it.
 import io
 import json
 import shutil
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import Usage
 from rspo.core.step import Step, differences
@@ -35,6 +37,12 @@ def is_begun_with(folder: Path, settings: Any) -> bool:
     return is_begun(folder) and not differences(_origin(folder).get("settings"), settings)
 
 
+def is_damaged(folder: Path) -> bool:
+    """Whether the state in a checkpoint folder is not a complete file of PyTorch."""
+    state = folder / STATE_FILE
+    return state.is_file() and not zipfile.is_zipfile(state)
+
+
 def use_checkpoint(
     step: Step, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
 ) -> list[Usage]:
@@ -45,10 +53,16 @@ def use_checkpoint(
         from_the_start: whether to start a new one in any case.
 
     Returns: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError for a damaged checkpoint.
     """
     origin = {"settings": step.settings, **inputs}
     changes = differences(_origin(folder), origin)
     if not changes and not from_the_start:
+        if is_damaged(folder):
+            raise InputError(
+                f"{folder / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
+            )
         return usage_before(folder)
     if is_begun(folder):
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)

@@ -102,7 +102,7 @@ def save_of_vllm(worker: Any, file: Path) -> None:
 
 def _save_of_cpu(server: Any, file: Path) -> None:
     """In a server on a CPU: write its weights, under the names of transformers."""
-    named = server.sampler.model.named_parameters()
+    named = server.policy.model.named_parameters()
     save_file({name: weight.detach().contiguous() for name, weight in named}, file)
 
 

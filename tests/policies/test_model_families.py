@@ -14,7 +14,6 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 
-from rspo.config.schema import WorkedExample
 from rspo.core.errors import InputError
 from rspo.policies.templates import TEMPLATES, keep_template, set_template
 from rspo.policies.tokenizer import ChatTokenizer
@@ -162,15 +161,11 @@ def chat() -> list[dict[str, str]]:
     return [{"role": "user", "content": PROBLEM}]
 
 
-EXAMPLE = WorkedExample(problem="What is 'é' + {{1}}?", response='\\boxed{7}\n"ok" 🙂')
-
-
-@pytest.mark.parametrize("examples", [[], [EXAMPLE]], ids=["plain", "with an example"])
 def test_end_tokens_and_prompts_are_those_of_transformers_and_vllm(
-    family: Family, tmp_path: Path, examples: list[WorkedExample]
+    family: Family, tmp_path: Path
 ) -> None:
     """vLLM takes the tokenizer's end token and those of generation_config.json."""
-    keep_template(tmp_path, examples)
+    keep_template(tmp_path, [])
     ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     assert [family.special[end] for end in ours.ends] == list(family.expected)
     written = json.loads((tmp_path / "generation_config.json").read_text())
@@ -184,10 +179,8 @@ def test_end_tokens_and_prompts_are_those_of_transformers_and_vllm(
     assert ours.without_end(response) == response  # truncated
 
     (ids,) = ours.prompts([chat()])
-    turns = [family.user.replace("{}", EXAMPLE.problem) + family.start]
-    turns += [family.response.replace("{}", EXAMPLE.response)]
-    problem = family.user.replace("{}", PROBLEM) + family.start
-    assert ours.decode([ids]) == ["".join([family.first, *(turns if examples else []), problem])]
+    expected = family.first + family.user.replace("{}", PROBLEM) + family.start
+    assert ours.decode([ids]) == [expected]
     assert ids == theirs.apply_chat_template(chat(), add_generation_prompt=True, return_dict=False)
 
 

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from rspo.config import steps
+from rspo.policies.templates import TEMPLATES
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
-from tests.support import hub_model, paper_scale
+from tests.support import hub_model, llama_model, paper_scale
 
 MODEL = "qwen2.5-math-1.5b"
 # Quotes, braces, backslashes, and text that Jinja or HTML could interpret.
@@ -66,6 +68,18 @@ def test_transformers_renders_the_same_prompt(base_policy: Any, name: str | None
     assert ChatTokenizer(folder).prompts([chat(QUESTION)]) == [ids]
 
 
+def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: Path) -> None:
+    """Trainers save the tokenizer again."""
+    base, trained = base_policy("r1"), tmp_path / "trained"
+    AutoTokenizer.from_pretrained(base).save_pretrained(trained)
+    theirs = AutoTokenizer.from_pretrained(trained)
+    text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
+    assert text == PUBLISHED["r1"].replace("Q", "1+1?")
+    assert (trained / "chat_template.jinja").is_file()
+    ours = ChatTokenizer(trained).prompts([chat("1+1?")])
+    assert ours == ChatTokenizer(base).prompts([chat("1+1?")])
+
+
 def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
     """A template comes with a downloaded model, so it is rendered in a sandbox."""
     folder = base_policy()
@@ -73,3 +87,53 @@ def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
     (folder / "chat_template.jinja").write_text(escape)
     with pytest.raises(Exception, match="unsafe"):
         ChatTokenizer(folder).prompts([chat("1")])
+
+
+OWN_MODEL = {
+    "template": "own",
+    "examples": [{"problem": "What is 'é' + {{1}}?", "response": '\\boxed{7}\n"ok" 🙂'}],
+}
+
+
+@pytest.fixture
+def own_policy(tmp_path: Path) -> Any:
+    """Makes the base policy of a Llama with its own template, and keys of its tokenizer config."""
+
+    def make(examples: bool = True, **tokenizer: Any) -> Path:
+        llama_model.write(tmp_path / "mirror" / "Qwen" / "Qwen2.5-Math-1.5B", **tokenizer)
+        hub = OWN_MODEL if examples else {"template": "own"}
+        lengths = {"max_prompt_tokens": 128, "max_response_tokens": 16}
+        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}}, sampling=lengths)
+        make_base_policy(experiment, MODEL, tmp_path / "mirror")
+        return experiment.policy(f"{MODEL}--base")
+
+    return make
+
+
+@pytest.mark.parametrize("examples", [False, True])
+def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
+    own_policy: Any, examples: bool
+) -> None:
+    turns = [
+        f"<|im_start|>system\n{llama_model.SYSTEM}<|im_end|>\n",
+        "<|im_start|>user\nWhat is 'é' + {{1}}?<|im_end|>\n" * examples,
+        '<|im_start|>assistant\n\\boxed{7}\n"ok" 🙂<|im_end|>\n' * examples,
+        f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
+    ]
+    folder = own_policy(examples)
+    tokenizer = ChatTokenizer(folder)
+    (ids,) = tokenizer.prompts([chat(QUESTION)])
+    assert tokenizer.decode([ids]) == ["".join(turns)]
+    theirs = AutoTokenizer.from_pretrained(folder).apply_chat_template(
+        chat(QUESTION), add_generation_prompt=True, return_dict=False
+    )
+    assert theirs == ids
+
+
+def test_another_template_or_examples_make_another_base_policy(tmp_path: Path) -> None:
+    def settings_hash(hub: dict[str, Any]) -> str:
+        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
+        return steps.pretrain(experiment, MODEL).settings_hash
+
+    hubs = [OWN_MODEL, {"template": "own"}, *({"template": name} for name in TEMPLATES)]
+    assert len({settings_hash(hub) for hub in hubs}) == len(hubs)

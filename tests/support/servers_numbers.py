@@ -12,6 +12,7 @@ from rspo.core.seeds import generator_of
 from rspo.policies.sampler import Responses, sample
 from rspo.training import local_engine
 from rspo.training.local import Trainer
+from rspo.training.verl.cpu_server import ROWS
 
 
 class WithServersNumbers(Trainer):
@@ -28,6 +29,7 @@ class WithServersNumbers(Trainer):
             pad=self.tokenizer.pad,
             generator=[generator_of(self.cell.seed, "verl", name) for name in names],
             temperature=self.config.sampling.temperature,
+            multiple=ROWS,
         )
 
     def requests(

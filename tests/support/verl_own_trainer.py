@@ -71,7 +71,7 @@ def settings_of(experiment: Experiment) -> dict[str, Any]:
             "model": {"path": str(experiment.policy(base_name("small")).absolute())},
             "actor": {
                 **{"ppo_mini_batch_size": 10, "use_kl_loss": False},
-                "optim": {"_target_": "rspo.training.verl.worker.ScheduledOptimizerConfig"},
+                "optim": {"_target_": "rspo.training.verl.optimizer.ScheduledOptimizerConfig"},
                 "fsdp_config": {"param_offload": False},
             },
             "rollout": {

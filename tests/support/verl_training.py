@@ -6,6 +6,7 @@ ranks, each has its own copy of them, and takes its share of each update. Rank 0
 FOLDER/CASE.json.
 """
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -14,7 +15,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -40,6 +40,7 @@ from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.train import train as train_locally
 from rspo.training.verl import trainer as trainer_module
 from rspo.training.verl.cpu_server import Server
+from rspo.training.verl.prompt_dataset import PromptLoop
 from rspo.training.verl.verl_config import verl_config
 from rspo.training.verl.worker import PolicyWorker
 from tests.support import tiny_world
@@ -53,7 +54,6 @@ EPSILON = 1e-4
 # Tokens per forward pass of verl: several passes per update, of different numbers of responses.
 PASS_TOKENS = 256
 PADDING = "<pad>"
-TIMEOUT = 500  # seconds for which ranks wait for each other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +96,7 @@ def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
         grid={"main": {"suite": "standard", "seeds": 1, "cells": [spec]}},
         verl={
             "ranks": RANKS,
-            "overrides": {"actor_rollout_ref": {"actor": actor, "nccl_timeout": TIMEOUT}},
+            "overrides": {"actor_rollout_ref": {"actor": actor}},
         },
     )
 
@@ -167,37 +167,44 @@ class Queue:
 
 
 class Agents:
-    """Stands in for verl's agent loops and client: asks the server, which is in this process."""
+    """Stands in for verl's agent loops: asks the server, and puts the responses in the queue."""
 
-    def __init__(self, queue: Queue, server: Server, n: int) -> None:
-        self.queue, self.server, self.n = queue, server, n
+    def __init__(self, queue: Queue, server: Server, samples: dict[str, int]) -> None:
+        self.queue, self.server, self.samples = queue, server, samples
 
     def generate_sequences(self, requests: TensorDict) -> None:
-        """Put the responses to the prompts of a step in the queue."""
-        step = verl_tensors.get(requests, "global_steps")
-        columns = (requests[name] for name in ("uid", "raw_prompt", "index", "name"))
-        rows = [(*row, session) for row in zip(*columns, strict=True) for session in range(self.n)]
-        prompts = {f"{step}-{name}-{session}": prompt for _, prompt, _, name, session in rows}
-        answers = self.server._sample(prompts).values()
-        for (uid, tokens, index, _, session), drawn in zip(rows, answers, strict=True):
-            prompt, response = torch.tensor(tokens), torch.tensor(drawn.tokens)
-            key = f"{uid}_{session}_0"
-            self.queue.tags["train"][key] = {"status": "success", "global_steps": step}
-            self.queue.tags["train"][uid]["status"] = "finished"
-            self.queue.rows["train"][key] = {
+        partition = "val" if verl_tensors.get(requests, "validate", default=False) else "train"
+        asyncio.run(self._answer(requests, partition, verl_tensors.get(requests, "global_steps")))
+
+    async def _answer(self, requests: TensorDict, partition: str, step: int) -> None:
+        names = ("uid", "raw_prompt", "index", "name")
+        rows = list(zip(*(requests[name] for name in names), strict=True))
+        loop, responses = PromptLoop(self), {}
+        for uid, prompt, index, name in rows:
+            for session in range(self.samples[partition]):
+                own = {"raw_prompt": prompt, "name": name, "session_id": session}
+                answer = loop.run({"temperature": 1.0}, **own, global_steps=step)
+                responses[f"{uid}_{session}_0"] = (int(index), asyncio.ensure_future(answer))
+        await asyncio.gather(*(answer for _, answer in responses.values()))
+        for key, (index, answer) in responses.items():
+            output = answer.result()
+            prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
+            self.queue.tags[partition][key] = {"status": "success", "global_steps": step}
+            self.queue.rows[partition][key] = {
                 "prompts": prompt,
                 "responses": response,
                 "input_ids": torch.cat((prompt, response)),
                 "position_ids": torch.arange(len(prompt) + len(response)),
                 "response_mask": torch.ones_like(response),
                 "loss_mask": torch.ones_like(response),
-                "rollout_log_probs": torch.tensor(drawn.log_probs),
-                "index": int(index),
+                "rollout_log_probs": torch.tensor(output.response_logprobs),
+                "index": index,
             }
+        for uid, *_ in rows:
+            self.queue.tags[partition][uid]["status"] = "finished"
 
-    async def generate(self, request_id: str, prompt_ids: list[int], **_: Any) -> Any:
-        (drawn,) = self.server._sample({request_id: prompt_ids}).values()
-        return SimpleNamespace(token_ids=drawn.tokens)
+    async def generate(self, **request: Any) -> Any:
+        return await self.server.generate(**request)
 
 
 class Workers:
@@ -238,7 +245,7 @@ class Servers:
         self.worker, self.server = worker, server
 
     def update_weights(self, step: int) -> None:
-        self.server.sampler.load_weights(weights_of(self.worker))
+        self.server.policy.load_weights(weights_of(self.worker))
 
     def sleep_replicas(self) -> None: ...
 
@@ -256,29 +263,22 @@ class Trainer(trainer_module.Trainer):
     until: int  # step in which a stop is requested
 
     def _setup(self) -> None:
-        section, rollout = self.config.actor_rollout_ref, self.config.actor_rollout_ref.rollout
-        server = Server(
-            Path(section.model.path),
-            rollout.response_length,
-            rollout.temperature,
-            rollout.top_p,
-            self.cell.seed,
-        )
+        section, samples = self.config.actor_rollout_ref, self.training.validation.samples
+        server = Server(Path(section.model.path), section.rollout.response_length, self.cell.seed)
         self.tokenizer = self.processor = None
         self._init_dataloader()
         self._init_dump_executor()
         self.actor_rollout_wg = Workers(self.queue, self.worker)
         self.checkpoint_manager = Servers(self.worker, server)
-        self.agents = Agents(self.queue, server, self.cell.n)
+        self.agents = Agents(self.queue, server, {"train": self.cell.n, "val": samples})
         self._load_checkpoint()
-
-    def get_llm_client(self) -> Agents:
-        return self.agents
 
     def on_step_end(self) -> None:
         reached = self.global_steps >= self.until
         with patch.object(trainer_module, "is_requested", lambda: reached):
             super().on_step_end()
+
+    def _compute_metrics(self, *_: Any, **__: Any) -> None: ...
 
     def _save_checkpoint(self) -> None:
         if RANKS == 1:
@@ -306,14 +306,13 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
         except Stopped as reason:
             stopped.append(str(reason))
         updated += trainer.actor_rollout_wg.updated
-    backend = torch.distributed.group.WORLD._get_backend(torch.device("cpu"))
+    columns = ("advantages", "returns", "rm_scores")
     return {
-        "timeout": backend.options._timeout.total_seconds(),
         "stopped": stopped,
         "records": trainer.records,
         "weights": weights_of(worker),
         "responses": [
-            {"advantages": row["advantages"].tolist(), "updated": key in updated}
+            {name: row[name].tolist() for name in columns} | {"updated": key in updated}
             for key, row in queue.rows["train"].items()
             if "advantages" in row
         ],
@@ -354,6 +353,7 @@ def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor], start: dict[str
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
     root = folder / str(RANK)
     root.mkdir()
     experiment = load_experiment(root, CASES["sum"], "local")

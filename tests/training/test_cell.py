@@ -32,10 +32,7 @@ from tests.support.processes import wait_for_lock
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
-VALIDATION = {"every": 13, "problems": 20, "samples": 4}
-TRAINING = tiny_world.OVERRIDES["training"] | {
-    **{"steps": STEPS, "checkpoint_every": 3, "validation": VALIDATION}
-}
+TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 3}
 
 
 class Killed(BaseException):
@@ -46,8 +43,7 @@ class Killed(BaseException):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     root = tmp_path_factory.mktemp("world")
     experiment = tiny_world.load(root, training=TRAINING)
-    prepare(experiment, "train")
-    prepare(experiment, "validation")
+    prepare(experiment, "train", None)
     make_base_policy(experiment, "small")
     return experiment
 
@@ -209,6 +205,17 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
     assert without_times(experiment) == without_times(undisturbed)
 
 
+def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: Path) -> None:
+    experiment = elsewhere(world, tmp_path / "results")
+    process = start(experiment)
+    wait_for_lock(experiment.folder(CELL), process)
+    with pytest.raises(InputError, match=f"process {process.pid} on .* is running here"):
+        train(experiment, CELL)
+    process.kill()
+    process.wait()
+    train(experiment, CELL)
+
+
 def start(experiment: Experiment) -> subprocess.Popen[bytes]:
     """Start training in another process, on this experiment's folders."""
     return subprocess.Popen(
@@ -293,7 +300,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
         "request_seconds": 10,
         "retry_seconds": 10,
     }
-    training = TRAINING | {"steps": 2, "validation": VALIDATION | {"every": None}}
+    training = TRAINING | {"steps": 2}
     elsewhere(world, tmp_path / "results" / "tiny")
     with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
         experiment = tiny_world.load(

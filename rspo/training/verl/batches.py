@@ -115,3 +115,13 @@ def on_every_token(values: list[float], lengths: list[int]) -> Tensor:
     """Repeat each value on every token of its response: a nested tensor (B, length)."""
     rows = [torch.full((length,), value) for value, length in zip(values, lengths, strict=True)]
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def on_last_token(values: list[float], lengths: list[int]) -> Tensor:
+    """Put each value on the last token of its response, else 0: a nested tensor (B, length)."""
+    rows = []
+    for value, length in zip(values, lengths, strict=True):
+        row = torch.zeros(length)
+        row[-1] = value
+        rows.append(row)
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)

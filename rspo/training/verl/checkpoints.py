@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from rspo.core.errors import InputError
 from rspo.core.files import write_text
 
 # Number of the last complete checkpoint; written by verl in trainer/ppo/v1/trainer_base.py.
@@ -19,6 +20,23 @@ def last_step(checkpoints: Path) -> int:
     # verl truncates the file once the newest checkpoint is complete, and then writes it; a kill in
     # between leaves it empty.
     return int(latest.read_text() or max(_folders(checkpoints)))
+
+
+def require_ranks(checkpoints: Path, ranks: int) -> None:
+    """Check that the last checkpoint has one shard per rank.
+
+    Depends on verl/utils/checkpoint/fsdp_checkpoint_manager.py, which names the shards.
+
+    Raises: InputError if another number of ranks wrote it.
+    """
+    folder = checkpoints / f"global_step_{last_step(checkpoints)}" / "actor"
+    for shard in folder.glob("model_world_size_*_rank_0.pt"):
+        written_by = int(shard.name.split("_")[3])
+        if written_by != ranks:
+            raise InputError(
+                f"{folder}: written by {written_by} ranks; {ranks} ranks cannot read it. Set "
+                f"verl.ranks = {written_by} to resume, or remove {checkpoints} to start over"
+            )
 
 
 def keep_the_last(checkpoints: Path) -> None:

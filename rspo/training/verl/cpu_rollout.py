@@ -49,8 +49,6 @@ class Replica(RolloutReplica):
         self._server_handle: Any = server.remote(
             Path(self.model_config.path),
             self.config.response_length,
-            self.config.temperature,
-            self.config.top_p,
             self.config.seed,
         )
         self.servers = [self._server_handle]

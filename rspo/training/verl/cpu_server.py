@@ -1,4 +1,4 @@
-"""A rollout server on a CPU: answers verl's requests with a model of transformers.
+"""A rollout server on a CPU: answers verl's requests with a model from scratch or a published one.
 
 It runs in its own Ray actor and does not import verl, which would take 15 seconds. It still depends
 on verl/workers/rollout/llm_server.py (methods of a server) and on
@@ -6,19 +6,28 @@ verl/workers/rollout/replica.py (fields of `TokenOutput`).
 """
 
 import asyncio
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
+from rspo.policies import qwen2
 from rspo.policies.responses import Drawn
+from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.policies.transformers_sampler import TransformersModel
 
-SECONDS_OF_QUIET = 0.05  # in which other requests may arrive, to be answered together
+if TYPE_CHECKING:
+    from rspo.policies.transformers_sampler import TransformersModel
+
+# Requests arrive one by one. A batch is complete when none has arrived for this long.
+SECONDS_OF_QUIET = 0.05
+# Measured with the tiny models: in products of a multiple of this, no row depends on the others.
+ROWS = 32
 
 
 @dataclass
@@ -27,63 +36,95 @@ class Output:
 
     token_ids: list[int]
     log_probs: list[float]
-    extra_fields: dict[str, Any]
-    stop_reason: str = "completed"
+    stop_reason: str
+    extra_fields: dict[str, Any] = field(default_factory=dict)
     num_preempted: int | None = None
     routed_experts: None = None
 
 
-@dataclass
+@dataclass(frozen=True)
+class Request:
+    """A request for one response. Its name seeds the random numbers."""
+
+    name: str
+    prompt: tuple[int, ...]
+    temperature: float
+    top_p: float
+    result: "asyncio.Future[Output]"
+
+
 class Server:
     """Answers requests in batches. Everything but the sampling runs in one thread.
 
-    A response depends only on its request and the weights, up to rounding, and not on its batch. So
-    it is the same from any server and at any time.
-
-    policy: folder of the model.
-    max_tokens: of a response.
-    temperature, top_p: of all requests.
+    A response depends only on its request and the weights, and not on its batch (of models of the
+    hub up to rounding). So it is the same from any server and at any time.
     """
 
-    policy: Path
-    max_tokens: int
-    temperature: float
-    top_p: float
-    seed: int
-    steps: int = 0  # training steps of the weights
-    waiting: dict[str, list[int]] = field(default_factory=dict)  # prompts by the request's name
-    answers: dict[str, Drawn] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, policy: Path, max_tokens: int, seed: int) -> None:
         torch.set_num_threads(1)
-        self.sampler = TransformersModel(self.policy, ChatTokenizer(self.policy).ends)
-        self.lock = asyncio.Lock()
+        self.policy = load_policy(policy)
+        self.max_tokens = max_tokens
+        self.seed = seed
+        self.steps = 0  # training steps of the weights
+        self.waiting: list[Request] = []
+        self.work: asyncio.Task[None] | None = None
 
-    async def generate(self, request_id: str, prompt_ids: list[int], **_: Any) -> Output:
+    async def generate(
+        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> Output:
         """One response, its tokens' log-probabilities, and the training steps of the weights."""
-        self.waiting[request_id] = prompt_ids
-        await asyncio.sleep(SECONDS_OF_QUIET)
-        async with self.lock:
-            if request_id in self.waiting:
-                requests, self.waiting = self.waiting, {}
-                self.answers |= await asyncio.to_thread(self._sample, requests)
-        drawn = self.answers.pop(request_id)
-        return Output(drawn.tokens, drawn.log_probs, {"global_steps": self.steps})
+        result: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+        limits = sampling_params["temperature"], sampling_params.get("top_p", 1.0)
+        self.waiting.append(Request(request_id, tuple(prompt_ids), *limits, result))
+        if self.work is None or self.work.done():
+            self.work = asyncio.create_task(self._answer_waiting())
+        return await result
 
-    def _sample(self, requests: dict[str, list[int]]) -> dict[str, Drawn]:
-        """Responses by the names of requests, which seed the random numbers."""
-        drawn = self.sampler.sample(
-            list(requests.values()),
-            [generator_of(self.seed, "verl", name) for name in requests],
+    async def _answer_waiting(self) -> None:
+        while self.waiting:
+            seen = 0
+            while len(self.waiting) > seen:
+                seen = len(self.waiting)
+                await asyncio.sleep(SECONDS_OF_QUIET)
+            arrived, self.waiting = self.waiting, []
+            alike: dict[Hashable, list[Request]] = {}
+            for request in arrived:
+                key = request.temperature, request.top_p, self.policy.kind(request.prompt)
+                alike.setdefault(key, []).append(request)
+            for batch in alike.values():
+                await self._answer(batch)
+
+    async def _answer(self, batch: list[Request]) -> None:
+        try:
+            responses = await asyncio.to_thread(self._sample, batch)
+        except Exception as error:  # passed on to the clients
+            for request in batch:
+                if not request.result.done():
+                    request.result.set_exception(error)
+            return
+        for drawn, request in zip(responses, batch, strict=True):
+            if request.result.done():  # cancelled
+                continue
+            output = Output(
+                token_ids=drawn.tokens,
+                log_probs=drawn.log_probs,
+                stop_reason="completed",
+                extra_fields={"global_steps": self.steps},
+            )
+            request.result.set_result(output)
+
+    def _sample(self, batch: list[Request]) -> list[Drawn]:
+        return self.policy.sample(
+            [request.prompt for request in batch],
+            [generator_of(self.seed, "verl", request.name) for request in batch],
             max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            top_p=self.top_p,
+            temperature=batch[0].temperature,
+            top_p=batch[0].top_p,
         )
-        return dict(zip(requests, drawn, strict=True))
 
     async def set_weights(self, weights: dict[str, Tensor], steps: int) -> None:
         """Use the weights after `steps` training steps, under the names of transformers."""
-        self.sampler.load_weights(weights)
+        self.policy.load_weights(weights)
         self.steps = steps
 
     async def sleep(self) -> None:
@@ -91,3 +132,66 @@ class Server:
 
     async def wake_up(self) -> None:
         """The counterpart of `sleep`."""
+
+
+def load_policy(folder: Path) -> "TinyPolicy | TransformersModel":
+    """The policy of a folder.
+
+    Raises: InputError for a folder without a readable model and tokenizer.
+    """
+    tokenizer = ChatTokenizer(folder)
+    if tokenizer.is_tiny:
+        return TinyPolicy(folder, tokenizer)
+    # transformers takes seconds to import.
+    from rspo.policies.transformers_sampler import TransformersModel
+
+    return TransformersModel(folder, tokenizer.ends)
+
+
+class TinyPolicy:
+    """A model from scratch, with the sampler of the local engine."""
+
+    def __init__(self, folder: Path, tokenizer: ChatTokenizer) -> None:
+        self.model = qwen2.load(folder)
+        self.end, self.pad = tokenizer.end, tokenizer.pad
+
+    def kind(self, prompt: Sequence[int]) -> Hashable:
+        """Prompts of the same kind can be in one call of `sample`: those of the same length."""
+        return len(prompt)
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        generators: Sequence[torch.Generator],
+        *,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+    ) -> list[Drawn]:
+        """Sample one response to each prompt (token ids), with random numbers of its own.
+
+        Raises: InputError unless top_p is 1.
+        """
+        if top_p != 1:
+            raise InputError(f"top_p = {top_p}: models from scratch sample with top_p = 1 only")
+        copies = -len(prompts) % ROWS  # of the first response, which take no time of their own
+        drawn = sample(
+            self.model,
+            [*prompts, *[prompts[0]] * copies],
+            1,
+            max_tokens=max_tokens,
+            end=self.end,
+            pad=self.pad,
+            generator=[*generators, *(generators[0].clone_state() for _ in range(copies))],
+            temperature=temperature,
+            multiple=ROWS,
+        )
+        columns = (column.tolist() for column in (drawn.tokens, drawn.log_probs, drawn.lengths))
+        return [
+            Drawn(tokens[:length], log_probs[:length])
+            for tokens, log_probs, length in list(zip(*columns, strict=True))[: len(prompts)]
+        ]
+
+    def load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Replace the weights, which have the names of transformers."""
+        qwen2.load_hub_weights(self.model, weights)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import write_text
 from rspo.core.signals import Stopped, accept_requests
 from rspo.training.verl import ray_cluster as cluster
-from rspo.training.verl.checkpoints import OUTCOME_FILE
+from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"
 POLL_SECONDS = 1.0
 DETECTION_SECONDS = 30.0  # in which Ray detects a lost process
+MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
 def main(config_file: Path, folder: Path) -> None:
@@ -34,20 +36,16 @@ def main(config_file: Path, folder: Path) -> None:
     accept_requests()
     config = OmegaConf.load(config_file)
     OmegaConf.set_struct(config, True)
-    outcome = Path(config.trainer.default_local_dir) / OUTCOME_FILE
+    outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
     try:
-        with _Watchdog(outcome):
+        with _Watchdog(cluster.lost_process, outcome):
             cluster.start(config, folder)
-            _run(config)
-        record(outcome, TRAINED, "")
+            with _Watchdog(cluster.lost_actor, outcome):
+                _run(config)
+        outcome.record(TRAINED, "")
     except Exception as error:
         reason = _reason(error)
-        record(outcome, type(reason).__name__, str(reason))
-
-
-def record(outcome: Path, kind: str, message: str) -> None:
-    """Write how the training ended."""
-    write_text(outcome, json.dumps({"kind": kind, "words": message}))
+        outcome.record(type(reason).__name__, str(reason))
 
 
 def train(config: Any) -> None:
@@ -81,7 +79,10 @@ def _reason(error: BaseException) -> Exception:
         error = error.cause
     if isinstance(error, Stopped | LostProcess):
         return error
-    if (lost := _lost_actor()) is not None:
+    lost = cluster.lost_process()
+    with suppress(Exception):  # Ray itself may have failed
+        lost = lost or (cluster.lost_actor() if ray.is_initialized() else None)
+    if lost is not None:
         return LostProcess(lost)
     if isinstance(error, InputError):
         return error
@@ -91,22 +92,40 @@ def _reason(error: BaseException) -> Exception:
     return LostProcess(f"verl's driver has failed, see above: {message}")
 
 
-def _lost_actor() -> str | None:
-    """Message about a dead actor; None if Ray does not answer."""
-    with suppress(Exception):  # Ray raises many types, also for a slow head
-        return cluster.lost_actor()
-    return None
+class _Outcome:
+    """Writes how the training ended; only the first record counts."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.lock, self.recorded = file, threading.Lock(), False
+
+    def record(self, kind: str, message: str) -> None:
+        with self.lock:
+            if self.recorded:
+                return
+            self.recorded = True
+            try:
+                self._write(kind, message)
+            except OSError as error:  # such as a disk filled by an incomplete checkpoint
+                with suppress(OSError):
+                    keep_the_last(self.file.parent)
+                self._write(kind, f"{message} ({error})" if message else "")
+
+    def _write(self, kind: str, message: str) -> None:
+        write_text(self.file, json.dumps({"kind": kind, "words": message}))
 
 
 class _Watchdog(threading.Thread):
     """Exits this process when a process that it needs has died, even while it waits.
 
-    verl waits for responses of a server without a time limit.
+    verl waits for responses of a server without a time limit. Without its head, Ray aborts the
+    driver after a minute with a C++ stack trace.
     """
 
-    def __init__(self, outcome: Path) -> None:
+    def __init__(self, check: Callable[[], str | None], outcome: _Outcome) -> None:
+        """`check` returns a message if a process was lost."""
         super().__init__(daemon=True)
-        self.outcome, self.stopped, self.parent = outcome, threading.Event(), os.getppid()
+        self.check, self.outcome, self.stopped = check, outcome, threading.Event()
+        self.parent, self.failed = os.getppid(), 0
 
     def __enter__(self) -> None:
         self.start()
@@ -116,14 +135,25 @@ class _Watchdog(threading.Thread):
 
     def run(self) -> None:
         while not self.stopped.wait(POLL_SECONDS):
-            lost = _lost_actor()
+            lost = self._lost()
             if os.getppid() != self.parent:
                 lost = "the supervisor has died"
             if lost is not None and not self.stopped.is_set():
-                try:
-                    record(self.outcome, LostProcess.__name__, lost)
-                finally:  # also on a full disk
-                    os._exit(1)
+                self.outcome.record(LostProcess.__name__, lost)
+                os._exit(1)
+
+    def _lost(self) -> str | None:
+        """Message about a lost process; repeated failures of the check count as one."""
+        try:
+            lost = self.check()
+        except Exception as error:  # Ray raises many types, also for a slow head
+            self.failed += 1
+            if self.failed < MAX_FAILED_CHECKS:
+                return None
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            return f"Ray has not answered {self.failed} times in a row: {message}"
+        self.failed = 0
+        return lost
 
 
 if __name__ == "__main__":

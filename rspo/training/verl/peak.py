@@ -11,6 +11,7 @@ class Peak(threading.Thread):
         super().__init__(daemon=True)
         self._seconds = seconds
         self.value, self.highest, self._stopped = value, 0.0, threading.Event()
+        self._lock = threading.Lock()
         self.start()
 
     def __enter__(self) -> "Peak":
@@ -22,9 +23,13 @@ class Peak(threading.Thread):
 
     def run(self) -> None:
         while not self._stopped.wait(self._seconds):
-            self.highest = max(self.highest, self.value())
+            value = self.value()
+            with self._lock:
+                self.highest = max(self.highest, value)
 
     def take(self) -> float:
         """The highest value since the last call, that of now included."""
-        highest, self.highest = max(self.highest, self.value()), 0.0
+        value = self.value()  # less than an interval may have passed
+        with self._lock:
+            highest, self.highest = max(self.highest, value), 0.0
         return highest

@@ -7,8 +7,11 @@ free ports.
 import os
 import secrets
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from rspo.core.files import fingerprint
 
@@ -25,6 +28,7 @@ _ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_enable_worker_prestart": "0",
 }
+_RAY_PROCESSES = ("gcs_server", "raylet")
 
 
 def key_of(cell: Path) -> str:
@@ -64,21 +68,29 @@ def start(config: "DictConfig", folder: Path) -> None:
     ray.init(**(settings | own), runtime_env=OmegaConf.to_container(of_processes))
 
 
-def lost_actor() -> str | None:
-    """Message about a dead actor of the cluster, if this process has started one.
+def lost_process() -> str | None:
+    """Message about a dead system process of Ray; Ray itself waits for minutes.
 
-    Without Ray's head it blocks for a minute, in which Ray ends this process.
+    This does not call Ray, which may be starting or hanging. A dead child process stays a zombie,
+    because Ray never reads its exit status.
+    """
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if child.name() in _RAY_PROCESSES and child.status() == psutil.STATUS_ZOMBIE:
+                return f"Ray's {child.name()} has died"
+    return None
+
+
+def lost_actor() -> str | None:
+    """Message about a dead actor of the cluster; blocks for a minute without Ray's head.
 
     Depends on ray/_private/state.py, because the public state API needs the dashboard.
     """
-    import ray
     from ray._private import state
     from ray.core.generated import common_pb2
 
     died: Any = common_pb2.ActorDiedErrorContext  # type: ignore[attr-defined]  # created at import
 
-    if not ray.is_initialized():
-        return None
     for actor in state.actors().values():
         if actor["State"] == "DEAD":
             cause, kind = actor["DeathCause"], actor["ActorClassName"].rsplit(".")[-1]

@@ -7,6 +7,7 @@ set for the device of the cell.
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -30,7 +31,13 @@ from rspo.training.progress import PROGRESS_FILE
 from rspo.training.prompts import read_prompts
 from rspo.training.records import Trained
 from rspo.training.verl import ray_cluster as cluster
-from rspo.training.verl.checkpoints import OUTCOME_FILE, RECORDS_FILE, keep_the_last, last_step
+from rspo.training.verl.checkpoints import (
+    OUTCOME_FILE,
+    RECORDS_FILE,
+    keep_the_last,
+    last_step,
+    require_ranks,
+)
 from rspo.training.verl.driver import TRAINED
 from rspo.training.verl.interface import require_attention, require_version
 
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _SECONDS_BETWEEN_POLLS = 0.5
+_SECONDS_OF_A_LOOK = 30.0  # at most, at a file on a slow disk
 DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
 _CPU = {
@@ -84,6 +92,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     if done := last_step(checkpoint):
         print(f"{name} resumes from step {done} of {steps}", flush=True)
     if done < steps:
+        require_ranks(checkpoint, ranks)
         settings = experiment.config.verl
         assert settings is not None  # by the config's check
         _run(folder, checkpoint, settings)
@@ -132,21 +141,27 @@ class _Steps:
     """
 
     def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
-        self.file, self.seconds = checkpoint / PROGRESS_FILE, settings.hang_seconds
-        self.limit = 2 * self.seconds  # the first step includes the start
-        self.reported, self.since = self._report(), time.monotonic()
+        self.file, self.settings = checkpoint / PROGRESS_FILE, settings
+        self.durations: list[float] = []
+        self.reported, self.looked, self.waited = self._report(), time.monotonic(), 0.0
 
     def _report(self) -> int:
         return self.file.stat().st_mtime_ns if self.file.exists() else 0
 
     def overdue(self) -> str | None:
-        """Message about a step that takes too long."""
+        """Message about a step that takes too long. Call it every few seconds."""
         now, reported = time.monotonic(), self._report()
+        # The time while SLURM has suspended the job does not count.
+        self.waited += min(now - self.looked, _SECONDS_OF_A_LOOK)
+        self.looked = now
         if reported != self.reported:
-            self.reported, self.since, self.limit = reported, now, self.seconds
-        if (waited := now - self.since) < self.limit:
+            self.durations.append(self.waited)
+            self.reported, self.waited = reported, 0.0
+        median = statistics.median(self.durations[1:] or [0.0])  # the first includes the start
+        limit = max(self.settings.hang_seconds, self.settings.hang_steps * median)
+        if self.waited < limit * (1 if self.durations else 2):
             return None
-        return f"no step for {waited:.0f} s (verl.hang_seconds): a process hangs"
+        return f"no step for {self.waited:.0f} s (verl.hang_seconds): a process hangs"
 
 
 def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:

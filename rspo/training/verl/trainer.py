@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,15 @@ from rspo.rewards.configured import Verify, verifier_of
 from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.logs import sampler_warning, steps_above
 from rspo.training.progress import Progress, shown_metrics
-from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, verify_tokens
+from rspo.training.prompts import Prompts
+from rspo.training.records import Scored, Stopwatch, named_rewards, record_of
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
     kept_rows,
     on_every_token,
+    on_last_token,
     put_fields,
     response_tokens,
     sampler_difference,
@@ -54,8 +56,12 @@ from rspo.training.verl.checkpoints import RECORDS_FILE, keep_the_last
 from rspo.training.verl.peak import Peak
 from rspo.training.verl.prompt_dataset import PromptsInOrder
 from rspo.training.verl.section import experiment_of
-from rspo.training.verl.verification import POLL_SECONDS, Verification, sample_held_out
-from rspo.training.verl.verl_config import leaves
+from rspo.training.verl.verification import (
+    PARTITION,
+    POLL_SECONDS,
+    Verification,
+    held_out_responses,
+)
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
@@ -196,7 +202,7 @@ class Trainer(PPOTrainerSync):
     ) -> KVBatchMeta:
         """One step of training; adds its record to `records`."""
         dataset: PromptsInOrder = self.train_dataset
-        verification = Verification(dataset.prompts, dataset.rows, self.chat_tokenizer, self.verify)
+        verification = self._verification("train", dataset.prompts, dataset.rows)
         verification.until_sampled(sample_batch_size)
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
@@ -215,17 +221,13 @@ class Trainer(PPOTrainerSync):
         record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
+        metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
         self.records.append(record)
         if steps_above(self.records) == [record["step"]]:  # the first one
             _log.warning("%s", sampler_warning({self.cell.name: self.records}))
         self.progress.report(self.global_steps, shown_metrics(record, self.cell))
+        timing_raw.update(seconds)
         return batch
-
-    def _compute_metrics(
-        self, batch: KVBatchMeta, metrics: dict[str, Any], *_: Any, **__: Any
-    ) -> None:
-        """For verl's loggers: the step's record, in place of verl's metrics of a batch."""
-        metrics.update(leaves(self.records[-1]))
 
     def _score(self, batch: KVBatchMeta, correct: NDArray[np.bool_]) -> tuple[Scored, float]:
         """Rewards and weights of a batch, and its entropy; also writes the advantages.
@@ -245,27 +247,30 @@ class Trainer(PPOTrainerSync):
         advantages = response_advantages(rewards.view(-1, cell.n), cell.objective, k)
         finished = [response[-1] in tokenizer.ends for response in tokens]
         scored = Scored.of(lengths, finished, correct, rewards, advantages / cell.n)
+        # Columns that verl's actor and its metrics read.
         on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
-        put_fields(batch, {"advantages": on_tokens})
+        on_ends = on_last_token(rewards.tolist(), lengths)
+        columns = {"advantages": on_tokens, "returns": on_tokens, "rm_scores": on_ends}
+        put_fields(batch, columns)
         return scored, -torch.cat(data["rollout_log_probs"].unbind()).double().mean().item()
 
     def _validation(self) -> dict[str, dict[str, float]]:
         """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""
         assert self.held_out is not None  # because `is_due`
-        prompts, samples = self.held_out, self.training.validation.samples
-        sampling = self.experiment.config.sampling
         self.checkpoint_manager.update_weights(self.global_steps)
-        tokens = sample_held_out(
-            self.get_llm_client(),
-            prompts.tokens,
-            samples,
+        rows = range(len(self.held_out.tokens))
+        correct, tokens = held_out_responses(
+            self.agent_loop_manager,
+            self.replay_buffer,
+            self._verification(PARTITION, self.held_out, rows),
+            self.training.validation.samples,
             self.global_steps,
-            {"temperature": sampling.temperature, "top_p": sampling.top_p},
         )
         self.checkpoint_manager.sleep_replicas()
-        rows = [row for row in range(len(prompts.tokens)) for _ in range(samples)]
-        correct = verify_tokens(tokens, rows, prompts, self.chat_tokenizer, self.verify)
         return validation_record(correct, tokens, self.chat_tokenizer, self.experiment.config)
+
+    def _verification(self, partition: str, prompts: Prompts, rows: Sequence[int]) -> Verification:
+        return Verification(partition, prompts, rows, self.chat_tokenizer, self.verify)
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]

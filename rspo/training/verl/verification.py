@@ -4,48 +4,54 @@ verl can compute rewards in its reward-loop workers, response by response. Here 
 the responses itself, which gives the stored verdicts of a judge model one writer, and the first
 failure of a judge one error that ends the training.
 
-Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses) and
-verl/workers/rollout/llm_server.py (requests to the servers).
+Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses).
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import transfer_queue
 from numpy.typing import NDArray
 from transfer_queue import KVBatchMeta
-from verl.workers.rollout.llm_server import LLMServerClient
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.utils import tensordict_utils
+from verl.utils.dataset.rl_dataset import collate_fn
 
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
 from rspo.training.records import verify_tokens
-from rspo.training.verl.batches import fields, response_tokens
+from rspo.training.verl.batches import fields, response_tokens, sort_by_prompt
 
 # Between checks for sampled responses; verl's own 2 seconds are a tenth of a short step.
 POLL_SECONDS = 0.2
-_PARTITION = "train"  # of the queue
+PARTITION = "val"  # of the queue, for responses of validation
 _ENDED = ("finished", "failure")  # tags of prompts with all their responses
 
 
 class Verification:
-    """Verifies the responses of a training step in verl's queue."""
+    """Verifies the responses in a partition of verl's queue."""
 
     def __init__(
-        self, prompts: Prompts, rows: Sequence[int], tokenizer: ChatTokenizer, verify: Verify
+        self,
+        partition: str,
+        prompts: Prompts,
+        rows: Sequence[int],
+        tokenizer: ChatTokenizer,
+        verify: Verify,
     ) -> None:
         """`rows` has the row in `prompts` of every `index` in the queue."""
-        self.prompts, self.rows = prompts, rows
+        self.partition, self.prompts, self.rows = partition, prompts, rows
         self.tokenizer, self.verify = tokenizer, verify
         self.correct: dict[str, bool] = {}  # by the response's key
 
     def until_sampled(self, count: int) -> None:
         """Wait until all responses to `count` prompts are sampled; meanwhile, verify the others."""
         while True:
-            tags = transfer_queue.kv_list(_PARTITION).get(_PARTITION, {})
+            tags = transfer_queue.kv_list(self.partition).get(self.partition, {})
             ended = {
                 key
                 for key, tag in tags.items()
@@ -66,7 +72,7 @@ class Verification:
         return np.array([self.correct[key] for key in batch.keys])
 
     def _verify(self, keys: list[str]) -> None:
-        batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=_PARTITION)
+        batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=self.partition)
         data = fields(batch, "responses", "index")
         rows = [self.rows[int(index)] for index in data["index"]]
         correct = verify_tokens(
@@ -75,32 +81,46 @@ class Verification:
         self.correct |= zip(keys, correct.tolist(), strict=True)
 
 
-def sample_held_out(
-    client: LLMServerClient,
-    prompts: Sequence[list[int]],
+def held_out_responses(
+    agents: AgentLoopManagerTQ,
+    responses: ReplayBuffer,
+    verification: Verification,
     samples: int,
     step: int,
-    sampling: dict[str, Any],
-) -> list[list[int]]:
-    """Sample `samples` responses to every prompt (token ids), in their order.
+) -> tuple[NDArray[np.bool_], list[list[int]]]:
+    """Sample and verify `samples` responses to every prompt of `verification`, in their order.
 
     Args:
+        responses: the buffer that receives the agent loop's responses.
+        verification: of the held-out prompts, in the partition `PARTITION`.
         step: number of completed training steps.
-        sampling: parameters of the requests.
 
-    Returns: the token ids of each response.
+    Returns: whether each response is correct, and its token ids.
+
+    Raises: LostProcess if the servers did not answer all requests.
     """
-
-    async def responses() -> list[Any]:
-        requests = [
-            client.generate(
-                request_id=f"{step}-validation-{row}-{number}",
-                prompt_ids=tokens,
-                sampling_params=dict(sampling),
-            )
-            for row, tokens in enumerate(prompts)
-            for number in range(samples)
+    held_out = verification.prompts
+    rows = collate_fn(
+        [
+            {"raw_prompt": tokens, "index": row, "name": f"validation-{row}"}
+            for row, tokens in enumerate(held_out.tokens)
         ]
-        return await asyncio.gather(*requests)
-
-    return [list(output.token_ids) for output in asyncio.run(responses())]
+    )
+    rows["uid"] = np.array([str(uuid4()) for _ in held_out.tokens], dtype=object)
+    requests = tensordict_utils.get_tensordict(rows)
+    tensordict_utils.assign_non_tensor_data(requests, "global_steps", step)
+    tensordict_utils.assign_non_tensor_data(requests, "validate", True)
+    tag = {"is_prompt": True, "status": "pending", "global_steps": step}
+    transfer_queue.kv_batch_put(
+        keys=list(requests["uid"]),
+        partition_id=PARTITION,
+        tags=[dict(tag) for _ in held_out.tokens],
+    )
+    agents.generate_sequences(requests)
+    verification.until_sampled(len(requests))
+    batch, _ = responses.sample(global_steps=step, partition_id=PARTITION, batch_size=len(requests))
+    expected = len(held_out.tokens) * samples
+    sort_by_prompt(batch, expected, f"the validation after step {step}")
+    correct, tokens = verification.of(batch), response_tokens(fields(batch, "responses"))
+    transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
+    return correct, tokens

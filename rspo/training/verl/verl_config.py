@@ -20,9 +20,17 @@ from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
 from rspo.training.verl.advantages import K_KEY, estimator_name
+from rspo.training.verl.interface import FLASH
 from rspo.training.verl.section import section_of
 
 NO_CLIP = 1.0e6  # of verl, for `ppo_clip: null`
+# Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
+# 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
+# both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
+# in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as activations.
+MAX_GPU_MEMORY_OF_SERVERS = 0.96
+# Two responses with prompts that fill the context of the paper's models.
+MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 # Keys that verl's config lacks, with defaults: of this package, Ray and transformers.
 _ADDED: dict[str, Any] = {
@@ -57,7 +65,6 @@ _WITHOUT_EFFECT = {
     "algorithm": "the cell's objective sets it",
     f"{_ROLLOUT}.prompt_length": "set sampling.max_prompt_tokens",
     f"{_ROLLOUT}.response_length": "set sampling.max_response_tokens",
-    f"{_ROLLOUT}.val_kwargs": "set training.validation",
     f"{_ROLLOUT}.disaggregation": "each server both reads prompts and samples",
     f"{_ACTOR}.ppo_epochs": "each mini-batch is one update",
     f"{_ACTOR}.shuffle": "mini-batches keep the order of the step's prompts",
@@ -65,6 +72,11 @@ _WITHOUT_EFFECT = {
     f"{_ACTOR}.use_torch_compile": f"set {_ACTOR}.fsdp_config.use_torch_compile",
     **dict.fromkeys((f"{_ACTOR}.optim.{key}" for key in _SCHEDULE), "set training.optimizer"),
     "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
+}
+# Type of verl's value -> types of values in its place.
+_NUMBER = ({int, float}, "a number")
+_TYPES: dict[type, tuple[set[type], str]] = {
+    **{bool: ({bool}, "true or false"), int: _NUMBER, float: _NUMBER},
 }
 # Of the sections above and those of the cell, the keys that may be set.
 _WITH_EFFECT = {
@@ -100,8 +112,10 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     config.merge_with(device, of_cell)
     for origin, layer in own.items():
         _require_effect(layer, origin, of_cell)
+        _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
+    _require_gpu_memory(experiment, config)
     return config
 
 
@@ -143,6 +157,11 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                 "n": cell.n,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
+                "val_kwargs": {
+                    "n": training.validation.samples,
+                    "temperature": sampling.temperature,
+                    "top_p": sampling.top_p,
+                },
                 "seed": cell.seed,
                 "max_model_len": sampling.max_prompt_tokens + sampling.max_response_tokens,
             },
@@ -175,20 +194,66 @@ def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> No
         )
 
 
+def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
+    """Raises: InputError if the servers of the policy and the judge leave no memory for the actor.
+
+    vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
+    start with less free memory (vllm/v1/worker/utils.py, `request_memory`). Without the package
+    flash-attn, verl keeps a log-softmax of all logits in float32 for the backward pass, 20 GB for
+    32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
+    """
+    if not experiment.trains_on_gpus:
+        return
+    own, policy = experiment.config, config.actor_rollout_ref.rollout.gpu_memory_utilization
+    fractions = {"gpu_memory_utilization": policy}
+    if own.xverify is not None and own.starts_judge(own.verifier):
+        fractions["xverify.training_gpu_memory"] = own.xverify.training_gpu_memory
+    if round(sum(fractions.values()), 6) > MAX_GPU_MEMORY_OF_SERVERS:
+        given = " and ".join(f"{key} = {value:g}" for key, value in fractions.items())
+        raise InputError(
+            f"{given}: the actor needs memory of the same GPU too; allowed: at most "
+            f"{MAX_GPU_MEMORY_OF_SERVERS:g} in total"
+        )
+    actor, most = config.actor_rollout_ref, MOST_TOKENS_WITHOUT_FLASH_ATTN
+    tokens = actor.actor.ppo_max_token_len_per_gpu
+    if actor.model.override_config.attn_implementation != FLASH and tokens > most:
+        raise InputError(
+            f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {tokens}: without "
+            f"attn_implementation: {FLASH}, the logits of a pass take three times the memory; "
+            f"allowed: at most {most}"
+        )
+
+
 def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) -> None:
     """Raises: InputError for a key that this package does not read, or sets from the cell."""
-    without = _WITHOUT_EFFECT | dict.fromkeys(dict(leaves(of_cell)), _SET_BY_THIS_PACKAGE)
-    for key, _ in leaves(layer):
+    without = _WITHOUT_EFFECT | dict.fromkeys(dict(_leaves(of_cell)), _SET_BY_THIS_PACKAGE)
+    for key, _ in _leaves(layer):
         for section, instead in without.items():
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
 
 
-def leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
+    """Raises: InputError for a value that is no number, or no boolean, where verl's value is one.
+
+    verl would fail later, with a message that names no key, or take "no" for true.
+    """
+    for key, value in _leaves(layer):
+        try:
+            default = OmegaConf.select(config, key)
+        except OmegaConfBaseException:  # no such key, which `_merge` reports
+            continue
+        types, allowed = _TYPES.get(type(default), ({type(value)}, ""))
+        is_given = value is not None and not str(value).startswith("${")
+        if is_given and type(value) not in types:
+            raise InputError(f"{origin}: {key} = {value!r}; allowed: {allowed}")
+
+
+def _leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Dotted names and values of the keys in nested sections."""
     for key, value in section.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{below}", leaf) for below, leaf in leaves(value))
+            yield from ((f"{key}.{below}", leaf) for below, leaf in _leaves(value))
         else:
             yield str(key), value
 

@@ -7,14 +7,13 @@ and verl/workers/rollout/replica.py (registries).
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 from verl.utils.device import get_device_name
 from verl.utils.distributed import initialize_global_process_group_ray
-from verl.workers.config import FSDPOptimizerConfig, TrainingWorkerConfig
+from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
@@ -24,6 +23,7 @@ from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 from rspo.config.schema import Optimizer
 from rspo.training.adam import learning_rate_factor
 from rspo.training.verl.interface import require_version
+from rspo.training.verl.optimizer import ScheduledOptimizerConfig
 
 require_version()
 
@@ -44,16 +44,6 @@ def _replica(module: str) -> type[RolloutReplica]:
 for name, module in _ROLLOUTS.items():
     _ROLLOUT_REGISTRY[(name, "async")] = f"{module}.ServerAdapter"
     RolloutReplicaRegistry.register(name, partial(_replica, module))
-
-
-@dataclass
-class ScheduledOptimizerConfig(FSDPOptimizerConfig):
-    """verl's optimizer settings and the schedule after the warm-up: `constant` or `linear`.
-
-    verl has no linear decay. `total_training_steps` counts updates here.
-    """
-
-    schedule: str = "constant"
 
 
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")

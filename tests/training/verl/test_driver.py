@@ -1,24 +1,58 @@
 """How the driver reports lost processes and errors."""
 
+import errno
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rspo.config.schema import VerlSettings
 from rspo.core.errors import LostProcess
+from rspo.core.files import write_text
 from rspo.training.progress import PROGRESS_FILE
-from rspo.training.verl import run
-from rspo.training.verl.driver import record
+from rspo.training.verl import driver, run
+from rspo.training.verl.driver import _Outcome, _Watchdog
 from tests.support import ROOT
 
+Watch = Callable[[list[Any]], str]
 SETTINGS = VerlSettings(device="cpu", ranks=1)
+
+
+class Exited(BaseException):
+    """Replaces the exit of this process."""
+
+
+@pytest.fixture
+def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Runs a watchdog on checks with the given results or errors; returns the recorded message."""
+
+    def exit_(status: int) -> None:
+        raise Exited(status)
+
+    def run(results: list[Any]) -> str:
+        remaining = iter(results)
+
+        def check() -> Any:
+            result = next(remaining)
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        with pytest.raises(Exited):
+            _Watchdog(check, _Outcome(tmp_path / "end")).run()  # in this thread
+        return json.loads((tmp_path / "end").read_text())["words"]
+
+    monkeypatch.setattr(driver, "POLL_SECONDS", 0)
+    monkeypatch.setattr("os._exit", exit_)
+    return run
 
 
 @pytest.fixture
@@ -26,6 +60,37 @@ def short_folder() -> Iterator[Path]:
     """Paths of Ray's sockets have at most 107 characters."""
     with tempfile.TemporaryDirectory(prefix="rspo-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+def test_only_three_errors_in_a_row_count_as_a_lost_process(watch: Watch) -> None:
+    slow, lost = TimeoutError("slow"), "process 7 (Server) has died"
+    assert watch([slow, slow, None, slow, slow, None, lost]) == lost
+    message = watch([None, *[RuntimeError("no\nanswer")] * 3])
+    assert message == "Ray has not answered 3 times in a row: RuntimeError: no answer"
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "global_step_4/actor/model.pt")
+
+
+def test_on_a_full_disk_an_incomplete_checkpoint_is_removed_for_the_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path, text: str) -> None:
+        if incomplete.exists():
+            raise FULL
+        write_text(path, text)
+
+    incomplete, complete = (tmp_path / f"global_step_{step}" for step in (4, 2))
+    for folder in (incomplete, complete):
+        folder.mkdir()
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("2")
+    for module in ("driver", "checkpoints"):
+        monkeypatch.setattr(f"rspo.training.verl.{module}.write_text", write)
+    _Outcome(tmp_path / "end").record("LostProcess", "a write failed")
+    message = json.loads((tmp_path / "end").read_text())["words"]
+    assert message.startswith("a write failed ([Errno 28] No space left on device: ")
+    assert complete.exists()
+    assert not incomplete.exists()
 
 
 _HANGS = """
@@ -39,19 +104,21 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize(
-    ("durations", "limit", "seconds"),
+    ("durations", "limits", "seconds"),
     [
-        ([], 1.0, (2, 8)),  # the start may take twice as long
-        ([0.2, 0.2], 3.0, (3, 8)),
+        ([], {"hang_seconds": 1.0}, (2, 8)),  # the start may take twice as long
+        ([0.2, 0.2], {"hang_seconds": 3.0}, (3, 8)),
+        ([0.0, 0.7, 0.7, 2.0, 0.7], {"hang_seconds": 1.0, "hang_steps": 4}, (2.4, 8)),
     ],
 )
 def test_a_driver_without_steps_for_too_long_is_a_lost_process(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     durations: list[float],
-    limit: float,
+    limits: dict[str, Any],
     seconds: tuple[float, float],
 ) -> None:
+    """The longest of the limit in seconds, and the one in median steps, counts."""
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     program = _HANGS.format(durations=durations, progress=str(checkpoint / PROGRESS_FILE))
@@ -59,9 +126,19 @@ def test_a_driver_without_steps_for_too_long_is_a_lost_process(
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{tmp_path}")
     monkeypatch.setattr(run, "DRIVER", "hangs")
     with pytest.raises(LostProcess, match=r"no step for \d+ s .* resumes from step 0") as error:
-        run._run(tmp_path, checkpoint, SETTINGS.model_copy(update={"hang_seconds": limit}))
+        run._run(tmp_path, checkpoint, SETTINGS.model_copy(update=limits))
     (waited,) = re.findall(r"no step for (\d+) s", str(error.value))
     assert seconds[0] - 0.5 <= int(waited) <= seconds[1]
+
+
+def test_the_time_of_a_suspended_job_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SLURM suspends jobs with SIGSTOP, during which the clock goes on."""
+    now = iter([0.0, 1.0, 100_000.0, 100_001.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    steps = run._Steps(tmp_path, SETTINGS.model_copy(update={"hang_seconds": 600.0}))
+    assert [steps.overdue() for _ in range(3)] == [None] * 3
 
 
 def test_a_failed_training_leaves_no_incomplete_checkpoint(
@@ -75,7 +152,7 @@ def test_a_failed_training_leaves_no_incomplete_checkpoint(
 
     @contextmanager
     def fails(*_: object) -> Iterator[subprocess.Popen[bytes]]:
-        record(checkpoint / "outcome.json", "LostProcess", "no room")
+        _Outcome(checkpoint / "outcome.json").record("LostProcess", "no room")
         yield subprocess.Popen(["false"])
 
     monkeypatch.setattr(run, "supervised", fails)

@@ -1,6 +1,7 @@
 """A short cell with verl, Ray, FSDP and a rollout server, on a CPU, killed once.
 
-Two minutes: verl starts twice. test_kills.py kills each kind of process.
+Two minutes: verl starts twice. test_kills.py kills each kind of process;
+test_agreement_of_engines.py compares longer trainings with the local engine.
 """
 
 import json
@@ -12,10 +13,14 @@ from typing import Any
 import pytest
 
 from rspo.config.experiment import Experiment
+from rspo.core.environment import VLLM, local_caches
 from rspo.core.files import read_json_lines
+from rspo.core.supervisor import processes_with
 from rspo.datasets.prepare import prepare
+from rspo.training.logs import steps_above
 from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
+from rspo.training.verl.ray_cluster import key_of
 from tests.support import tiny_world
 from tests.support.servers_numbers import servers_numbers
 from tests.training.verl.command import Command
@@ -45,7 +50,11 @@ def start(experiment: Experiment) -> Command:
     """Start the training with its own folder for temporary files."""
     root = experiment.reports.parent
     (root / "temporary").mkdir(exist_ok=True)
-    return Command(experiment, CELL, {"TMPDIR": str(root / "temporary")})
+    own = {"TMPDIR": str(root / "temporary")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in local_caches():
+            patch.delenv(name, raising=False)
+        return Command(experiment, CELL, own)
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class Killed:
 
     experiment: Experiment
     before: list[dict[str, Any]]  # records in the checkpoint that it resumed from
+    environments: dict[str, dict[str, str]]  # of its processes before the kill, by command
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +74,21 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     while not (checkpoint / LATEST_FILE).exists():
         first.require_running()
         time.sleep(0.05)
+    processes = processes_with(key_of(experiment.folder(CELL)))
+    environments = {" ".join(each.cmdline()): each.environ() for each in processes}
     first.process.kill()
     first.process.wait()
     assert not experiment.policy(CELL).exists()
     records = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / RECORDS_FILE
     before = json.loads(records.read_text())
     start(experiment).require_success()
-    return Killed(experiment, before)
+    return Killed(experiment, before, environments)
+
+
+@pytest.fixture(scope="module")
+def trained(killed: Killed) -> Experiment:
+    """The experiment with a cell that verl trained."""
+    return killed.experiment
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +113,22 @@ def test_no_temporary_file_is_left(killed: Killed) -> None:
     assert [path.name for path in folder.iterdir() if "caches" not in path.name] == []
 
 
+def test_driver_ranks_and_servers_use_caches_of_this_node(killed: Killed) -> None:
+    folder = killed.experiment.reports.parent / "temporary"
+    for part in ("verl.driver", "ray::WorkerDict", "ray::Server"):
+        found = [its for name, its in killed.environments.items() if part in name]
+        assert found, list(killed.environments)
+        for variables in found:
+            assert VLLM.items() <= variables.items()
+            for name in local_caches():
+                assert Path(variables[name]).is_relative_to(folder)
+
+
 def test_the_files_are_those_of_the_local_engine(
-    killed: Killed, trained_locally: Experiment
+    trained: Experiment, trained_locally: Experiment
 ) -> None:
     records, expected = (
-        read_json_lines(experiment.training_log(CELL))
-        for experiment in (killed.experiment, trained_locally)
+        read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
     )
     for ours, theirs in zip(records, expected, strict=True):
         assert set(ours) == {*theirs, "sampler", "memory_gb"}
@@ -111,19 +139,18 @@ def test_the_files_are_those_of_the_local_engine(
     assert max(record["gradient_clipped"] for record in records) > 0
     ours, theirs = (
         {file.relative_to(e.folder(CELL)) for file in e.folder(CELL).rglob("*") if file.is_file()}
-        for e in (killed.experiment, trained_locally)
+        for e in (trained, trained_locally)
     )
     assert ours - theirs == {Path("verl.yaml"), Path("verl.yaml.provenance.json")}
     assert theirs <= ours
 
 
 def test_with_the_same_random_numbers_the_records_are_the_same(
-    killed: Killed, trained_locally: Experiment
+    trained: Experiment, trained_locally: Experiment
 ) -> None:
     """Rounding differs, but hardly ever enough to sample another token."""
     records, expected = (
-        read_json_lines(experiment.training_log(CELL))
-        for experiment in (killed.experiment, trained_locally)
+        read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
     )
     sampled = ("reward", "pass_at_4", "response_tokens", "finished", "zero_weight", "learning_rate")
     for ours, theirs in zip(records, expected, strict=True):
@@ -133,3 +160,16 @@ def test_with_the_same_random_numbers_the_records_are_the_same(
         # verl's is an estimate from the sampled tokens.
         assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.15)
         assert ours.get("validation") == pytest.approx(theirs.get("validation"))
+
+
+def test_the_sampler_has_the_actors_weights_and_phases_have_their_memory(
+    trained: Experiment,
+) -> None:
+    records = read_json_lines(trained.training_log(CELL))
+    assert steps_above(records) == []
+    for record in records:
+        assert 0 < record["sampler"]["difference"] < 1e-4  # float32
+        assert record["sampler"]["correlation"] > 0.999
+        assert set(record["seconds"]) <= set(record["memory_gb"])
+        assert min(record["memory_gb"].values()) > 0
+    assert "checkpoint" in records[-1]["memory_gb"]

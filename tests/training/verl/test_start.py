@@ -64,11 +64,12 @@ def start(experiment: Experiment) -> None:
         train(experiment, CELL)
 
 
-def leave_checkpoint(experiment: Experiment, step: int) -> Path:
+def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
     """Write what verl writes; return the folder of the weights."""
     checkpoint = experiment.checkpoint(CELL)
     folder = checkpoint / f"global_step_{step}"
     (folder / "actor" / "huggingface").mkdir(parents=True)
+    (folder / "actor" / f"model_world_size_{ranks}_rank_0.pt").touch()
     (folder / "records.json").write_text(json.dumps([{"gradient_clipped": 0.0}] * step))
     (checkpoint / "latest_checkpointed_iteration.txt").write_text(str(step))
     Progress(checkpoint, 0, STEPS).report(STEPS, {})
@@ -113,6 +114,16 @@ def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
     start(faster)
     assert (faster.checkpoint(CELL) / "global_step_2").is_dir()
     assert names(faster) == ["checkpoint"]
+
+
+def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None:
+    start(load(root))
+    policy = leave_checkpoint(load(root), step=2, ranks=4)
+    words = "written by 4 ranks; 2 ranks cannot read it. Set verl.ranks = 4"
+    with pytest.raises(InputError, match=words):
+        train(load(root, verl={"ranks": 2}), CELL)
+    assert policy.is_dir()
+    start(load(root, verl={"ranks": 4}))
 
 
 def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) -> None:

@@ -16,10 +16,10 @@ from transfer_queue import KVBatchMeta
 from rspo.core.errors import InputError, LostProcess
 from rspo.training.verl.batches import kept_rows, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
-from rspo.training.verl.disk import CHECKPOINT
-from rspo.training.verl.trainer import Trainer, _gpus
+from rspo.training.verl.disk import checkpoint_bytes
+from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verl_config import verl_config
-from tests.support import paper_scale, tiny_world
+from tests.support import tiny_world
 from tests.support.cpu_ranks import cpu_ranks
 
 STEPS, PROMPTS, N = 4, 10, 16
@@ -65,7 +65,6 @@ def parts(rows: list[dict[str, Any]], size: int) -> list[list[dict[str, Any]]]:
 def test_the_policy_is_that_of_the_local_engine(result: dict[str, Any]) -> None:
     """With several forward passes per update, and with a mini-batch and a step without a weight."""
     assert result["distance"] < TOLERANCE
-    assert result["timeout"] == 500  # of the config, for which ranks wait for each other
 
 
 def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> None:
@@ -79,6 +78,22 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
         assert ours["sampler"]["difference"] < 1e-4
         assert min(ours["memory_gb"].values()) > 0
     assert ["validation" in record for record in result["records"]] == [False, True, False, True]
+
+
+def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all(
+    result: dict[str, Any], case: str
+) -> None:
+    assert len(result["responses"]) == STEPS * PROMPTS * N
+    steps = parts(result["responses"], PROMPTS * N)
+    for responses, record in zip(steps, result["records"], strict=True):
+        rewards = [response["rm_scores"][-1] for response in responses]
+        assert sum(rewards) / len(rewards) == pytest.approx(record["reward"])
+        for response, reward in zip(responses, rewards, strict=True):
+            assert not any(response["rm_scores"][:-1])
+            assert len(set(response["advantages"])) == 1
+            assert response["returns"] == response["advantages"]
+            if case != "one update":  # Max@k's weights can be negative
+                assert (response["advantages"][0] > 0) == (reward > 0)
 
 
 def test_each_mini_batch_is_updated_on_its_responses_of_non_zero_weight(
@@ -122,7 +137,7 @@ def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoint
         shards = torch.load(next(checkpoint.rglob("model_world_size_1_*.pt")), weights_only=False)
         parameters = sum(shard.numel() for shard in shards.values())
         measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
-        assert 1 <= measured / (CHECKPOINT * parameters) < 1.1
+        assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
     assert len(notes) == len(PROMPTS_OF_UPDATE)
 
 
@@ -168,14 +183,3 @@ def test_a_request_without_a_response_is_a_lost_process() -> None:
     batch = KVBatchMeta(keys=keys, tags=[{}] * 11, partition_id="train")
     with pytest.raises(LostProcess, match="step 3 has 11 responses instead of 12"):
         sort_by_prompt(batch, 12, "step 3")
-
-
-@pytest.mark.parametrize("visible", [None, "7,6,5,4,3,2,1,0"])
-def test_the_judge_has_a_server_on_each_gpu_of_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None
-) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    expected = (visible or "0,1,2,3,4,5,6,7").split(",")
-    assert _gpus(paper_scale.load(tmp_path)) == expected

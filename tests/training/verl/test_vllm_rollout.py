@@ -1,5 +1,6 @@
-"""The sockets that send weights to verl's vLLM servers."""
+"""verl's vLLM servers: the sockets that send weights to them, and their responses."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 
 from rspo.training.verl.run import config_text
 from tests.support import tiny_world
+from tests.support.random_policy import random_model, save_policy
 from tests.support.verl_package import path_with_vllm
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -55,3 +57,20 @@ def test_two_cells_on_one_host_do_not_share_a_socket(tmp_path: Path) -> None:
     sending, receiving = done.stdout.splitlines()[-1].split()
     assert sending == receiving
     assert sending.startswith(f"ipc://{tmp_path}/")
+
+
+@pytest.mark.long
+def test_a_server_returns_the_same_tokens_as_verls_but_all_at_once(tmp_path: Path) -> None:
+    """Requests have seeds here, so that both servers draw the same random numbers."""
+    save_policy(random_model(context=128), tmp_path / "model")
+    command = [sys.executable, "-m", "tests.support.vllm_server", str(tmp_path / "model")]
+    environment = os.environ | {"PYTHONPATH": path_with_vllm(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    theirs, ours = json.loads(done.stdout.splitlines()[-1])
+    lengths = [len(tokens) for tokens in theirs["tokens"]]
+    assert len(set(lengths)) > 1
+    for key in ("tokens", "log_probs", "reasons"):
+        assert ours[key] == theirs[key]
+    assert ours["returned"] == len(lengths)
+    assert theirs["returned"] > 2 * len(lengths)
