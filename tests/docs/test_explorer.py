@@ -14,6 +14,10 @@ import pytest
 from rspo.objectives import OBJECTIVES, response_weights
 from tests.support import ROOT, browser
 
+PAPER = (
+    *("policy_gradient", "hitchhiking", "grpo", "rspo_pass_at_k", "rspo_pass_at_k_plug_in"),
+    *("rspo_max_at_k", "rspo_max_at_k_ranked", "rspo_max_at_k_plug_in"),
+)
 ALL_GROUPS = "&show=paper,subsets,tails,advantages,utilities"
 WIDTHS = (1280, 390)
 TOLERANCE = 1e-12
@@ -156,6 +160,62 @@ def test_a_shared_address_opens_its_group(
 ) -> None:
     own_browser.open(path, WIDTHS[0], fragment=given)
     assert own_browser.evaluate("formatFragment(state)") == shown
+
+
+def test_the_numbers_in_the_example_are_the_weights_of_the_package(page: browser.Page) -> None:
+    steps = [step for step in page.evaluate("STEPS") if step.get("shows") in PAPER]
+    binary = [step for step in steps if "," not in step["rewards"]]
+    assert len(binary) == 7
+    for step in binary:
+        rewards = [int(reward) for reward in step["rewards"]]
+        largest = max(response_weights(rewards, step["shows"], step["k"]))
+        assert f"{round(largest, 3):g}" in re.findall(r"\d+\.\d+|\d+", step["text"])
+
+
+def test_the_line_of_an_objective_stands_out_by_pointer_and_by_keyboard(page: browser.Page) -> None:
+    show(page, f"#n=8&k=4&r=01010000{ALL_GROUPS}")
+    faded = "[...document.querySelectorAll('#chart path:not([data-faded])')].map({})"
+    shown = faded.format("path => path.dataset.objectives")
+    every = page.evaluate(shown)
+    assert len(every) == len(set(every)) == page.evaluate("OBJECTIVES.length")
+    maxpo = "document.querySelector('#{} [data-objectives=maxpo]')"
+    for place, begin, end in (
+        ("legend", "focus()", "blur()"),
+        (
+            "legend",
+            "dispatchEvent(new Event('pointerenter'))",
+            "dispatchEvent(new Event('pointerleave'))",
+        ),
+        (
+            "chart",
+            "dispatchEvent(new Event('pointerenter'))",
+            "dispatchEvent(new Event('pointerleave'))",
+        ),
+    ):
+        page.evaluate(f"{maxpo.format(place)}.{begin}")
+        assert page.evaluate(shown) == ["maxpo"]
+        page.evaluate(f"{maxpo.format(place)}.{end}")
+        assert page.evaluate(shown) == every
+
+
+def test_no_name_is_broken_on_a_phone(own_browser: browser.Page, path: Path) -> None:
+    own_browser.open(path, 390, fragment=f"#n=8&k=4&r=01010000{ALL_GROUPS}")
+    # The lines of a word: of a range that has it alone.
+    broken = """
+    [...document.querySelectorAll("#legend td, h1, h2, h3, header p, label")].flatMap(element => {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), words = [];
+      while (walker.nextNode())
+        for (const found of walker.currentNode.data.matchAll(/\\S+/g)) {
+          const range = document.createRange();
+          range.setStart(walker.currentNode, found.index);
+          range.setEnd(walker.currentNode, found.index + found[0].length);
+          const tops = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+          if (tops.size > 1) words.push(found[0]);
+        }
+      return words;
+    })
+    """
+    assert own_browser.evaluate(broken) == []
 
 
 def test_its_links_exist() -> None:

@@ -135,6 +135,18 @@ def compared_at(first: Responses, second: Responses, k: int) -> Difference:
     return paired_difference(*sides, "pass_at_k", k)
 
 
+def values_of(first: Responses, second: Responses, k: int) -> list[Fraction]:
+    return [pass_at_k(first[name], k) - pass_at_k(second[name], k) for name in first]
+
+
+@pytest.mark.parametrize(("seed", "gain"), [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)])
+@pytest.mark.parametrize("k", [1, 2])
+def test_p_is_near_that_of_the_exact_sign_flip_test(seed: int, gain: float, k: int) -> None:
+    first, second = random_responses(seed, gain)
+    exact = sign_flip_p(values_of(first, second, k))
+    assert compared_at(first, second, k).p == pytest.approx(exact, rel=0.2, abs=0.005)
+
+
 @pytest.mark.parametrize(("differing", "others"), [(2, 0), (3, 0), (5, 0), (3, 30), (5, 30)])
 def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     differing: int, others: int
@@ -214,16 +226,19 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
     ("words", "message"),
     [
         (["a.jsonl", "b.jsonl"], "b.jsonl: no such file, and no policy (no cell 'b.jsonl' in "),
-        (["a.jsonl", A.replace("pass", "pas")], f"similar: {A}"),
+        (["a.jsonl", A.replace("pass", "pas")], f"in config/tiny.yaml; did you mean {A}"),
         (["a.jsonl", A, "--suite=stand"], "no suite 'stand' in config/tiny.yaml"),
         (["a.jsonl", A, "--benchmark=aime"], "suite 'standard' has no benchmark 'aime'"),
         (
             ["a.jsonl", A],
             "a.jsonl and " + A + " have no problem in common; the first ones are",
         ),
-        (["small--base", A], ": no such file"),
+        (["small--base", A], "no such file (expected a table of scores)"),
         (["a.jsonl", "a.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
+        (["a.jsonl", "a.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
+        (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
+        (["a.jsonl"], "Missing argument"),
     ],
 )
 def test_mistakes_are_one_line(

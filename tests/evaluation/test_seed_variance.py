@@ -101,6 +101,17 @@ def by_smyth(own: Floats) -> tuple[float, float]:
     return 2 * half, float(np.exp(log_mean + special.digamma(half) - np.log(half)))
 
 
+def test_the_common_variance_and_its_degrees_are_recovered() -> None:
+    """Variances drawn as s0^2 d0 / chi^2(d0), for a thousand methods."""
+    rng = np.random.default_rng(2)
+    truth = 0.04 * 6 / rng.chisquare(6, 1000)
+    runs = rng.standard_normal((1000, 3)) * np.sqrt(truth)[:, None]
+    pool = SeedVariance.of(list(runs))
+    assert (pool.degrees, pool.variance) == pytest.approx(by_smyth(runs.var(axis=1, ddof=1)))
+    assert pool.degrees == pytest.approx(6, rel=0.35)
+    assert pool.variance == pytest.approx(0.04, rel=0.1)
+
+
 def test_a_variance_that_looks_small_is_not_left_out() -> None:
     """Seeds that agree by chance have the error of the other methods' seeds."""
     rng = np.random.default_rng(3)
