@@ -158,6 +158,8 @@ def add(
     if not force:
         evidence.require(experiment, files, "--force removes it")
     faults = evidence.faults(experiment, files)
+    if not data_sets.num_rows and PROBLEMS not in faults:  # of a clone without results
+        data_sets = evidence.policies.get(PROBLEMS, data_sets)
     known = {
         name: table
         for name, table in evidence.policies.items()
