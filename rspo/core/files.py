@@ -103,11 +103,15 @@ def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, d
                         f"{name}, line {number}: expected a JSON object, got {text.strip():.60}"
                     )
                 yield number, row
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}, line {number}: not UTF-8 ({error})") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{name}: not a complete gzip file ({error})") from None
     except InputError:
         raise
-    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also an integer of more than 4,300 digits
         reason = getattr(error, "msg", error)  # without json's own line number
-        raise InputError(f"{name}, line {number}: not JSON in UTF-8 ({reason})") from None
+        raise InputError(f"{name}, line {number}: not JSON ({reason})") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -168,12 +168,12 @@ def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> 
 
 BAD_LINES = [
     ("\n\n", "x.jsonl: has no rows; at least one response is needed"),
-    ('{"problem": "a"', "x.jsonl, line 1: not JSON in UTF-8 (Expecting ',' delimiter)"),
+    ('{"problem": "a"', "x.jsonl, line 1: not JSON (Expecting ',' delimiter)"),
     ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
     ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
     (
         '{}\n{"answer": 1, "answer": 2}'.replace("{}", text_of(LINES[:1]).strip()),
-        "line 2: not JSON in UTF-8 (t",
+        "line 2: not JSON (t",
     ),
     ('{"problem": "a", "answer": {"b": 1, "b": 2}}', "(the key 'b' is duplicated)"),
     ("[1]", "x.jsonl, line 1: expected a JSON object, got [1]"),
@@ -186,9 +186,9 @@ BAD_LINES = [
         text_of([line("a", "5", "x"), line("a", "6", "x")]),
         "line 2: the answer '6' differs from '5', given before for the same problem",
     ),
-    (text_of(LINES).encode() + b"\xff\n", "not JSON in UTF-8 ("),
-    (gzip.compress(text_of(LINES).encode())[:-9], "not JSON in UTF-8 (Compressed file ended"),
-    ('{"a": ' + "[" * 100_000, "x.jsonl, line 1: not JSON in UTF-8 ("),
+    (text_of(LINES).encode() + b"\xff\n", "x.jsonl, line 6: not UTF-8 ("),
+    (gzip.compress(text_of(LINES).encode())[:-9], "x.jsonl: not a complete gzip file ("),
+    ('{"a": ' + "[" * 100_000, "x.jsonl, line 1: not JSON ("),
 ]
 MINE = "responses.jsonl"
 BAD_WORDS = [
