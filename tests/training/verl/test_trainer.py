@@ -14,9 +14,9 @@ import torch
 from transfer_queue import KVBatchMeta
 
 from rspo.core.errors import InputError, LostProcess
+from rspo.training.verl import disk
 from rspo.training.verl.batches import kept_rows, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
-from rspo.training.verl.disk import checkpoint_bytes
 from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verl_config import verl_config
 from tests.support import tiny_world
@@ -137,7 +137,7 @@ def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoint
         shards = torch.load(next(checkpoint.rglob("model_world_size_1_*.pt")), weights_only=False)
         parameters = sum(shard.numel() for shard in shards.values())
         measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
-        assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
+        assert 1 <= measured / (disk.CHECKPOINT * parameters) < 1.1
     assert len(notes) == len(PROMPTS_OF_UPDATE)
 
 
