@@ -13,6 +13,7 @@ import datasets
 import huggingface_hub
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
@@ -69,8 +70,9 @@ def test_a_trial_has_the_first_problems_of_each_benchmark(
     assert [problem["prompt"][0]["content"] for problem in problems] == ["1+1?", "2+2?"]
     with pytest.raises(InputError, match="expected rows = 2, got 3"):
         prepare(with_hub(tmp_path, first=2), "minerva", mirror, force=True)
-    assert experiment.first_problems_of("train") is None
-    assert experiment.first_problems_of("validation") is None
+    assert "first" in steps.prepare(experiment, "minerva").settings
+    assert "first" not in steps.prepare(experiment, "train").settings
+    assert "first" not in steps.prepare(experiment, "validation").settings
 
 
 @pytest.mark.parametrize(
