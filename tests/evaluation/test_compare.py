@@ -233,7 +233,7 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
             ["a.jsonl", A],
             "a.jsonl and " + A + " have no problem in common; the first ones are",
         ),
-        (["small--base", A], "no such file (expected a table of scores)"),
+        (["small--base", A], "0.parquet: no such file"),
         (["a.jsonl", "a.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
         (["a.jsonl", "a.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
         (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
