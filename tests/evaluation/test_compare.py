@@ -226,7 +226,7 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
     ("words", "message"),
     [
         (["a.jsonl", "b.jsonl"], "b.jsonl: no such file, and no policy (no cell 'b.jsonl' in "),
-        (["a.jsonl", A.replace("pass", "pas")], f"in config/tiny.yaml; did you mean {A}"),
+        (["a.jsonl", A.replace("pass", "pas")], f"similar: {A}"),
         (["a.jsonl", A, "--suite=stand"], "no suite 'stand' in config/tiny.yaml"),
         (["a.jsonl", A, "--benchmark=aime"], "suite 'standard' has no benchmark 'aime'"),
         (
