@@ -376,7 +376,10 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
 
 
 def source_settings(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set. Raises: OSError for a file that cannot be read."""
+    """Settings of all problems of a data set.
+
+    Raises: InputError for a file of the user that cannot be read.
+    """
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them. Only a file has columns of its own.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
@@ -386,7 +389,12 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
     if data_set.columns.exclude is not None:
         result["excluded"] = source_settings(experiment, data_set.columns.exclude)
     if data_set.file is not None:
-        result["content"] = digest(experiment.root / data_set.file)
+        path = experiment.root / data_set.file
+        try:
+            result["content"] = digest(path)
+        except OSError as error:
+            key = f"{experiment.key_of(name)}.file"
+            raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
         result["generator"] = GENERATOR_REVISION
     return result

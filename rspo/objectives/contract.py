@@ -1,6 +1,7 @@
 """What a weight function must do, checked with errors of one line that name the group."""
 
 from collections.abc import Callable
+from inspect import signature
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,14 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
     Raises: ValueError if it changes its rewards, if it returns something else than an array of
         finite real numbers in their shape, if a group's weights depend on the other groups of the
         array, or if weights depend on the order of the responses, which includes that equal rewards
-        get equal weights. Also if k or n is not an integer of at least 1.
+        get equal weights. Also if it does not take two arguments, or k or n is not an integer of
+        at least 1.
     """
     for given, value in (("k", k), ("n", n)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
             raise ValueError(f"{given} must be an integer of at least 1, got {value!r}")
     name = getattr(function, "__name__", "the weight function")
+    _require_signature(function, name)
     groups, chosen = binary_groups(n), sorted({0, 1, n // 2, n - 1, n})
     if not binary:
         chosen += range(len(groups), len(groups) + GRADED)
@@ -46,6 +49,18 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
                     f"{shown(group[order])}, where those for {shown(group)} are {shown(before)} "
                     "in this order"
                 )
+
+
+def _require_signature(function: WeightFunction, name: str) -> None:
+    try:
+        parameters = signature(function)
+    except (TypeError, ValueError):  # a function written in C may not tell
+        return
+    try:
+        parameters.bind(None, 1)
+    except TypeError:
+        expected = f"expected two, as {name}(rewards, k)"
+        raise ValueError(f"{name} takes the arguments {parameters}; {expected}") from None
 
 
 def _require_same(alone: Floats, among: Floats, group: Floats, name: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.status.policies import Status, faults, statuses
 from rspo.training.progress import shown_metrics
 
@@ -82,8 +83,8 @@ def table_text(experiment: Experiment) -> str:
     lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     try:
         found = faults(experiment)
-    except OSError as error:  # a file of the user that the config names
-        found = [f"{error.filename}: {error.strerror}"]
+    except InputError as error:  # a file of the user that the config names
+        found = [str(error)]
     more = [f"and {len(found) - MOST_FAULTS} more"] if len(found) > MOST_FAULTS else []
     return "\n".join([*lines, counts(policies), *found[:MOST_FAULTS], *more])
 

@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from collections.abc import Callable
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -9,17 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rspo.objectives import OBJECTIVES, KRule, Objective, register, response_weights
 from tests.support.groups import (
     FORMULAS,
     MAX_AT_K,
+    ORDER_MATTERS,
     PLUG_INS,
     RSPO_UNBIASED,
     allowed_ks,
     as_float,
     assert_equal_up_to_rounding,
     groups_for,
+    property_test,
+    rewards_for,
 )
 from tests.support.registries import restored
 
@@ -107,6 +113,21 @@ def test_memory_grows_no_faster_than_the_group(objective: str) -> None:
 # --- Order of the responses, and of the prompts ----------------------------------------------
 
 
+@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o not in ORDER_MATTERS])
+@property_test
+@given(data=st.data())
+def test_weights_follow_their_responses_through_any_permutation(
+    objective: str, data: st.DataObject
+) -> None:
+    rewards = as_float(data.draw(rewards_for(objective, max_n=12)))
+    n = len(rewards)
+    permutation = data.draw(st.permutations(range(n)))
+    k = data.draw(st.sampled_from(allowed_ks(objective, n)))
+    before = response_weights(rewards, objective, k)
+    after = response_weights(rewards[permutation], objective, k)
+    np.testing.assert_allclose(after, before[permutation], rtol=1e-12, atol=1e-15)
+
+
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (2, 1, 4)])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_prompts_do_not_affect_each_other(objective: str, leading: tuple[int, ...]) -> None:
@@ -171,12 +192,14 @@ CORRECT = [[False, True, False, True], [False, False, True, False]]
     [
         CORRECT,
         tuple(map(tuple, CORRECT)),
+        np.array(CORRECT, float).tolist(),
         np.array(CORRECT, int).tolist(),
         list(np.array(CORRECT)),
         np.array(CORRECT),
+        np.array(CORRECT, "int32"),
         np.array(CORRECT, "uint8"),
     ],
-    ids=["bools", "tuples", "ints", "rows", "bool", "uint8"],
+    ids=["bools", "tuples", "floats", "ints", "rows", "bool", "int32", "uint8"],
 )
 def test_lists_bools_and_integers_are_the_same_rewards(given_rewards: Any) -> None:
     weights = response_weights(given_rewards, "rspo_max_at_k", k=2)
@@ -243,13 +266,20 @@ def test_an_objective_is_the_name_of_one(objective: Any) -> None:
 # --- An objective of one's own that returns something else -----------------------------------
 
 
-def test_what_an_own_objective_returns_is_checked() -> None:
-    """tests/objectives/test_diagnose.py has what else it may not return."""
-
-    def function(rewards: Any, k: int) -> Any:
-        return np.where(rewards > 0, np.nan, 0.0)
-
-    expected = "must return finite weights, got nan at index (1, 2)"
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda rewards, k: rewards.sum(-1), "must return a numpy array of shape (2, 4), got (2,)"),
+        (lambda rewards, k: rewards.tolist(), "a numpy array of shape (2, 4), got list"),
+        (
+            lambda rewards, k: np.where(rewards > 0, np.nan, 0.0),
+            "must return finite weights, got nan at index (1, 2)",
+        ),
+    ],
+)
+def test_what_an_own_objective_returns_is_checked(
+    function: Callable[[Any, int], Any], expected: str
+) -> None:
     rewards = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     with restored():
         register(Objective("of_my_own", function, KRule.NONE))
