@@ -140,7 +140,7 @@ def test_the_entropy_bonus_has_the_slope_of_the_mean_entropy_per_token() -> None
                 parameter.add_(step * one)
         ends.append(mean_entropy(model, rollout))
     assert abs(slope) > 1e-3
-    assert -slope / 0.5 == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.01)
+    assert -slope / 0.5 == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.05)  # float32
 
 
 def test_responses_of_weight_0_count_in_the_bonus_and_not_in_the_clipped_fraction() -> None:
