@@ -128,7 +128,8 @@ def test_the_entropy_bonus_has_the_slope_of_the_mean_entropy_per_token() -> None
     assert not rollout.weights.any()
     model.zero_grad()
     backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0, entropy_bonus=0.5)
-    direction = [torch.randn(parameter.shape) for parameter in model.parameters()]
+    draw = torch.Generator().manual_seed(0)
+    direction = [torch.randn(p.shape, generator=draw) for p in model.parameters()]
     slope = sum(
         float((parameter.grad * one).sum())
         for parameter, one in zip(model.parameters(), direction, strict=True)
@@ -140,7 +141,7 @@ def test_the_entropy_bonus_has_the_slope_of_the_mean_entropy_per_token() -> None
                 parameter.add_(step * one)
         ends.append(mean_entropy(model, rollout))
     assert abs(slope) > 1e-3
-    assert -slope / 0.5 == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.05)  # float32
+    assert -slope / 0.5 == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.01)
 
 
 def test_responses_of_weight_0_count_in_the_bonus_and_not_in_the_clipped_fraction() -> None:
