@@ -6,6 +6,7 @@ exit status, so that both are the same for every command.
 
 import json
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # Commands import what they need when they run: `rspo --help` imports no numpy,
 # and scoring no torch.
 
+STANDARD_OUTPUT = 1  # file descriptor
 MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
@@ -639,10 +641,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if message := requeue():
             _fail(STOPPED_STATUS, message)
         return STOPPED_STATUS
-    except BrokenPipeError:  # as of any program before `| head`, which is no error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads_output():
+            return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
         if error.errno is None:
             raise
         file = f"{error.filename}: " if error.filename else ""
@@ -680,6 +681,16 @@ def _parse(words: list[str]) -> Callable[[], Output]:
 def _fail(status: int, message: str) -> int:
     print(f"rspo: {message}", file=sys.stderr, flush=True)
     return status
+
+
+def _nobody_reads_output() -> bool:
+    """Whether standard output is a pipe without a reader; if so, drop the output that is left."""
+    output = select.poll()
+    output.register(STANDARD_OUTPUT, 0)
+    closed = any(event & select.POLLERR for _, event in output.poll(0))
+    if closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
+    return closed
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
