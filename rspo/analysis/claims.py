@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
@@ -124,8 +125,9 @@ class GridMethods:
         cells = [cell for cell in self.cells if cell.objective == objective]
         if not cells:
             raise NotTested(f"grid.{self.name} has no {objective}")
-        if len({replace(cell, k=0) if key == "k" else replace(cell, n=0) for cell in cells}) > 1:
-            raise NotTested(f"grid.{self.name} has {objective} with more than several {key}")
+        same: Any = {key: 0}
+        if len({replace(cell, **same) for cell in cells}) > 1:
+            raise NotTested(f"grid.{self.name} has {objective} that differs in more than {key}")
         return sorted(cells, key=attrgetter(key))
 
     def risk_neutral(self) -> Method:
