@@ -14,6 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import DEFAULT_VARIANT, Config, Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
+from rspo.core.step import leaves
 
 Row = dict[str, Any]
 # Columns that are means over steps and seeds of a key of training.jsonl.
@@ -78,10 +79,10 @@ def method_rows(
     """
     experiment = measurer.experiment
     study = study_of(experiment, name)
-    columns, defaults = set(study.columns), _leaves(experiment.config.model_dump())
+    columns, defaults = set(study.columns), _texts(experiment.config.model_dump())
     for line in lines:
         config, cells = _settings(experiment, line), line.policies
-        changed = _leaves(experiment.config.variants.get(line.variant, {}))
+        changed = _texts(experiment.config.variants.get(line.variant, {}))
         row: Row = {
             "method": line.label,
             "objective": line.objective,
@@ -120,15 +121,8 @@ def _settings(experiment: Experiment, line: Method) -> Config:
     return experiment.of_cell(line.policies[0]).config
 
 
-def _leaves(values: Mapping[Any, Any], above: str = "") -> dict[str, str]:
-    """Every setting that is no mapping, as text, by its nested key."""
-    found: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _leaves(value, f"{above}{name}.")
-        else:
-            found[f"{above}{name}"] = "none" if value is None else str(value)
-    return found
+def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
+    return {key: "none" if one is None else str(one) for key, one in leaves(settings)}
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:

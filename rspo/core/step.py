@@ -245,7 +245,10 @@ def differences(old: Any, new: Mapping[str, Any]) -> str:
 
     Nested keys are written as `training.steps`. Empty if none differs.
     """
-    before, after = (dict(_leaves(settings)) for settings in (old, new))
+    before, after = (
+        {key: json.dumps(value, default=str) for key, value in leaves(settings)}
+        for settings in (old, new)
+    )
     keys = [key for key in {**after, **before} if before.get(key) != after.get(key)]
     shown = []
     for key in keys[:_SHOWN]:
@@ -259,10 +262,10 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every value that is no mapping, as JSON, with its nested key."""
+def leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping, with its nested key, such as `training.steps`."""
     if not isinstance(settings, Mapping):
-        yield prefix.removesuffix("."), json.dumps(settings, default=str)
+        yield prefix.removesuffix("."), settings
         return
     for key, value in settings.items():
-        yield from _leaves(value, f"{prefix}{key}.")
+        yield from leaves(value, f"{prefix}{key}.")

@@ -7,7 +7,7 @@ A key that verl does not have is an error. So is a key in the last two that woul
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
+from rspo.core.step import leaves
 from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.interface import FLASH
 from rspo.training.verl.section import section_of
@@ -226,8 +227,8 @@ def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
 
 def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) -> None:
     """Raises: InputError for a key that this package does not read, or sets from the cell."""
-    without = _WITHOUT_EFFECT | dict.fromkeys(dict(_leaves(of_cell)), _SET_BY_THIS_PACKAGE)
-    for key, _ in _leaves(layer):
+    without = _WITHOUT_EFFECT | dict.fromkeys(dict(leaves(of_cell)), _SET_BY_THIS_PACKAGE)
+    for key, _ in leaves(layer):
         for section, instead in without.items():
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
@@ -238,7 +239,7 @@ def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) ->
 
     verl would fail later, with a message that names no key, or take "no" for true.
     """
-    for key, value in _leaves(layer):
+    for key, value in leaves(layer):
         try:
             default = OmegaConf.select(config, key)
         except OmegaConfBaseException:  # no such key, which `_merge` reports
@@ -247,15 +248,6 @@ def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) ->
         is_given = value is not None and not str(value).startswith("${")
         if is_given and type(value) not in types:
             raise InputError(f"{origin}: {key} = {value!r}; allowed: {allowed}")
-
-
-def _leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Dotted names and values of the keys in nested sections."""
-    for key, value in section.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{below}", leaf) for below, leaf in _leaves(value))
-        else:
-            yield str(key), value
 
 
 @cache
