@@ -1,10 +1,9 @@
-"""Nodes, settings and limits of the SLURM cluster, as its commands report them."""
+"""The SLURM cluster, as its commands report it."""
 
 import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from functools import cached_property
 
 from rspo.core.errors import InputError
@@ -21,21 +20,6 @@ class Refused(InputError):
     """SLURM does not accept a job."""
 
 
-@dataclass(frozen=True)
-class NodeGroup:
-    """The nodes of one partition that are equal in GPUs, memory and CPUs."""
-
-    partition: str
-    minutes: float | None  # time limit of the partition; None: unlimited
-    megabytes: int
-    cpus: int
-    gpus: dict[str, int]  # GPUs of each node by type; "" for GPUs without a type
-
-    def gpus_of(self, kind: str | None) -> int:
-        """GPUs of this type on each node; None: of the type with the most GPUs."""
-        return max(self.gpus.values(), default=0) if kind is None else self.gpus.get(kind, 0)
-
-
 class Slurm:
     """The cluster that this machine belongs to.
 
@@ -47,36 +31,11 @@ class Slurm:
         return shutil.which("sinfo") is not None
 
     @cached_property
-    def nodes(self) -> list[NodeGroup]:
-        groups = []
-        for line in self.ask("sinfo", "--all", "-h", "-e", "-o", "%R|%l|%m|%c|%G").splitlines():
-            partition, limit, megabytes, cpus, gres = line.split("|")
-            groups.append(
-                NodeGroup(
-                    partition,
-                    time_limit(limit),
-                    int(megabytes.rstrip("+")),
-                    int(cpus.rstrip("+")),
-                    {
-                        kind: int(number)
-                        for kind, number in re.findall(r"gpu:(?:([^:,(]+):)?(\d+)", gres)
-                    },
-                )
-            )
-        return groups
-
-    @cached_property
-    def settings(self) -> dict[str, str]:
-        """The settings that `scontrol show config` prints."""
-        lines = self.ask("scontrol", "show", "config").splitlines()
-        pairs = (line.split("=", 1) for line in lines if "=" in line)
-        return {name.strip(): value.strip() for name, value in pairs}
-
-    @cached_property
-    def preempt_modes(self) -> dict[str, str]:
-        """PreemptMode, such as `REQUEUE`, by partition."""
-        output = self.ask("scontrol", "--all", "--oneliner", "show", "partition")
-        return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", output))
+    def partitions(self) -> dict[str, dict[str, str]]:
+        """What `scontrol show partition` prints of each partition, such as MaxTime."""
+        lines = self.ask("scontrol", "--all", "--oneliner", "show", "partition").splitlines()
+        found = map(_settings, filter(str.strip, lines))
+        return {settings["PartitionName"]: settings for settings in found}
 
     def held_job(self, *options: str) -> dict[str, str]:
         """What `scontrol show job` prints of a job with these options of `sbatch`.
@@ -96,10 +55,9 @@ class Slurm:
         try:
             if not numbers:
                 raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
-            words = self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]).split()
+            return _settings(self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]))
         finally:
             self.ask("scancel", f"--name={name}")
-        return dict(word.split("=", 1) for word in words if "=" in word)
 
     def ask(self, *words: str, seconds: float = 60) -> str:
         """Output of a SLURM command."""
@@ -126,6 +84,10 @@ def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise _no_answer(words[0], str(error)) from None
+
+
+def _settings(line: str) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
 def _no_answer(command: str, reason: str) -> NoAnswer:

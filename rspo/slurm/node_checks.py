@@ -14,14 +14,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
 from rspo.core.locks import locks_unsupported
-from rspo.slurm import probe
 from rspo.slurm.cluster import NoAnswer, run
 from rspo.slurm.cluster_checks import accepted
-from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
-from rspo.slurm.probe import Answer, Task
+from rspo.slurm.launch import ERROR, INFO, Finding, Kind, Launch
+from rspo.slurm.probe import Task
 from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs, setting
 
 # Seconds to wait for a free node of a partition before its check is skipped.
@@ -127,18 +125,19 @@ def _node(launch: Launch, options: Sequence[str], requests: list[Request]) -> It
     """
     judged = any(request.rule in launch.judging for request in requests)
     judge = launch.experiment.config.xverify if judged else None
+    server = (judge.url, judge.model) if judge and judge.url else ()
     needed = {name for request in requests for name in _packages(launch, request)}
     packages = tuple(name for name in _IMPORT_ORDER if name in needed)
     gpus = [request for request in requests if request.gpus]
     # Of these packages, only vLLM always needs the GPU that was requested.
-    uses_gpu, url = bool(gpus) and "vllm" in packages, (judge.url if judge else None) or ""
+    uses_gpu = bool(gpus) and "vllm" in packages
     minutes = max(min(IMPORT_MINUTES, request.minutes or IMPORT_MINUTES) for request in requests)
     words = ["srun", "-n1", f"-t{max(1, math.floor(minutes))}", f"--immediate={PROBE_SECONDS}"]
     words += [f"--mem={IMPORT_MEGABYTES}"] if packages else []
     words += options
     words += [f"--gres={replace(gpus[-1], gpus=1).gres}"] if gpus else []
     with _locked_file() as (file, text):
-        task = Task(str(file), text, packages, uses_gpu, url)
+        task = Task(str(file), text, packages, uses_gpu, *server)
         words += _command(task, _precommand(launch.profile))
         try:
             done = run(*words, seconds=SECONDS_TO_ANSWER)
@@ -147,15 +146,15 @@ def _node(launch: Launch, options: Sequence[str], requests: list[Request]) -> It
             return
     # Scripts of the cluster may print lines before and after it. `srun` may exit with 0 although
     # SLURM lost its job, as when a controller lost its state.
-    answers = [line for line in done.stdout.splitlines() if line.startswith('{"file"')]
+    answers = [line for line in done.stdout.splitlines() if line.startswith('{"host"')]
     if not answers:
         yield _no_answer(launch, " ".join(done.stderr.split()) or "srun printed nothing")
         return
-    answer = Answer(**json.loads(answers[-1]))
-    findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
-    summary = f"sees this folder, its locks, this software and SLURM ({details(answer)})"
-    for finding in findings or [Finding(INFO, summary.removesuffix(" ()"))]:
-        yield Finding(finding.kind, f"node {answer.host} {finding.line}")
+    answer = json.loads(answers[-1])
+    about = f" ({answer['about']})" if answer["about"] else ""
+    summary = f"sees this folder, its locks, this software and SLURM{about}"
+    for kind, line in answer["findings"] or [[INFO, summary]]:
+        yield Finding(Kind(kind), f"node {answer['host']} {line}")
 
 
 def _command(task: Task, first: str) -> list[str]:
@@ -174,78 +173,6 @@ def _no_answer(launch: Launch, why: str) -> Finding:
     commands = ["its precommand"] if launch.profile.get("precommand") else []
     commands.append(f"{sys.executable} -m rspo.slurm.probe")
     return Finding(ERROR, f"{PROFILE}: {' or '.join(commands)} fails on a node: {why}")
-
-
-def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
-    """Whether the node shares files, locks and SLURM's commands with this host."""
-    if answer.file == "unlocked":
-        yield Finding(
-            ERROR,
-            f"ignores a lock that this host holds in {folder}: two jobs could "
-            "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)",
-        )
-    elif answer.file != "ok":
-        yield Finding(
-            ERROR,
-            f"does not see {folder} as this host does: use a folder of a shared file system",
-        )
-    consequences = {
-        probe.STEP: (ERROR, "no job could start its step"),
-        probe.QUEUE: (WARNING, "no job could requeue itself"),
-    }
-    for command, reason in answer.commands.items():
-        kind, consequence = consequences[command]
-        yield Finding(
-            kind,
-            f"cannot run `{command}` ({reason}): {consequence}; SLURM's "
-            "commands must be there and find their configuration without SLURM_CONF, which jobs do "
-            "not inherit",
-        )
-
-
-def software(answer: Answer) -> Iterator[Finding]:
-    """Whether the packages can be imported there and use the GPU."""
-    for name, reason in answer.packages.items():
-        yield Finding(ERROR, f"cannot import {name} ({reason}); `make setup-gpu` installs it")
-    if answer.no_gpu:
-        yield Finding(
-            ERROR,
-            f"has a GPU that jobs would not use: {answer.no_gpu} (PyTorch's CUDA: "
-            f"{answer.cuda or 'none'}, NVIDIA's driver: {answer.driver or 'none'}); `make "
-            "setup-gpu` installs PyTorch and vLLM for GPUs, which need driver 580 or newer",
-        )
-    if answer.no_compiler:
-        yield Finding(
-            ERROR,
-            f"lacks {answer.no_compiler}: Triton compiles a C program for each kernel; load a "
-            "compiler in the precommand, or make .venv with a Python that has its headers",
-        )
-
-
-def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding]:
-    """Whether the judge's server answers the node and serves the model of the config."""
-    if settings is None or settings.url is None:
-        return
-    if answer.no_judge:
-        yield Finding(
-            ERROR,
-            f"gets no list of models from xverify.url = {settings.url} ({answer.no_judge}): start "
-            "vLLM's server, and set its address, such as http://NODE:8000, or null",
-        )
-    elif settings.model not in answer.judge:
-        yield Finding(
-            ERROR,
-            f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
-            f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
-        )
-
-
-def details(answer: Answer) -> str:
-    """The GPU, and the versions of CUDA, the driver and the packages."""
-    versions = [f"{name} {version}" for name, version in answer.versions.items()]
-    driver = f"driver {answer.driver}" if answer.driver else ""
-    cuda = f"CUDA {answer.cuda}" if answer.cuda else ""
-    return ", ".join(filter(None, [answer.gpu, cuda, driver, *versions]))
 
 
 @contextmanager

@@ -20,8 +20,7 @@ def run_doctor(workflow: Any) -> None:
 
     Raises: WorkflowError with a line for each finding that is certain to stop a job.
     """
-    jobs = list(workflow.dag.needrun_jobs())
-    rules = {job.rule.name for job in jobs if not job.is_local}
+    rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
     if not rules or not _uses_profile():
         return
     methods = workflow.deployment_settings.deployment_method
@@ -42,13 +41,6 @@ def run_doctor(workflow: Any) -> None:
         errors = [last.removeprefix("rspo: error: ")]
     if errors:
         raise WorkflowError("\n".join(errors))
-    missing = sum(job.rule.name in ("prepare", "pretrain") for job in jobs)
-    if missing:
-        warnings.append(
-            f"whether prompts fit the models is not checked yet: {missing} data sets and models do "
-            "not exist; `snakemake data models --profile slurm`, then `rspo doctor`, checks it "
-            "before the first GPU job"
-        )
     for line in warnings:
         print(f"rspo: {line}", file=sys.stderr, flush=True)
 

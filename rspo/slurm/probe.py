@@ -5,7 +5,8 @@ python -m rspo.slurm.probe TASK
 Args:
     TASK: the fields of `Task` as JSON.
 
-Prints one line of JSON, the fields of `Answer`.
+Prints one line of JSON: `host`; `about`, the GPU and the versions of CUDA and the packages; and
+`findings`, pairs of "error" or "warning" and what to say about the node.
 """
 
 import fcntl
@@ -17,17 +18,21 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rspo.core.gpus import why_no_gpu
 
-# Every job step needs srun; requeueing needs scontrol.
-STEP, QUEUE = "srun --version", "scontrol ping"
+Line = tuple[str, str]
 SECONDS = 20  # timeout of each command and request
 # Of SLURM's variables, Snakemake's plugin keeps those that identify the job. SLURM_CONF, the path
 # of the configuration, is not among them (snakemake_executor_plugin_slurm_jobstep 0.6).
 _KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR")
+_IN_JOBS = (
+    ("srun --version", "error", "no job could start its step"),
+    ("scontrol ping", "warning", "no job could requeue itself"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,89 +44,94 @@ class Task:
     packages: tuple[str, ...] = ()  # to import
     gpu: bool = False  # whether SLURM granted a GPU
     judge: str = ""  # address of a judge's server; empty: none
+    model: str = ""  # that it must serve
 
 
-@dataclass
-class Answer:
-    """The result on this host."""
-
-    file: str  # see `seen`
-    host: str  # name of the node
-    commands: dict[str, str]  # SLURM's, that would fail in a job, with the reason
-    versions: dict[str, str] = field(default_factory=dict)  # of the imported packages
-    packages: dict[str, str] = field(default_factory=dict)  # not imported, with the reason
-    gpu: str = ""  # name and memory of the GPU; empty if PyTorch sees none
-    cuda: str = ""  # version that PyTorch was built with; empty for a build without CUDA
-    no_gpu: str = ""  # why PyTorch or vLLM would not use the granted GPU; empty if they would
-    no_compiler: str = ""  # what Triton lacks to compile a kernel's launcher; empty if nothing
-    driver: str = ""  # version of NVIDIA's driver; empty if unknown
-    judge: list[str] = field(default_factory=list)  # models that the judge serves
-    no_judge: str = ""  # why it does not say which; empty if it does, or if there is none to check
-
-
-def seen(file: Path, text: str) -> str:
-    """Compare a file and its lock with those of the host that wrote it.
-
-    Returns: `ok`; `unseen`: no such file or other content here; `unlocked`: this host ignores the
-        lock that another one holds, or cannot lock files.
-    """
+def shared_files(file: Path, text: str) -> Iterator[Line]:
+    """Whether this host sees a file, and the lock that another host holds on it."""
+    folder = file.parent
     try:
-        with file.open("r+") as stream:
-            if stream.read() != text:
-                return "unseen"
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return "ok"
-            except OSError:  # no locks here
-                return "unlocked"
+        stream = file.open("r+")
     except OSError:
-        return "unseen"
-    return "unlocked"
+        stream = None
+    if stream is None or stream.read() != text:
+        yield "error", f"does not see the files in {folder}: use a folder of a shared file system"
+        return
+    try:
+        with stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    except OSError:  # no locks here
+        pass
+    yield (
+        "error",
+        f"ignores a lock that another host holds in {folder}: two jobs could train one cell; "
+        "mount the file system with flock (Lustre: -o flock; NFS: version 4)",
+    )
 
 
-def failing() -> dict[str, str]:
-    """SLURM commands that would fail in a job on this host, with the reason."""
+def slurm_commands() -> Iterator[Line]:
+    """SLURM's commands that would fail in a job on this host."""
     taken = ("SLURM_", "SRUN_", "SBATCH_")
     left = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith(taken)}
-    failures = {}
-    for command in (STEP, QUEUE):
+    for command, kind, consequence in _IN_JOBS:
         try:
             done = subprocess.run(
                 command.split(), env=left, capture_output=True, text=True, timeout=SECONDS
             )
+            reason = done.returncode and " ".join((done.stderr or done.stdout).split())
         except (OSError, subprocess.SubprocessError) as error:
-            failures[command] = str(error)
-            continue
-        if done.returncode:
-            failures[command] = " ".join((done.stderr or done.stdout).split())
-    return failures
+            reason = str(error)
+        if reason:
+            yield (
+                kind,
+                f"cannot run `{command}` ({reason}): {consequence}; SLURM's commands must be there "
+                "and find their configuration without SLURM_CONF, which jobs do not inherit",
+            )
 
 
-def look_for_software(answer: Answer, packages: tuple[str, ...], gpu: bool) -> None:
-    """Import packages, and see whether they use the GPU if there is one."""
+def software(packages: tuple[str, ...], gpu: bool, about: list[str]) -> Iterator[Line]:
+    """Import packages, and see whether they use the GPU if there is one.
+
+    Args:
+        about: to which the GPU and the versions are added.
+    """
+    imported = {}
     for name in packages:
         try:
-            module = importlib.import_module(name)
+            imported[name] = importlib.import_module(name)
         except Exception as error:  # compiled packages raise many types
-            answer.packages[name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        else:
-            answer.versions[name] = str(getattr(module, "__version__", "?"))
-    if not gpu:
-        return
-    answer.driver, answer.no_compiler = _driver(), missing_to_compile()
-    if "torch" in answer.versions:
-        import torch
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            yield "error", f"cannot import {name} ({reason}); `make setup-gpu` installs it"
+    versions = [f"{name} {getattr(one, '__version__', '?')}" for name, one in imported.items()]
+    if gpu:
+        if missing := missing_to_compile():
+            yield (
+                "error",
+                f"lacks {missing}: Triton compiles a C program for each kernel; load a compiler in "
+                "the precommand, or make .venv with a Python that has its headers",
+            )
+        unused = ""
+        if "torch" in imported:
+            import torch
 
-        answer.no_gpu, answer.cuda = why_no_gpu(), torch.version.cuda or ""
-        if not answer.no_gpu:
-            device = torch.cuda.get_device_properties(0)
-            answer.gpu = f"{device.name} {device.total_memory / 1e9:.0f} GB"
-    if "vllm" in answer.versions and not answer.no_gpu:
-        from vllm.platforms import current_platform
+            cuda, unused = torch.version.cuda or "none", why_no_gpu()
+            if not unused:
+                device = torch.cuda.get_device_properties(0)
+                about.append(f"{device.name} {device.total_memory / 1e9:.0f} GB")
+            about.append(f"CUDA {cuda}")
+        if "vllm" in imported and not unused:
+            from vllm.platforms import current_platform
 
-        if current_platform.is_cpu():
-            answer.no_gpu = "vLLM is built for CPUs"
+            unused = "vLLM is built for CPUs" if current_platform.is_cpu() else ""
+        if unused:
+            yield (
+                "error",
+                f"has a GPU that jobs would not use: {unused} ({', '.join(about)}); `make "
+                "setup-gpu` installs PyTorch and vLLM for GPUs, which need driver 580 or newer",
+            )
+    about += versions
 
 
 def missing_to_compile() -> str:
@@ -132,36 +142,39 @@ def missing_to_compile() -> str:
     return " and ".join(missing + [str(header)] * (not header.is_file()))
 
 
-def _driver() -> str:
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.split()[0] if done.stdout.split() else ""
-
-
-def _ask_judge(answer: Answer, url: str) -> None:
+def judge(url: str, model: str) -> Iterator[Line]:
+    """Whether the judge's server answers and serves the model of the config."""
     import httpx
 
     try:
         # Without the proxies of the environment, as the judge's client.
         with httpx.Client(trust_env=False, timeout=SECONDS) as client:
             models = client.get(f"{url}/v1/models").raise_for_status().json()["data"]
-            answer.judge = [model["id"] for model in models]
+            served = [one["id"] for one in models]
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
-        answer.no_judge = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        yield (
+            "error",
+            f"gets no list of models from xverify.url = {url} ({reason}): start vLLM's server, and "
+            "set its address, such as http://NODE:8000, or null",
+        )
+        return
+    if model not in served:
+        yield (
+            "error",
+            f"reaches xverify.url = {url}, which serves {', '.join(served)}, not xverify.model = "
+            f"{model}: start it with --served-model-name {model}",
+        )
 
 
-def answer(task: Task) -> Answer:
-    """Do the checks on this host."""
+def main(task: Task) -> None:
+    about: list[str] = []
+    found = [*shared_files(Path(task.file), task.text), *slurm_commands()]
+    found += software(task.packages, task.gpu, about)
+    found += judge(task.judge, task.model) if task.judge else ()
     host = os.environ.get("SLURMD_NODENAME") or platform.node()
-    result = Answer(seen(Path(task.file), task.text), host, failing())
-    look_for_software(result, task.packages, task.gpu)
-    if task.judge:
-        _ask_judge(result, task.judge)
-    return result
+    print(json.dumps({"host": host, "about": ", ".join(about), "findings": found}))
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(answer(Task(**json.loads(sys.argv[1]))))))
+    main(Task(**json.loads(sys.argv[1])))

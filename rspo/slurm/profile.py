@@ -55,8 +55,6 @@ class Request:
     key: str  # file and key, for messages
     partition: str | None  # or several, such as `gpu,gpu2`
     minutes: float | None
-    megabytes: int
-    cpus: int
     gpu_type: str | None
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
@@ -202,8 +200,6 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         key,
         None if partition is None else str(partition),
         minutes,
-        _integer(f"{key}.mem_mb", values.get("mem_mb", 0)),
-        _integer(f"{key}.cpus_per_task", values.get("cpus_per_task", 1)),
         kind,
         count,
         extra,

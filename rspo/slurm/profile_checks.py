@@ -108,16 +108,3 @@ def _seconds_to_stop(experiment: Experiment) -> int:
         if (sizes := sizes_of(experiment, name))
     ]
     return math.ceil(max([LEAST_SIGNAL_SECONDS, *needed]))
-
-
-def unused_gpu_of_scoring(launch: Launch) -> Iterator[Finding]:
-    """A GPU for scoring that starts no judge model."""
-    config, request = launch.experiment.config, launch.entry("score")
-    if request and request.gpus and not config.starts_judge(config.verifier):
-        judged = config.needs_judge(config.verifier)
-        why = "xverify.url names a running one" if judged else "the verifier needs none"
-        yield Finding(
-            WARNING,
-            f"{request.key} requests {request.gres}, which is not needed: scoring starts no judge "
-            f"model ({why}); remove that line",
-        )

@@ -24,7 +24,7 @@ PAPER = ["--config", "scale=paper"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = slurm_world.make_project(tmp_path / "project", scoring_gpu=True)
+    folder = slurm_world.make_project(tmp_path / "project")
     shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
     return folder
 

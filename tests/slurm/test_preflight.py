@@ -28,9 +28,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "slurm"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
-    def start(script: str, *local_rules: str) -> None:
-        for rule in local_rules:
-            jobs.append(SimpleNamespace(is_local=True, rule=SimpleNamespace(name=rule)))
+    def start(script: str) -> None:
         (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python").chmod(0o755)
         run_doctor(workflow)
@@ -62,17 +60,6 @@ def test_warnings_are_printed_and_errors_are_raised(
     assert capsys.readouterr().err.splitlines()[1:] == ["rspo: a: b"]
     with pytest.raises(WorkflowError, match=r"^d\ne$"):
         start("echo 'error    d'; echo 'error    e'; exit 2")
-
-
-def test_a_run_that_makes_problems_and_models_itself_says_that_prompts_are_not_checked(
-    start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start("echo 'nothing to change'")
-    assert "prompts" not in capsys.readouterr().err
-    start("echo 'nothing to change'", "prepare", "prepare", "pretrain", "figure")
-    (line,) = capsys.readouterr().err.splitlines()[1:]
-    assert line.startswith("rspo: whether prompts fit the models is not checked yet: 3 data sets ")
-    assert "`snakemake data models --profile slurm`, then `rspo doctor`, checks it" in line
 
 
 def test_a_failure_of_the_checks_is_not_taken_for_success(start: Start) -> None:

@@ -3,45 +3,87 @@
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from rspo.slurm.probe import Answer, Task, _ask_judge, missing_to_compile
+from rspo.slurm.probe import Task, judge, missing_to_compile, shared_files
 
 
-def test_a_server_that_is_no_judge_is_named_with_the_reason() -> None:
-    answer = Answer("ok", "n7", {})
-    _ask_judge(answer, "http://127.0.0.1:1")
-    assert answer.no_judge.startswith("ConnectError: ")
-    assert "\n" not in answer.no_judge
+class Models(BaseHTTPRequestHandler):
+    """Has one page, the list of models."""
+
+    def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "a"}, {"id": "b"}]}')
+
+
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Models) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_judge_that_does_not_work_is_reported(web_server: str) -> None:
+    ((kind, line),) = judge(f"{web_server}/none", "my/judge")
+    assert kind == "error"
+    assert line.startswith(f"gets no list of models from xverify.url = {web_server}/none (HTTPSta")
+    assert "404" in line
+    ((_, line),) = judge(web_server, "my/judge")
+    assert "serves a, b, not xverify.model = my/judge: " in line
+    assert list(judge(web_server, "b")) == []
 
 
 @pytest.mark.long
-def test_the_packages_and_the_gpu_are_reported(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("text")
-    task = Task(str(file), "other", ("torch", "vllm", "flash_attn", "verl"), gpu=True)
+def test_the_packages_and_the_gpu_are_reported() -> None:
+    task = Task("", "", ("torch", "vllm", "flash_attn", "verl"), gpu=True)
     words = [sys.executable, "-m", "rspo.slurm.probe", json.dumps(asdict(task))]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    answer = Answer(**json.loads(done.stdout.splitlines()[-1]))
-    assert answer.file == "unseen"
-    assert list(answer.versions) == ["torch", "vllm", "verl"]
-    assert answer.versions["verl"] == "0.9.1"
-    reason = "ModuleNotFoundError: No module named 'flash_attn'"
-    assert answer.packages == {"flash_attn": reason}
-    assert (answer.gpu, bool(answer.no_gpu)) == ("", True)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert "verl 0.9.1" in answer["about"]
+    lines = "\n".join(line for _, line in answer["findings"])
+    assert "cannot import flash_attn (ModuleNotFoundError: No module named" in lines
+    assert "has a GPU that jobs would not use: " in lines
 
 
+def test_a_lock_that_this_host_ignores_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    ((_, line),) = shared_files(file, "text")
+    assert line.startswith(f"ignores a lock that another host holds in {tmp_path}")
+    ((_, line),) = shared_files(file, "other")
+    assert line.startswith(f"does not see the files in {tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("path", "include", "compiler", "missing"),
+    [
+        ("bin", "include", "gcc", ""),
+        ("", "other", "gcc", "a C compiler and /other/Python.h"),
+    ],
+)
 def test_what_triton_compiles_with_must_be_on_the_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    include: str,
+    compiler: str,
+    missing: str,
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    for file in (tmp_path / "bin" / compiler, tmp_path / "include" / "Python.h"):
+        file.parent.mkdir()
+        file.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": "/other"})
-    assert missing_to_compile() == "a C compiler and /other/Python.h"
-    (tmp_path / "gcc").touch(mode=0o755)
-    (tmp_path / "Python.h").touch()
-    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
-    assert missing_to_compile() == ""
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path / include)})
+    assert missing_to_compile().replace(str(tmp_path), "") == missing

@@ -26,7 +26,7 @@ ON_CPUS = {"verl": {"device": "cpu", "ranks": 1}}
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, without SLURM, on a large disk, with a config that verl accepts."""
-    folder = slurm_world.make_project(tmp_path / "project", scoring_gpu=True)
+    folder = slurm_world.make_project(tmp_path / "project")
     shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder))
@@ -65,8 +65,6 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
     ("changes", "settings", "expected"),
     [
         ({}, {}, []),
-        # GPUs that no judge needs.
-        ({}, {"verifier": "rules"}, [(WARNING, "score requests gpu:h800:1, which is not needed")]),
         # A line or an entry that is missing, and other options that request GPUs.
         ({"train.gres": None}, {}, [(ERROR, "train requests no GPU.*set its gres")]),
         ({"sample": None}, {}, [(ERROR, "sample requests no GPU.*set its gres")]),
@@ -170,7 +168,6 @@ def test_an_image_that_is_missing_or_whose_programs_see_no_gpu_is_reported(proje
 
 def test_problems_that_do_not_fit_a_model_are_reported(project: Path) -> None:
     """As soon as both exist, for each pair that a job uses."""
-    change(project, {"set-resources.score.gres": None})
     tiny = {"training": {"validation": {"every": None}}}
     assert check("tiny", **tiny) == []
     slurm_run.make_inputs(Experiment.load("tiny"))

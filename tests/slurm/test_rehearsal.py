@@ -40,7 +40,7 @@ class Run:
 
 def make_project(folder: Path) -> Path:
     """The shipped config and profile, without the requests for GPUs."""
-    project = slurm_world.make_project(folder, scoring_gpu=True)
+    project = slurm_world.make_project(folder)
     shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
     profile = project / "slurm" / "config.yaml"
     text, count = re.subn(r"^ +gres: .*\n", "", profile.read_text(), flags=re.MULTILINE)

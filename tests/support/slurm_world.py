@@ -45,21 +45,11 @@ IMPATIENT = ["--latency-wait=30", "--slurm-patient-heartbeat-timeout=30"]
 IMPATIENT += [f"--{name}-init-seconds-before-status-checks=1" for name in EXECUTORS]
 
 
-def make_project(folder: Path, *, scoring_gpu: bool = False, **more: Any) -> Path:
-    """The project's files and a config of seconds; `more` is laid over the config.
-
-    Args:
-        scoring_gpu: keep the line of the profile that requests a GPU for scoring, which needs none
-            at the tiny scale.
-    """
+def make_project(folder: Path, **more: Any) -> Path:
+    """The project's files and a config of seconds; `more` is laid over the config."""
     for name in ("workflow", "profiles", "slurm", "envs"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "Snakefile", folder)
-    if not scoring_gpu:
-        profile = folder / "slurm" / "config.yaml"
-        before = profile.read_text()
-        profile.write_text(before.replace("\n  score: *evaluation\n", "\n"))
-        assert profile.read_text() != before
     config = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
     config = merge(config, tiny_world.OVERRIDES)
     config["data"]["suites"] = {}
