@@ -448,9 +448,20 @@ def _imported(name: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], function)
 
 
-@command(EVALUATION, "rspo agreement", calls="evaluation.agreement:write_agreement")
-def agreement(experiment: "Experiment", force: Force = False) -> None:
-    """Compare two verifiers on the samples of the base policies."""
+@command(
+    EVALUATION,
+    "rspo agreement small--base standard rules --out differing.csv",
+    calls="evaluation.agreement:agreement",
+)
+def agreement(
+    experiment: "Experiment",
+    policy: Policy,
+    suite: Suite,
+    verifier: Annotated[str, typer.Argument(help="To compare with that of the scores.")],
+    samples: Annotated[int, typer.Option(min=1, help="The first so many of each problem.")] = 4,
+    out: Annotated[Path | None, typer.Option(help="CSV of the responses that differ.")] = None,
+) -> None:
+    """Compare another verifier with that of the scores, on samples of a policy."""
 
 
 @command(

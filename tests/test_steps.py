@@ -64,7 +64,10 @@ COMMANDS = {
         *(["fig_main"], "models.small.label=Little"),
         *("reports/fig_main.pdf", 'models.small: "Small (0.1M)" -> "Little"'),
     ),
-    "report": ([], "agreement.samples=3", "reports/report.html", "agreement.samples: 4 -> 3"),
+    "report": (
+        *([], "training.checkpoint_every=3"),
+        *("reports/report.html", "checkpoint_every: 2 -> 3"),
+    ),
     "answers": (
         *([], "evaluation.k=[1, 2]"),
         *("results/tiny/tables/answers.csv", "k: [1, 2, 4] -> [1, 2]"),
@@ -182,7 +185,7 @@ def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
     second = CELL.replace("--s0", "--s1")
     assert "--set seeds=2 adds seeds" in error_of("train", second)
     assert main(["train", second, "--set=seeds=3"]) == 0
-    assert main(["curves", CELL, "standard", "--set=agreement.samples=3"]) == 0
+    assert main(["curves", CELL, "standard", "--set=training.checkpoint_every=3"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
 
 

@@ -278,11 +278,9 @@ class Experiment:
         suites = self.config.data.suites
         return next(suite for suite in suites if benchmark in suites[suite])
 
-    def blocks(self, first: int | None = None) -> range:
-        """Numbers of the blocks that have the first `first` samples of each problem, or all N."""
-        evaluation = self.config.evaluation
-        samples = evaluation.samples if first is None else min(first, evaluation.samples)
-        return range(-(-samples // evaluation.block))
+    def blocks(self) -> range:
+        """Numbers of the blocks of samples."""
+        return range(self.config.evaluation.samples // self.config.evaluation.block)
 
     def require_block(self, block: int) -> None:
         """Raises: InputError for a block that N samples lack."""
@@ -335,13 +333,13 @@ class Experiment:
         """
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
-    def sample_files(self, policy: str, suite: str, first: int | None = None) -> list[Path]:
-        """The tables with the first `first` samples of each problem, or all; by block."""
-        return [self.samples(policy, suite, block) for block in self.blocks(first)]
+    def sample_files(self, policy: str, suite: str) -> list[Path]:
+        """The tables with all samples, by block."""
+        return [self.samples(policy, suite, block) for block in self.blocks()]
 
-    def score_files(self, policy: str, suite: str, first: int | None = None) -> list[Path]:
+    def score_files(self, policy: str, suite: str) -> list[Path]:
         """The tables with the scores of `sample_files`, in the same order."""
-        return [self.scores(policy, suite, block) for block in self.blocks(first)]
+        return [self.scores(policy, suite, block) for block in self.blocks()]
 
     @property
     def judge_prompt(self) -> Path:

@@ -52,7 +52,7 @@ StudyColumn = Literal[
     "false_accept_share",
 ]
 # Tables of a scale, whose names no study may have.
-TABLES = ("curves", "answers", "cost", "agreement", "disagreements", "contamination", "claims")
+TABLES = ("curves", "answers", "cost", "contamination", "claims")
 
 # --- verifiers and rewards of the user ------------------------------------------------------------
 
@@ -130,7 +130,7 @@ def register(item: Verifier | Reward) -> None:
 
 
 def verifier_names() -> tuple[str, ...]:
-    """The names that the config keys `verifier` and `agreement.against` may have."""
+    """The names that the config key `verifier` may have."""
     return (*VERIFIERS, *OWN_VERIFIERS)
 
 

@@ -399,13 +399,6 @@ class XVerifySettings(Section):
         return self
 
 
-class Agreement(Section):
-    """The verifier to compare the config's verifier with, on the base policies' samples."""
-
-    against: VerifierName
-    samples: Positive  # the first samples of each problem
-
-
 class Evaluation(Section):
     samples: Positive  # N, per problem
     block: Positive  # samples per problem in one table
@@ -554,7 +547,6 @@ class Config(Section):
     verifier: VerifierName
     cascade: Annotated[tuple[SingleVerifier, ...], Field(min_length=2)] = CASCADE
     xverify: XVerifySettings | None = None
-    agreement: Agreement
     data: Data
     models: dict[Name, Model]
     sampling: Sampling
@@ -602,10 +594,8 @@ class Config(Section):
                         raise ValueError(
                             f"grid.{name}: only studies, and entries without a suite, have variants"
                         )
-        verifiers = {"verifier": self.verifier, "agreement.against": self.agreement.against}
-        for key, verifier in verifiers.items():
-            if self.needs_judge(verifier) and self.xverify is None:
-                raise ValueError(f"{key} = {verifier!r} needs the section xverify")
+        if self.needs_judge(self.verifier) and self.xverify is None:
+            raise ValueError(f"verifier = {self.verifier!r} needs the section xverify")
         if self.engine == "verl":
             self._require_verl()
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):

@@ -196,28 +196,6 @@ def cost(experiment: Experiment) -> Step:
 
 
 @step
-def agreement(experiment: Experiment) -> Step:
-    config, chosen = experiment.config, experiment.config.agreement
-
-    def inputs() -> list[Input]:
-        bases = [pair for pair in experiment.evaluations if experiment.is_base(pair[0])]
-        return [
-            *judge_inputs(experiment, chosen.against),
-            *(one for pair in bases for one in scored_inputs(experiment, *pair, chosen.samples)),
-            *_problems(
-                experiment, [one for _, suite in bases for one in experiment.benchmarks_of(suite)]
-            ),
-        ]
-
-    against = verifier_settings(config, chosen.against)
-    settings = verifier_settings(config, config.verifier)
-    settings |= {"against": against, "samples": chosen.samples}
-    outputs = experiment.table("agreement"), experiment.table("disagreements")
-    command, lock = experiment.command("agreement"), lock_of(outputs[0])
-    return Step(command, outputs, settings, inputs, lock)
-
-
-@step
 def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
     config = experiment.config
@@ -312,17 +290,11 @@ def score_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]
     return [first_output(score(experiment, policy, suite, block)) for block in blocks]
 
 
-def scored_inputs(
-    experiment: Experiment, policy: str, suite: str, first: int | None = None
-) -> list[Input]:
-    """The samples and the scores of a policy on a suite.
-
-    Args:
-        first: only the blocks with the first `first` samples of each problem.
-    """
+def scored_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
+    """The samples and the scores of a policy on a suite."""
     return [
         first_output(step(experiment, policy, suite, block))
-        for block in experiment.blocks(first)
+        for block in experiment.blocks()
         for step in (sample, score)
     ]
 

@@ -1,66 +1,72 @@
-"""`rspo agreement`: how often two verifiers agree, and the responses on which they differ."""
+"""`rspo agreement`: how often another verifier agrees with the scores, and where it does not."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
+from rspo.config.names import verifier_names
+from rspo.core.errors import InputError, allowed_names
 from rspo.core.tables import write_csv
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.rewards.configured import verifier_of
 
-_DISAGREEMENT_COLUMNS = [
-    *("policy", "benchmark", "problem_id", "sample_index", "verdict_a", "verdict_b"),
-    *("problem", "answers", "response"),
+_COLUMNS = [
+    *("benchmark", "problem_id", "sample_index", "verdict", "verdict_of_other"),
+    *("problem", "answers", "text"),
 ]
 
 
-def write_agreement(experiment: Experiment, force: bool = False) -> None:
-    """Write tables/agreement.csv and tables/disagreements.csv.
+def agreement(
+    experiment: Experiment,
+    policy: str,
+    suite: str,
+    verifier: str,
+    samples: int = 4,
+    out: Path | None = None,
+) -> Iterator[str]:
+    """Verify a policy's samples again, and compare the verdicts with its scores.
 
-    `agreement.against` verifies the first `agreement.samples` samples of every problem; its
-    verdicts are compared with those of the scores tables.
+    Args:
+        verifier: the other one, b; a is that of the scores.
+        samples: the first so many of each problem.
+        out: CSV file for the responses on which the two differ.
 
-    Raises: InputError if both verifiers are the same, or tables are missing.
+    Returns: lines with `agreement_of` for each benchmark.
+
+    Raises: InputError for an unknown policy, suite or verifier, that of the scores, and for scores
+        that are missing.
     """
-    verifier, against = experiment.config.verifier, experiment.config.agreement.against
-    if against == verifier:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: agreement.against = {against!r} is the verifier of "
-            "the scores; name another one"
-        )
-    step, samples = steps.agreement(experiment), experiment.config.agreement.samples
-    table, disagreements = step.outputs
-
-    def work() -> None:
-        counts, differing = [], []
-        with verifier_of(experiment, against, table.with_suffix(".verdicts.jsonl")) as verify:
-            for policy, suite in experiment.evaluations:
-                if not experiment.is_base(policy):
-                    continue
-                for benchmark in experiment.benchmarks_of(suite):
-                    frame = scored_samples(experiment, policy, benchmark, samples)
-                    questions = [messages[-1]["content"] for messages in frame["prompt"]]
-                    answers = [list(forms) for forms in frame["answers"]]
-                    verdicts = verify(list(frame["text"]), answers, questions=questions)
-                    names = {"policy": policy, "benchmark": benchmark}
-                    names |= {"verifier_a": verifier, "verifier_b": against}
-                    frame = frame.rename(columns={"verdict": "verdict_a", "text": "response"})
-                    frame = frame.assign(
-                        **names,
-                        correct_b=[verdict.correct for verdict in verdicts],
-                        verdict_b=[verdict.reason for verdict in verdicts],
-                        problem=questions,
-                        answers=[" | ".join(forms) for forms in answers],
-                    )
-                    counts.append(names | agreement_of(frame["correct"], frame["correct_b"]))
-                    differing.append(frame[frame["correct"] != frame["correct_b"]])
-        write_csv(table, pd.DataFrame(counts))
-        write_csv(disagreements, pd.concat(differing)[_DISAGREEMENT_COLUMNS])
-
-    step.run(work, force)
+    experiment.model_of(policy)  # raises for an unknown policy
+    others = [name for name in verifier_names() if name != experiment.config.verifier]
+    if verifier not in others:
+        raise InputError(f"verifier {verifier!r}; {allowed_names(verifier, others)}")
+    counts, differing = [], []
+    verdicts_of_judge = experiment.verdicts(policy, f"{suite}.agreement")
+    with verifier_of(experiment, verifier, verdicts_of_judge) as verify:
+        for benchmark in experiment.benchmarks_of(suite):
+            frame = scored_samples(experiment, policy, benchmark)
+            frame = frame[frame["sample_index"] < samples]
+            questions = [messages[-1]["content"] for messages in frame["prompt"]]
+            answers = [list(forms) for forms in frame["answers"]]
+            verdicts = verify(list(frame["text"]), answers, questions=questions)
+            frame = frame.assign(
+                benchmark=benchmark,
+                problem=questions,
+                answers=[" | ".join(forms) for forms in answers],
+                correct_of_other=[verdict.correct for verdict in verdicts],
+                verdict_of_other=[verdict.reason for verdict in verdicts],
+            )
+            found = agreement_of(frame["correct"], frame["correct_of_other"])
+            counts.append({"benchmark": benchmark} | found)
+            differing.append(frame[frame["correct"] != frame["correct_of_other"]])
+    yield f"a: {experiment.config.verifier}, b: {verifier}"
+    yield pd.DataFrame(counts).to_string(index=False, float_format="%.3f")
+    if out is not None:
+        write_csv(out, pd.concat(differing)[_COLUMNS])
+        yield f"wrote {out}"
 
 
 def agreement_of(a: "pd.Series[bool]", b: "pd.Series[bool]") -> dict[str, Any]:

@@ -25,11 +25,6 @@ _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
 _VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 
-def policy_scores(experiment: Experiment, policy: str, benchmark: str) -> Outcomes:
-    """Outcomes of a policy (cell or base) on a benchmark, as `suite_scores`."""
-    return suite_scores(experiment, policy, experiment.suite_of(benchmark))[benchmark]
-
-
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
     """Outcomes of a policy on each benchmark of a suite, all blocks together.
 
@@ -61,21 +56,16 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
     return result
 
 
-def scored_samples(
-    experiment: Experiment, policy: str, benchmark: str, first: int | None = None
-) -> "pd.DataFrame":
+def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
     """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS.
-
-    Args:
-        first: only the first so many samples of each problem.
 
     Raises: InputError for tables that are missing, or do not belong together.
     """
     import pandas as pd
 
     suite = experiment.suite_of(benchmark)
-    sample_files = experiment.sample_files(policy, suite, first)
-    score_files = experiment.score_files(policy, suite, first)
+    sample_files = experiment.sample_files(policy, suite)
+    score_files = experiment.score_files(policy, suite)
     samples, scores = (
         pd.concat([read_frame(file, table, benchmark) for file in files], ignore_index=True)
         for files, table in ((sample_files, SAMPLES), (score_files, SCORES))
@@ -90,8 +80,7 @@ def scored_samples(
             "make them again"
         )
     joined = samples.drop(columns="benchmark").join(scores.drop(columns=["benchmark", *_SAMPLE]))
-    joined = joined.merge(problems, how="left", on="problem_id")
-    return joined if first is None else joined[joined["sample_index"] < first]
+    return joined.merge(problems, how="left", on="problem_id")
 
 
 def read_outcomes(path: Path) -> Outcomes:

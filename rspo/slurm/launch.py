@@ -1,6 +1,6 @@
 """What the checks before a run read, and what they say."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -83,17 +83,11 @@ class Launch:
     @cached_property
     def judging(self) -> list[str]:
         """Rules whose jobs use a judge model."""
-        return self._rules_with(self.experiment.config.needs_judge)
+        uses = self.experiment.config.needs_judge(self.experiment.config.verifier)
+        return [rule for rule in ("score", "train") if uses and self.runs(rule)]
 
     @cached_property
     def starting_judges(self) -> list[str]:
         """Rules whose jobs start their own servers of the judge model."""
-        return self._rules_with(self.experiment.config.starts_judge)
-
-    def _rules_with(self, uses: Callable[[str], bool]) -> list[str]:
-        """The rules that run with such a verifier."""
         config = self.experiment.config
-        rules = ["agreement"] if uses(config.agreement.against) else []
-        if uses(config.verifier):
-            rules += ["score", "train"]
-        return [rule for rule in rules if self.runs(rule)]
+        return self.judging if config.starts_judge(config.verifier) else []

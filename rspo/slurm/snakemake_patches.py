@@ -7,15 +7,20 @@ problem still exists and that the private names in its docstring still mean the 
 """
 
 import json
-from collections.abc import Callable
+import signal
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
+from rspo.core.signals import REQUEST
+from rspo.core.slurm_job import is_preempted, requeue
 
 
 def read_config_like_set() -> None:
@@ -74,12 +79,24 @@ def plan_jobs_behind_ancient_inputs() -> None:
     DAG.update_needrun = look_at_all_jobs
 
 
-def requeue_when_preempted(
-    is_preempted: Callable[[], bool],
-    request_stop: Callable[[], None],
-    requeue: Callable[[], None],
-) -> None:
-    """Inside a SLURM job, turn the SIGTERM that starts a grace time into a request to stop.
+def forward_stop_requests() -> None:
+    """Inside a SLURM job, send every request to stop on to the processes that this one started.
+
+    Where SLURM tracks processes by cgroups, it signals only the first process of a job step, which
+    is Snakemake. Elsewhere it signals all of them, and they receive the request twice.
+    """
+    signal.signal(REQUEST, lambda number, frame: _request_stop())
+    _requeue_when_preempted()
+
+
+def _request_stop() -> None:
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(REQUEST)
+
+
+def _requeue_when_preempted() -> None:
+    """Turn the SIGTERM that starts a grace time into a request to stop.
 
     On SIGTERM, Snakemake waits for its jobs and then exits with 1 even if they succeed: SLURM would
     record a failure. A command that cannot requeue its SLURM job itself, such as a shell that the
@@ -89,11 +106,6 @@ def requeue_when_preempted(
 
     Private: `JobScheduler.exit_gracefully`, the handler of SIGTERM, and `JobScheduler.schedule`,
     which returns whether all jobs succeeded.
-
-    Args:
-        is_preempted: whether SLURM is about to preempt the job.
-        request_stop: asks the commands of this Snakemake to stop.
-        requeue: puts the job back into the queue.
     """
     from snakemake.scheduling.job_scheduler import JobScheduler
 
@@ -103,14 +115,14 @@ def requeue_when_preempted(
     def stop_or_exit(scheduler: JobScheduler, *signal_and_frame: object) -> None:
         if is_preempted():
             preempted.append(True)
-            request_stop()
+            _request_stop()
         elif not preempted:  # otherwise `requeue` itself causes this SIGTERM
             exit_gracefully(scheduler, *signal_and_frame)
 
     def schedule_or_requeue(scheduler: JobScheduler) -> bool:
         success: bool = schedule(scheduler)
         if preempted and not success and is_preempted():
-            requeue()
+            print(f"rspo: {requeue()}", file=sys.stderr, flush=True)
         return success
 
     JobScheduler.exit_gracefully, JobScheduler.schedule = stop_or_exit, schedule_or_requeue

@@ -21,7 +21,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
 from rspo.estimators import max_at_k, pass_at_k
-from rspo.evaluation.read_outcomes import policy_scores, suite_scores
+from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import Estimate, SeedVariance
 from tests.support import planted
 from tests.support.steps import attest
@@ -101,7 +101,7 @@ def test_an_advantage_that_is_smaller_on_other_problems_does_not_transfer(tmp_pa
 
 
 def outcomes(experiment: Experiment, policy: str, names: list[str], k: int) -> Any:
-    correct = [policy_scores(experiment, policy, name).correct for name in names]
+    correct = [planted.scores_of(experiment, policy, name).correct for name in names]
     return pass_at_k(planted.SAMPLES, np.concatenate(correct).sum(axis=1), k)
 
 
@@ -210,7 +210,7 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     label = {"method_a": "RSPO k=4", "method_b": "Baseline k=4", "k": "2", "where": "linear"}
     (row,) = comparisons(experiment, claim="C1", **label)
     rspo, baseline = row["cells"].split()
-    right = [policy_scores(experiment, policy, "linear").correct for policy in (rspo, baseline)]
+    right = [planted.scores_of(experiment, policy, "linear").correct for policy in (rspo, baseline)]
     first, second = (pass_at_k(16, one.sum(axis=1), 2) for one in right)
     other = stats.ttest_rel(first, second)
     assert float(row["estimate"]) == pytest.approx(np.mean(first - second))
@@ -230,7 +230,9 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
 def test_max_at_k_is_of_the_rewards(as_claimed: Experiment) -> None:
     row, *_ = comparisons(as_claimed, claim="C8", metric="max_at_k", where="linear", k="2")
     first, second = (
-        np.mean([max_at_k(policy_scores(as_claimed, one, "linear").rewards, 2) for one in policies])
+        np.mean(
+            [max_at_k(planted.scores_of(as_claimed, one, "linear").rewards, 2) for one in policies]
+        )
         for policies in np.array(row["cells"].split()).reshape(2, 2)
     )
     assert float(row["estimate"]) == pytest.approx(first - second)
@@ -247,7 +249,7 @@ def test_equivalence_is_a_test_at_each_end_of_the_margin(tmp_path: Path) -> None
     (row,) = comparisons(experiment, claim="C9", where="linear", k="1")
     assert row["margin"] == "0.05"
     first, second = (
-        policy_scores(experiment, policy, "linear").correct.mean(axis=1)
+        planted.scores_of(experiment, policy, "linear").correct.mean(axis=1)
         for policy in row["cells"].split()
     )
     within, beyond = (

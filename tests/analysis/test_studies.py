@@ -21,7 +21,6 @@ from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
-from rspo.evaluation.read_outcomes import policy_scores
 from rspo.figures import draw
 from rspo.objectives import response_weights
 from tests.support import planted
@@ -102,7 +101,7 @@ def rows(experiment: Experiment, study: str, **wanted: str) -> list[dict[str, An
 def problems_of(experiment: Experiment, policy: str, k: int) -> Any:
     """Pass@k of each problem of the suite."""
     correct = [
-        policy_scores(experiment, policy, name).correct
+        planted.scores_of(experiment, policy, name).correct
         for name in experiment.benchmarks_of("standard")
     ]
     return pass_at_k(planted.SAMPLES, np.concatenate(correct).sum(axis=1), k)

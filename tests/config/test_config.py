@@ -242,7 +242,7 @@ def test_the_judge_but_not_its_server_changes_fingerprints() -> None:
 def judge_hashes(overrides: list[str]) -> list[str]:
     """Fingerprints of the steps that use a judge."""
     experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
-    names = {"train": next(iter(experiment.cells)), "score": "standard", "agreement": ""}
+    names = {"train": next(iter(experiment.cells)), "score": "standard"}
     return [step_of(experiment, *item).settings_hash for item in names.items()]
 
 

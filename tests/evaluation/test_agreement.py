@@ -1,4 +1,4 @@
-"""The tables that compare two verifiers."""
+"""The comparison of another verifier with that of the scores."""
 
 import itertools
 from fractions import Fraction
@@ -10,7 +10,7 @@ import pytest
 from rspo.config import steps
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_csv, write_table
-from rspo.evaluation.agreement import agreement_of, write_agreement
+from rspo.evaluation.agreement import agreement, agreement_of
 from rspo.evaluation.score import score
 from tests.support import tiny_world
 from tests.support.table_rows import problem, sample, write_samples
@@ -32,36 +32,36 @@ def test_kappa_is_agreement_beyond_that_of_shuffled_verdicts(
     assert result["responses"] == len(verdicts)
 
 
-def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
-    experiment = tiny_world.load(tmp_path, agreement={"against": "rules", "samples": 2})
+def test_the_first_samples_are_compared_and_the_differing_ones_listed(tmp_path: Path) -> None:
+    experiment, policy = tiny_world.load(tmp_path), "small--base"
+    benchmarks = experiment.benchmarks_of("standard")
     texts = [r"\boxed{5}", r"\boxed{05}", r"\boxed{5.0}"]  # the third sample is not compared
     rows = [sample("p0", index, text) for index, text in enumerate(texts)]
-    compared = []
-    for policy, suite in experiment.evaluations:
-        if policy not in experiment.cells:
-            benchmarks = experiment.benchmarks_of(suite)
-            compared += [(policy, benchmark) for benchmark in benchmarks]
-            for benchmark in benchmarks:
-                write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
-                steps.prepare(experiment, benchmark).record()
-            write_samples(experiment, policy, suite, dict.fromkeys(benchmarks, rows))
-            score(experiment, policy, suite)
-    write_agreement(experiment)
-
-    found = read_csv(experiment.table("agreement")).to_dict("records")
-    assert [(row["policy"], row["benchmark"]) for row in found] == compared
-    for row in found:
-        assert (row["verifier_a"], row["verifier_b"]) == ("exact", "rules")
-        counts = [row[name] for name in ("responses", "both_correct", "only_b_correct")]
+    for benchmark in benchmarks:
+        write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
+        steps.prepare(experiment, benchmark).record()
+    write_samples(experiment, policy, "standard", dict.fromkeys(benchmarks, rows))
+    score(experiment, policy, "standard")
+    out = tmp_path / "differing.csv"
+    names, table, written = agreement(experiment, policy, "standard", "rules", 2, out)
+    assert (names, written) == ("a: exact, b: rules", f"wrote {out}")
+    head, *lines = map(str.split, table.splitlines())
+    assert [line[0] for line in lines] == benchmarks
+    for line in lines:
+        found = dict(zip(head, line, strict=True))
+        counts = [found[name] for name in ("responses", "both_correct", "only_b_correct")]
         assert counts == ["2", "1", "1"]
-        assert row["agreement"] == "0.5"
-    differing = read_csv(experiment.table("disagreements")).to_dict("records")
-    assert len(differing) == len(found)
-    assert differing[0]["response"] == r"\boxed{05}"
-    assert (differing[0]["verdict_a"], differing[0]["verdict_b"]) == ("incorrect", "correct")
+        assert found["agreement"] == "0.500"
+    differing = read_csv(out)
+    assert list(differing["text"]) == [r"\boxed{05}"] * len(benchmarks)
+    assert set(differing["verdict"]) == {"incorrect"}
+    assert set(differing["verdict_of_other"]) == {"correct"}
 
 
-def test_a_verifier_is_not_compared_with_itself(tmp_path: Path) -> None:
-    experiment = tiny_world.load(tmp_path, agreement={"against": "exact"})
-    with pytest.raises(InputError, match=r"agreement\.against = 'exact' is the verifier of"):
-        write_agreement(experiment)
+@pytest.mark.parametrize("verifier", ["exact", "rule"])
+def test_a_verifier_that_is_unknown_or_that_of_the_scores_is_refused(
+    tmp_path: Path, verifier: str
+) -> None:
+    experiment = tiny_world.load(tmp_path)
+    with pytest.raises(InputError, match=f"verifier '{verifier}'; .*llowed: rules, math_verify"):
+        next(agreement(experiment, "small--base", "standard", verifier))

@@ -86,7 +86,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def settings(experiment: Experiment) -> dict[str, str]:
     """The fingerprint of every step and figure."""
     suites = {"sample": "standard", "score": "standard"}
-    commands = (*suites, "agreement", "curves", "claims")
+    commands = (*suites, "curves", "claims")
     found = {
         step: step_of(experiment, step, suites.get(step, "")).settings_hash for step in commands
     }

@@ -17,7 +17,7 @@ from tests.support.snakemake_project import PROGRAMS
 
 # A job in which SLURM signals only the first process, Snakemake, as it does with cgroups.
 SNAKEFILE = """\
-from rspo.slurm.in_job import forward_stop_requests
+from rspo.slurm.snakemake_patches import forward_stop_requests
 
 forward_stop_requests()
 shell.prefix("set -euo pipefail; trap '' USR1; ")

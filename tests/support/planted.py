@@ -19,6 +19,8 @@ from rspo.core.files import write_json_lines
 from rspo.core.tables import PROBLEMS as PROBLEM_ROWS
 from rspo.core.tables import SCORES, write_frame, write_table
 from rspo.evaluation.curves import curves
+from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import Estimate, SeedVariance
 from rspo.figures import figures_of
 from tests.support import ROOT
@@ -28,6 +30,11 @@ from tests.support.steps import attest
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
 Skill = tuple[float, float]  # fraction of problems it can solve, and success probability on them
 BASE_SKILL: Skill = (0.5, 0.08)
+
+
+def scores_of(experiment: Experiment, policy: str, benchmark: str) -> Outcomes:
+    """The outcomes of a policy on a benchmark."""
+    return suite_scores(experiment, policy, experiment.suite_of(benchmark))[benchmark]
 
 
 def load(

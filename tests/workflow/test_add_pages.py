@@ -95,9 +95,11 @@ def reward(project: Path) -> None:
 
 
 def verifier(project: Path) -> None:
-    agreement = rows_of(project / "results/tiny/tables/agreement.csv")
-    assert {row["verifier_b"] for row in agreement} == {"last_number"}
-    assert sum(int(row["responses"]) for row in agreement) == 5 * 6 * 4
+    differing = rows_of(project / "differing.csv")
+    assert differing
+    for row in differing:
+        assert "correct" in (row["verdict"], row["verdict_of_other"])
+        assert row["verdict"] != row["verdict_of_other"]
 
 
 def benchmark(project: Path) -> None:

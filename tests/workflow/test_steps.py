@@ -29,7 +29,6 @@ STEPS: dict[str, Callable[..., Step]] = {
     "tables": steps.tables,
     "answers": steps.answers,
     "cost": steps.cost,
-    "agreement": steps.agreement,
     "fetch_prompt": steps.fetch_prompt,
     "fetch_judge": steps.fetch_judge,
     "claims": claims.step,
@@ -47,9 +46,9 @@ WITHOUT_STEP = {"all", "data", "models", "judge"}
 def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, others: set[str]
 ) -> None:
-    """Of `snakemake all`, the data, the agreement of verifiers, and a study of the tiny scale."""
+    """Of `snakemake all`, the data, and a study of the tiny scale."""
     monkeypatch.chdir(make_project(tmp_path))
-    targets = ["all", "data", f"results/{scale}/tables/agreement.csv"]
+    targets = ["all", "data"]
     targets += ["reports/fig_peers.pdf"] if scale == "tiny" else []
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.snakemake_jobs", scale, *targets],

@@ -46,6 +46,10 @@ GIVEN = {"scale": SCALE, "set": OVERRIDES, "results": OWN_RESULTS and RESULTS}
 os.environ.update(RSPO_EXPERIMENT=json.dumps(GIVEN))
 MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
 JUDGE = f"{RESULTS}/judge/ready"
+# Stamp for the files that a verifier with a judge model needs.
+JUDGE_FILES = [ancient(JUDGE)] if experiment.config.needs_judge(experiment.config.verifier) else []
+# Whether a job starts judge servers, which need the machine; the profile limits their total.
+STARTS_JUDGE = int(experiment.config.starts_judge(experiment.config.verifier))
 
 
 wildcard_constraints:
@@ -69,16 +73,6 @@ def figure_of(wildcards):
 def problems_of(wildcards):
     names = experiment.benchmarks_of(wildcards.suite)
     return [f"{RESULTS}/problems/{name}.parquet" for name in names]
-
-
-def judge_files(verifier):
-    """Stamp for the files that a verifier with a judge model needs."""
-    return [ancient(JUDGE)] if experiment.config.needs_judge(verifier) else []
-
-
-def judge_servers(verifier):
-    """Whether a job starts judge servers, which need the machine; the profile limits their total."""
-    return int(experiment.config.starts_judge(verifier))
 
 
 def page_of_ones_own(wildcards):

@@ -17,7 +17,7 @@ rule sample:
 
 rule score:
     input:
-        judge_files(experiment.config.verifier),
+        JUDGE_FILES,
         problems_of,
         samples=f"{RESULTS}/cells/{{policy}}/samples/{{suite}}/{{block}}.parquet",
     output:
@@ -25,7 +25,7 @@ rule score:
     log:
         f"{RESULTS}/logs/score/{{policy}}/{{suite}}/{{block}}.log",
     resources:
-        judge_server=judge_servers(experiment.config.verifier),
+        judge_server=STARTS_JUDGE,
     params:
         settings=lambda wildcards: steps.score(experiment, *wildcards).settings_hash,
     shell:
@@ -65,23 +65,6 @@ rule judge:
     output:
         touch(JUDGE),
     localrule: True
-
-
-# Compare two verifiers on the samples of the base policies.
-rule agreement:
-    input:
-        judge_files(experiment.config.agreement.against),
-        [path for path in steps.agreement(experiment).input_files if path.parts[-2] != "judge"],
-    output:
-        multiext(f"{RESULTS}/tables/", "agreement.csv", "disagreements.csv"),
-    log:
-        f"{RESULTS}/logs/agreement.log",
-    resources:
-        judge_server=judge_servers(experiment.config.agreement.against),
-    params:
-        settings=steps.agreement(experiment).settings_hash,
-    shell:
-        "rspo agreement 2>&1 | tee -ip {log}"
 
 
 rule curves:

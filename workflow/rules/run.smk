@@ -7,10 +7,10 @@ from pathlib import Path
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
 from rspo.core.step import faults_behind
-from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.preflight import run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
+    forward_stop_requests,
     plan_jobs_behind_ancient_inputs,
 )
 from rspo.status.policies import suites_of_run
@@ -38,7 +38,6 @@ SLOW_STEPS = {
     "train": steps.train,
     "sample": steps.sample,
     "score": steps.score,
-    "agreement": steps.agreement,
 }
 HELD = ExitStack()  # until the process ends, however it ends
 

@@ -8,7 +8,7 @@ rule train:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
         problems=f"{RESULTS}/problems/train.parquet",
         held_out=ancient(f"{RESULTS}/problems/validation.parquet"),
-        judge=judge_files(experiment.config.verifier),
+        judge=JUDGE_FILES,
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
         records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
@@ -16,7 +16,7 @@ rule train:
         f"{RESULTS}/logs/train/{{cell}}.log",
     priority: 1
     resources:
-        judge_server=judge_servers(experiment.config.verifier),
+        judge_server=STARTS_JUDGE,
         verl_cell=int(experiment.config.engine == "verl"),
     params:
         settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
