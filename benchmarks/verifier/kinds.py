@@ -7,8 +7,9 @@ import re
 from fractions import Fraction
 
 from rspo.rewards.extraction import last_box
-from rspo.rewards.rules import numerals, prose, relations, sets, units, values
+from rspo.rewards.rules import numerals, prose, relations, units, values
 from rspo.rewards.rules.answers import (
+    REVERSED,
     Answer,
     Collected,
     Formula,
@@ -60,7 +61,7 @@ def _kind(shape: Answer) -> str:
 
 def _kind_of_relation(relation: Relation) -> str:
     if not set(relation.signs) <= {"=", r"\approx"}:
-        members = sets.REVERSED.keys() | {r"\in"}
+        members = REVERSED.keys() | {r"\in"}
         return "interval or set" if set(relation.signs) <= members else "expression"
     value = relations.value(relation, relations.is_name)
     named = _kind(value) if value is not None and not isinstance(value, Relation) else "equation"

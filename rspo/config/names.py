@@ -18,7 +18,7 @@ CASCADE = ("rules", "xverify")  # default of the config key `cascade`
 NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
 # scores again.
-VERIFIER_VERSIONS = {"exact": 1, "rules": 4, "math_verify": 3}
+VERIFIER_VERSIONS = {"exact": 1, "rules": 5, "math_verify": 3}
 # How the judge xVerify is asked: its authors' settings, with those stated that a server may change.
 JUDGE_SAMPLING = {
     **{"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048},

@@ -11,7 +11,6 @@ labels       names of the items of a list: maximum: 2, minimum: 1
 quantities   equality of two formulas: as numbers, rounded, in other units
 roundings    formulas in which constants are rounded decimals
 relations    equations and names
-sets         intervals and inequalities
 membership   equality of sets of numbers by their members
 equivalence  combines these
 symbolic     the library math-verify, only for formulas that `expressions` cannot parse: integrals,

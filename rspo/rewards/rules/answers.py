@@ -12,6 +12,7 @@ from rspo.rewards.rules import labels
 from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
+REVERSED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq", "=": "=", r"\neq": r"\neq"}
 _RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
 _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
@@ -109,6 +110,17 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
     readers = _list, _relation, _union, _brackets, _adjacent, _transposed, _matrix, _plus_minus
     shapes = (reader(tokens, depth + 1) for reader in readers)
     return next((shape for shape in shapes if shape is not None), Formula(tokens))
+
+
+def as_interval(answer: Answer) -> Interval | None:
+    """An interval, which with two open ends reads as a point; None for anything else."""
+    if isinstance(answer, Interval):
+        return answer
+    if isinstance(answer, Ordered) and len(answer.items) == 2:
+        left, right = answer.items
+        if isinstance(left, Formula) and isinstance(right, Formula):
+            return Interval(left.tokens, right.tokens, True, True)
+    return None
 
 
 def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:

@@ -14,7 +14,6 @@ from rspo.rewards.rules import (
     prose,
     quantities,
     relations,
-    sets,
     symbolic,
     units,
     values,
@@ -22,6 +21,7 @@ from rspo.rewards.rules import (
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     PARAMETER,
+    REVERSED,
     Answer,
     Collected,
     Formula,
@@ -248,35 +248,23 @@ def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
             if entries and any(isinstance(item, Relation) for item in other.items):
                 return _same_collections(entries, other)
     if isinstance(gold, Relation):
-        said = [relations.value(gold, relations.is_quantity), sets.as_set(gold)]
-        return any(value is not None and same(value, prediction) for value in said)
+        value = relations.value(gold, relations.is_quantity)
+        return value is not None and same(value, prediction)
     assert isinstance(prediction, Relation)
-    said = [relations.value(prediction, relations.is_label), sets.as_set(prediction)]
-    return any(value is not None and same(gold, value) for value in said)
+    value = relations.value(prediction, relations.is_label)
+    return value is not None and same(gold, value)
 
 
 def _same_relations(gold: Relation, prediction: Relation) -> bool:
     if _same_names(gold, prediction):
         return True
-    one, other = _solutions(gold), _solutions(prediction)
-    if one is not None and other is not None and one[0] == other[0] and same(one[1], other[1]):
-        return True
     if len(gold.signs) == len(prediction.signs) == 1:
         return _proportional(gold, prediction)
-    turned = tuple(sets.REVERSED.get(sign, "") for sign in reversed(gold.signs))
+    turned = tuple(REVERSED.get(sign, "") for sign in reversed(gold.signs))
     return any(
         signs == prediction.signs and all(map(quantities.same, members, prediction.members))
         for signs, members in ((gold.signs, gold.members), (turned, gold.members[::-1]))
     )
-
-
-def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
-    """The unknown of an inequality or of x in S, and the set of its values."""
-    name = sets.name_of(relation)
-    if name is None or "=" in relation.signs:
-        return None
-    solutions = sets.as_set(relation) or relations.value(relation, relations.is_name)
-    return None if solutions is None else (name, solutions)
 
 
 def _same_names(gold: Relation, prediction: Relation) -> bool:
@@ -317,9 +305,9 @@ def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens
 def _proportional(gold: Relation, prediction: Relation) -> bool:
     """Whether two (in)equations differ by a constant factor: 2x = 4y and x - 2y = 0."""
     sign, other_sign = gold.signs[0], prediction.signs[0]
-    if sign not in sets.REVERSED or other_sign not in sets.REVERSED:
+    if sign not in REVERSED or other_sign not in REVERSED:
         return False
-    if other_sign not in (sign, sets.REVERSED[sign]):
+    if other_sign not in (sign, REVERSED[sign]):
         return False
     try:
         left, right = (
@@ -340,18 +328,28 @@ def _proportional(gold: Relation, prediction: Relation) -> bool:
 
 
 def _same_sets(gold: Answer, prediction: Answer) -> bool:
+    """Whether both have the same pieces; `membership` compares sets with constant ends further."""
     if isinstance(gold, Without) and isinstance(prediction, Without):
         return same(gold.left, prediction.left) and same(gold.right, prediction.right)
-    one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
-    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+    one, other = _pieces(gold), _pieces(prediction)
+    if not one or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
     if len(one) > 1:
         return values.matched(one, other, same)
     return _same_intervals(one[0], other[0])
 
 
+def _pieces(answer: Answer) -> list[Answer]:
+    """The intervals and points that make up a set; none for anything else."""
+    if isinstance(answer, Union):
+        return [piece for part in answer.parts for piece in _pieces(part)]
+    if isinstance(answer, Collected):
+        return list(answer.items)
+    return [answer] if answers.as_interval(answer) else []
+
+
 def _same_intervals(gold: Answer, prediction: Answer) -> bool:
-    one, other = sets.as_interval(gold), sets.as_interval(prediction)
+    one, other = answers.as_interval(gold), answers.as_interval(prediction)
     if one is None or other is None:
         return False
     if (one.left_open, one.right_open) != (other.left_open, other.right_open):

@@ -11,11 +11,12 @@ from typing import Any
 
 import mpmath
 
-from rspo.rewards.rules import answers, relations, sets, values
+from rspo.rewards.rules import answers, relations, values
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     INFINITY,
     MINUS_INFINITY,
+    REVERSED,
     Answer,
     Collected,
     Formula,
@@ -87,7 +88,7 @@ class _Side:
 
     def has(self, answer: Answer) -> Has:
         """The test for membership. Raises: _NotASet."""
-        if (interval := sets.as_interval(answer)) is not None:
+        if (interval := answers.as_interval(answer)) is not None:
             return self._interval(interval)
         if isinstance(answer, Union):
             return _any([self.has(part) for part in answer.parts])
@@ -147,9 +148,9 @@ class _Side:
         self.names.add(members[place] if itself else name)
         if signs == (r"\in",) and place == 0:
             has = self.has(answers.read(members[1]))
-        elif set(signs) <= set(sets.REVERSED) and (len(signs), place) in ((1, 0), (1, 1), (2, 1)):
+        elif set(signs) <= set(REVERSED) and (len(signs), place) in ((1, 0), (1, 1), (2, 1)):
             after = [(sign, members[place + 1]) for sign in signs[place:]]
-            before = [(sets.REVERSED[sign], members[place - 1]) for sign in signs[:place]]
+            before = [(REVERSED[sign], members[place - 1]) for sign in signs[:place]]
             has = _all([_bound(sign, self._end(end)) for sign, end in after + before])
         else:
             raise _NotASet
