@@ -5,13 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import study_of
 from rspo.config.experiment import Experiment
-from rspo.config.schema import DEFAULT_VARIANT, Config, Study
+from rspo.config.schema import Config, Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
 from rspo.core.step import leaves
@@ -81,7 +79,7 @@ def method_rows(
     study = study_of(experiment, name)
     columns, defaults = set(study.columns), _texts(experiment.config.model_dump())
     for line in lines:
-        config, cells = _settings(experiment, line), line.policies
+        cells = line.policies
         changed = _texts(experiment.config.variants.get(line.variant, {}))
         row: Row = {
             "method": line.label,
@@ -107,8 +105,6 @@ def method_rows(
                 row[column] = fmean(measurer.column(cell, key).mean() for cell in cells)
         if "cpu_seconds" in columns:
             row["cpu_seconds"] = fmean(_cpu_seconds(measurer, cell) for cell in cells)
-        if "false_accept_share" in columns:
-            row |= _false_accepts(measurer, name, line, lines, config.rewards.false_accepts)
         yield row | {"seeds": len(cells), "cells": " ".join(cells)}
 
 
@@ -147,48 +143,3 @@ def _cpu_seconds(measurer: Measurer, cell: str) -> float:
     """
     note = read_provenance(measurer.experiment.policy(cell))
     return float(note.get("cpu_seconds", math.nan)) / len(measurer.log(cell))
-
-
-def _false_accepts(
-    measurer: Measurer, name: str, line: Method, lines: Sequence[Method], rate: float
-) -> Row:
-    """`false_accept_share` with Pass@k before training, and after training without errors."""
-    if not rate or line.objective not in ("policy_gradient", "rspo_pass_at_k"):
-        return {}
-    policies = {"base": measurer.experiment.bases_of(name)}
-    for one in lines:
-        if one.objective_k_n == line.objective_k_n and one.variant == DEFAULT_VARIANT:
-            policies["trained"] = [*one.policies]
-    row, last = {}, line.k or 1
-    for which, cells in policies.items():
-        now, before = (_pass_at_k(measurer, name, cells, k) for k in (last, last - 1))
-        row[f"false_accept_share_{which}"] = false_accept_share(now, before, rate)
-    return row
-
-
-def false_accept_share(pass_at_k: float, pass_at_k_minus_1: float, rate: float) -> float:
-    """Expected weight of all false accepts, relative to that of all accepted responses.
-
-    Each incorrect response is accepted with probability e, so a response with probability
-    q = p + (1-p) e, and RSPO expects the weight k/n (1-q)^(k-1) of an accepted one (policy
-    gradient: k = 1). Over prompts, the share is sum (1-p) e (1-q)^(k-1) / sum q (1-q)^(k-1). The
-    factor (1-e)^(k-1) cancels, the mean of (1-p)^k is 1 - Pass@k, and that of p (1-p)^(k-1) is
-    Pass@k - Pass@(k-1).
-
-    Args:
-        pass_at_k, pass_at_k_minus_1: means over the prompts; Pass@0 is 0.
-    """
-    false = rate * (1 - pass_at_k)
-    return false / (pass_at_k - pass_at_k_minus_1 + false)
-
-
-def _pass_at_k(measurer: Measurer, name: str, policies: Sequence[str], k: int) -> float:
-    """Mean over all problems and seeds; 0 for k = 0."""
-    if k == 0:
-        return 0.0
-    benchmarks = measurer.experiment.benchmarks_of(study_of(measurer.experiment, name).suite)
-    values = [
-        np.concatenate([measurer.estimates(policy, one, "pass_at_k", k) for one in benchmarks])
-        for policy in policies
-    ]
-    return float(np.mean(values))

@@ -49,7 +49,6 @@ StudyColumn = Literal[
     "gradient_clipped",
     "finished",
     "cpu_seconds",
-    "false_accept_share",
 ]
 # Tables of a scale, whose names no study may have.
 TABLES = ("curves", "answers", "cost", "contamination", "claims")

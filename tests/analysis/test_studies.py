@@ -13,7 +13,6 @@ from scipy import stats
 
 from rspo.analysis import pages, studies
 from rspo.analysis.results import read_rows
-from rspo.analysis.trainings import false_accept_share
 from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
@@ -22,7 +21,6 @@ from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
 from rspo.figures import draw
-from rspo.objectives import response_weights
 from tests.support import planted
 from tests.support.steps import attest
 
@@ -47,7 +45,6 @@ RATES = {
 ERRORS = {
     "title": "Errors",
     "suite": "standard",
-    "columns": ["false_accept_share"],
     "contrasts": [
         {"family": "changes", "minus": "default", "k": [1, 4]},
         {
@@ -239,18 +236,6 @@ def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
         assert float(row["late_entropy"]) == pytest.approx(np.mean(late))
         zeros = [record["zero_weight"] for record in log]
         assert float(row["zero_weight"]) == pytest.approx(np.mean(zeros))
-
-
-@pytest.mark.parametrize("k", [1, 2, 4])
-def test_the_share_of_false_accepts_is_that_of_expected_weights(k: int) -> None:
-    """Over prompts of several difficulties, from the weights that training computes."""
-    n, rate, p = 8, 0.1, np.array([0.05, 0.3, 0.3, 0.8])
-    weight = [float(response_weights(np.arange(n) <= c, "rspo_pass_at_k", k)[0]) for c in range(n)]
-    q = p + (1 - p) * rate
-    expected = stats.binom.pmf(np.arange(n)[:, None], n - 1, q).T @ np.array(weight)
-    share = ((1 - p) * rate * expected).sum() / (q * expected).sum()
-    now, before = (np.mean(1 - (1 - p) ** j) for j in (k, k - 1))
-    assert false_accept_share(now, before, rate) == pytest.approx(share)
 
 
 def test_a_study_has_a_picture(made: Experiment) -> None:
