@@ -351,7 +351,6 @@ class VerlSettings(Section):
     ranks: Positive  # processes per policy; on cuda, one GPU each
     gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # for `rspo plan` and `rspo doctor` only
     hang_seconds: float = Field(1800, gt=0)
-    hang_steps: Positive = 10
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
 
 

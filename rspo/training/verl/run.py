@@ -7,7 +7,6 @@ set for the device of the cell.
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -141,8 +140,8 @@ class _Steps:
     """
 
     def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
-        self.file, self.settings = checkpoint / PROGRESS_FILE, settings
-        self.durations: list[float] = []
+        self.file, self.limit = checkpoint / PROGRESS_FILE, settings.hang_seconds
+        self.started = False  # the first step, with the start, may take twice as long
         self.reported, self.looked, self.waited = self._report(), time.monotonic(), 0.0
 
     def _report(self) -> int:
@@ -155,11 +154,8 @@ class _Steps:
         self.waited += min(now - self.looked, _SECONDS_OF_A_LOOK)
         self.looked = now
         if reported != self.reported:
-            self.durations.append(self.waited)
-            self.reported, self.waited = reported, 0.0
-        median = statistics.median(self.durations[1:] or [0.0])  # the first includes the start
-        limit = max(self.settings.hang_seconds, self.settings.hang_steps * median)
-        if self.waited < limit * (1 if self.durations else 2):
+            self.started, self.reported, self.waited = True, reported, 0.0
+        if self.waited < self.limit * (1 if self.started else 2):
             return None
         return f"no step for {self.waited:.0f} s (verl.hang_seconds): a process hangs"
 

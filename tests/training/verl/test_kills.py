@@ -149,7 +149,7 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
 
 
 def test_a_server_that_never_answers_ends_the_job_which_resumes(experiment: Experiment) -> None:
-    limits = {"hang_seconds": 100, "hang_steps": 5}
+    limits = {"hang_seconds": 100}
     run = Run(experiment, verl=limits)
     port = run.head_port()
     run.wait_for(2)
