@@ -21,17 +21,9 @@ from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
 from rspo.core.step import leaves
 from rspo.training.verl.advantages import K_KEY, estimator_name
-from rspo.training.verl.interface import FLASH
 from rspo.training.verl.section import section_of
 
 NO_CLIP = 1.0e6  # of verl, for `ppo_clip: null`
-# Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
-# 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
-# both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
-# in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as activations.
-MAX_GPU_MEMORY_OF_SERVERS = 0.96
-# Two responses with prompts that fill the context of the paper's models.
-MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 # Keys that verl's config lacks, with defaults: of this package, Ray and transformers.
 _ADDED: dict[str, Any] = {
@@ -116,7 +108,6 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
         _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
-    _require_gpu_memory(experiment, config)
     return config
 
 
@@ -192,36 +183,6 @@ def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> No
             f"{cell.name}: a mini-batch of {prompts} prompts with "
             f"{cell.n} responses cannot be split equally among {settings.ranks} ranks; allowed: "
             f"numbers of ranks that divide {responses}"
-        )
-
-
-def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
-    """Raises: InputError if the servers of the policy and the judge leave no memory for the actor.
-
-    vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
-    start with less free memory (vllm/v1/worker/utils.py, `request_memory`). Without the package
-    flash-attn, verl keeps a log-softmax of all logits in float32 for the backward pass, 20 GB for
-    32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
-    """
-    if not experiment.trains_on_gpus:
-        return
-    own, policy = experiment.config, config.actor_rollout_ref.rollout.gpu_memory_utilization
-    fractions = {"gpu_memory_utilization": policy}
-    if own.xverify is not None and own.starts_judge(own.verifier):
-        fractions["xverify.training_gpu_memory"] = own.xverify.training_gpu_memory
-    if round(sum(fractions.values()), 6) > MAX_GPU_MEMORY_OF_SERVERS:
-        given = " and ".join(f"{key} = {value:g}" for key, value in fractions.items())
-        raise InputError(
-            f"{given}: the actor needs memory of the same GPU too; allowed: at most "
-            f"{MAX_GPU_MEMORY_OF_SERVERS:g} in total"
-        )
-    actor, most = config.actor_rollout_ref, MOST_TOKENS_WITHOUT_FLASH_ATTN
-    tokens = actor.actor.ppo_max_token_len_per_gpu
-    if actor.model.override_config.attn_implementation != FLASH and tokens > most:
-        raise InputError(
-            f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {tokens}: without "
-            f"attn_implementation: {FLASH}, the logits of a pass take three times the memory; "
-            f"allowed: at most {most}"
         )
 
 
