@@ -46,15 +46,24 @@ def experiment_seen_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch) ->
 def test_commands_of_rules_read_the_experiment_of_snakemake(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"scale": "smollm", "set": {"seeds": 3}, "results": str(project)}
+    for name in ("own", "other"):
+        (project / name).mkdir()
+    given = {"scale": "smollm", "set": {"seeds": 3}, "results": str(project / "own")}
     monkeypatch.setenv("RSPO_EXPERIMENT", json.dumps(given))
     seen = experiment_seen_by([], monkeypatch)
-    assert (seen.scale, seen.config.seeds, seen.results) == ("smollm", 3, project)
-    options = ["--scale", "tiny", "--set", "seeds=2", "--results", str(project / "config")]
+    assert (seen.scale, seen.config.seeds, seen.results) == ("smollm", 3, project / "own")
+    options = ["--scale", "tiny", "--set", "seeds=2", "--results", str(project / "other")]
     seen = experiment_seen_by(options, monkeypatch)
-    assert (seen.scale, seen.config.seeds, seen.results) == ("tiny", 2, project / "config")
+    assert (seen.scale, seen.config.seeds, seen.results) == ("tiny", 2, project / "other")
     monkeypatch.setenv("RSPO_EXPERIMENT", '{"scale": "tiny", "set": {}, "results": null}')
     assert experiment_seen_by([], monkeypatch).results == Path("results/tiny")
+
+
+def test_results_do_not_go_into_a_folder_with_other_files(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "--results", str(project / "config")]) == 2
+    assert "has README.md and no results; expected a folder of results" in capsys.readouterr().err
 
 
 def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:

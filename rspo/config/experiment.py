@@ -46,6 +46,9 @@ def base_name(model: str) -> str:
     return f"{model}--{BASE}"
 
 
+_IN_RESULTS = {"cells", "judge", "logs", "problems", "reports", "tables"}
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A scale's config, with the cells and file names that follow from it.
@@ -79,17 +82,19 @@ class Experiment:
             results: folder of the results; default: `results/<scale>` below `root`. Another one
                 also has the reports, because `reports/` has those of the default folder.
 
-        Raises: InputError for anything wrong in the config.
+        Raises: InputError for anything wrong in the config, and for a folder with other files.
         """
         root = root or Path()
         if Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default, reports = root / "results" / scale, root / "reports"
-        if results is None or results.resolve() == default.resolve():
+        results = default if results is None else results.expanduser()
+        if results.resolve() == default.resolve():
             results = default
         else:
             reports = results / "reports"
+            _require_folder_of_results(results)
         return cls(scale, config, results, reports, root)
 
     @cached_property
@@ -359,6 +364,16 @@ class Experiment:
 
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"
+
+
+def _require_folder_of_results(folder: Path) -> None:
+    """Raises: InputError for a folder that has something else, such as source code."""
+    visible = {path.name for path in folder.glob("[!.]*")}
+    if visible and visible.isdisjoint(_IN_RESULTS):
+        raise InputError(
+            f"--results {folder}: has {min(visible)} and no results; expected a folder of results, "
+            "or a new one"
+        )
 
 
 def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
