@@ -167,21 +167,20 @@ class Queue:
 
 
 class Agents:
-    """Stands in for verl's agent loops: asks the server, and puts the responses in the queue."""
+    """Stands in for verl's agent loops and client: asks the server, and fills the queue."""
 
-    def __init__(self, queue: Queue, server: Server, samples: dict[str, int]) -> None:
-        self.queue, self.server, self.samples = queue, server, samples
+    def __init__(self, queue: Queue, server: Server, n: int) -> None:
+        self.queue, self.server, self.n = queue, server, n
 
     def generate_sequences(self, requests: TensorDict) -> None:
-        partition = "val" if verl_tensors.get(requests, "validate", default=False) else "train"
-        asyncio.run(self._answer(requests, partition, verl_tensors.get(requests, "global_steps")))
+        asyncio.run(self._answer(requests, verl_tensors.get(requests, "global_steps")))
 
-    async def _answer(self, requests: TensorDict, partition: str, step: int) -> None:
+    async def _answer(self, requests: TensorDict, step: int) -> None:
         names = ("uid", "raw_prompt", "index", "name")
         rows = list(zip(*(requests[name] for name in names), strict=True))
         loop, responses = PromptLoop(self), {}
         for uid, prompt, index, name in rows:
-            for session in range(self.samples[partition]):
+            for session in range(self.n):
                 own = {"raw_prompt": prompt, "name": name, "session_id": session}
                 answer = loop.run({"temperature": 1.0}, **own, global_steps=step)
                 responses[f"{uid}_{session}_0"] = (int(index), asyncio.ensure_future(answer))
@@ -189,8 +188,8 @@ class Agents:
         for key, (index, answer) in responses.items():
             output = answer.result()
             prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
-            self.queue.tags[partition][key] = {"status": "success", "global_steps": step}
-            self.queue.rows[partition][key] = {
+            self.queue.tags["train"][key] = {"status": "success", "global_steps": step}
+            self.queue.rows["train"][key] = {
                 "prompts": prompt,
                 "responses": response,
                 "input_ids": torch.cat((prompt, response)),
@@ -201,7 +200,7 @@ class Agents:
                 "index": index,
             }
         for uid, *_ in rows:
-            self.queue.tags[partition][uid]["status"] = "finished"
+            self.queue.tags["train"][uid]["status"] = "finished"
 
     async def generate(self, **request: Any) -> Any:
         return await self.server.generate(**request)
@@ -263,15 +262,18 @@ class Trainer(trainer_module.Trainer):
     until: int  # step in which a stop is requested
 
     def _setup(self) -> None:
-        section, samples = self.config.actor_rollout_ref, self.training.validation.samples
+        section = self.config.actor_rollout_ref
         server = Server(Path(section.model.path), section.rollout.response_length, self.cell.seed)
         self.tokenizer = self.processor = None
         self._init_dataloader()
         self._init_dump_executor()
         self.actor_rollout_wg = Workers(self.queue, self.worker)
         self.checkpoint_manager = Servers(self.worker, server)
-        self.agents = Agents(self.queue, server, {"train": self.cell.n, "val": samples})
+        self.agents = Agents(self.queue, server, self.cell.n)
         self._load_checkpoint()
+
+    def get_llm_client(self) -> Agents:
+        return self.agents
 
     def on_step_end(self) -> None:
         reached = self.global_steps >= self.until

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,7 @@ from rspo.rewards.configured import Verify, verifier_of
 from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.logs import sampler_warning, steps_above
 from rspo.training.progress import Progress, shown_metrics
-from rspo.training.prompts import Prompts
-from rspo.training.records import Scored, Stopwatch, named_rewards, record_of
+from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, verify_tokens
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
@@ -56,12 +55,7 @@ from rspo.training.verl.checkpoints import RECORDS_FILE, keep_the_last
 from rspo.training.verl.peak import Peak
 from rspo.training.verl.prompt_dataset import PromptsInOrder
 from rspo.training.verl.section import experiment_of
-from rspo.training.verl.verification import (
-    PARTITION,
-    POLL_SECONDS,
-    Verification,
-    held_out_responses,
-)
+from rspo.training.verl.verification import POLL_SECONDS, Verification, sample_held_out
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
@@ -202,7 +196,7 @@ class Trainer(PPOTrainerSync):
     ) -> KVBatchMeta:
         """One step of training; adds its record to `records`."""
         dataset: PromptsInOrder = self.train_dataset
-        verification = self._verification("train", dataset.prompts, dataset.rows)
+        verification = Verification(dataset.prompts, dataset.rows, self.chat_tokenizer, self.verify)
         verification.until_sampled(sample_batch_size)
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
@@ -257,20 +251,17 @@ class Trainer(PPOTrainerSync):
     def _validation(self) -> dict[str, dict[str, float]]:
         """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""
         assert self.held_out is not None  # because `is_due`
+        prompts, samples = self.held_out, self.training.validation.samples
+        sampling = self.experiment.config.sampling
+        parameters = {"temperature": sampling.temperature, "top_p": sampling.top_p}
         self.checkpoint_manager.update_weights(self.global_steps)
-        rows = range(len(self.held_out.tokens))
-        correct, tokens = held_out_responses(
-            self.agent_loop_manager,
-            self.replay_buffer,
-            self._verification(PARTITION, self.held_out, rows),
-            self.training.validation.samples,
-            self.global_steps,
+        tokens = sample_held_out(
+            self.get_llm_client(), prompts.tokens, samples, self.global_steps, parameters
         )
         self.checkpoint_manager.sleep_replicas()
+        rows = [row for row in range(len(prompts.tokens)) for _ in range(samples)]
+        correct = verify_tokens(tokens, rows, prompts, self.chat_tokenizer, self.verify)
         return validation_record(correct, tokens, self.chat_tokenizer, self.experiment.config)
-
-    def _verification(self, partition: str, prompts: Prompts, rows: Sequence[int]) -> Verification:
-        return Verification(partition, prompts, rows, self.chat_tokenizer, self.verify)
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]

@@ -4,54 +4,48 @@ verl can compute rewards in its reward-loop workers, response by response. Here 
 the responses itself, which gives the stored verdicts of a judge model one writer, and the first
 failure of a judge one error that ends the training.
 
-Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses).
+Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses) and
+verl/workers/rollout/llm_server.py (requests to the servers).
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
-from uuid import uuid4
 
 import numpy as np
 import transfer_queue
 from numpy.typing import NDArray
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-from verl.utils import tensordict_utils
-from verl.utils.dataset.rl_dataset import collate_fn
+from verl.workers.rollout.llm_server import LLMServerClient
+from verl.workers.rollout.replica import TokenOutput
 
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
 from rspo.training.records import verify_tokens
-from rspo.training.verl.batches import fields, response_tokens, sort_by_prompt
+from rspo.training.verl.batches import fields, response_tokens
 
 # Between checks for sampled responses; verl's own 2 seconds are a tenth of a short step.
 POLL_SECONDS = 0.2
-PARTITION = "val"  # of the queue, for responses of validation
+_PARTITION = "train"  # of the queue
 _ENDED = ("finished", "failure")  # tags of prompts with all their responses
 
 
 class Verification:
-    """Verifies the responses in a partition of verl's queue."""
+    """Verifies the responses of a training step in verl's queue."""
 
     def __init__(
-        self,
-        partition: str,
-        prompts: Prompts,
-        rows: Sequence[int],
-        tokenizer: ChatTokenizer,
-        verify: Verify,
+        self, prompts: Prompts, rows: Sequence[int], tokenizer: ChatTokenizer, verify: Verify
     ) -> None:
         """`rows` has the row in `prompts` of every `index` in the queue."""
-        self.partition, self.prompts, self.rows = partition, prompts, rows
+        self.prompts, self.rows = prompts, rows
         self.tokenizer, self.verify = tokenizer, verify
         self.correct: dict[str, bool] = {}  # by the response's key
 
     def until_sampled(self, count: int) -> None:
         """Wait until all responses to `count` prompts are sampled; meanwhile, verify the others."""
         while True:
-            tags = transfer_queue.kv_list(self.partition).get(self.partition, {})
+            tags = transfer_queue.kv_list(_PARTITION).get(_PARTITION, {})
             ended = {
                 key
                 for key, tag in tags.items()
@@ -72,7 +66,7 @@ class Verification:
         return np.array([self.correct[key] for key in batch.keys])
 
     def _verify(self, keys: list[str]) -> None:
-        batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=self.partition)
+        batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=_PARTITION)
         data = fields(batch, "responses", "index")
         rows = [self.rows[int(index)] for index in data["index"]]
         correct = verify_tokens(
@@ -81,46 +75,33 @@ class Verification:
         self.correct |= zip(keys, correct.tolist(), strict=True)
 
 
-def held_out_responses(
-    agents: AgentLoopManagerTQ,
-    responses: ReplayBuffer,
-    verification: Verification,
+def sample_held_out(
+    client: LLMServerClient,
+    prompts: Sequence[list[int]],
     samples: int,
     step: int,
-) -> tuple[NDArray[np.bool_], list[list[int]]]:
-    """Sample and verify `samples` responses to every prompt of `verification`, in their order.
+    sampling: dict[str, float],
+) -> list[list[int]]:
+    """Sample `samples` responses to every prompt (token ids), in their order.
 
     Args:
-        responses: the buffer that receives the agent loop's responses.
-        verification: of the held-out prompts, in the partition `PARTITION`.
         step: number of completed training steps.
+        sampling: parameters of the requests.
 
-    Returns: whether each response is correct, and its token ids.
-
-    Raises: LostProcess if the servers did not answer all requests.
+    Returns: the token ids of each response.
     """
-    held_out = verification.prompts
-    rows = collate_fn(
-        [
-            {"raw_prompt": tokens, "index": row, "name": f"validation-{row}"}
-            for row, tokens in enumerate(held_out.tokens)
+
+    async def responses() -> list[TokenOutput]:
+        requests = [
+            client.generate(
+                # As in `PromptLoop`: the server on CPUs seeds its random numbers with it.
+                request_id=f"{step}-validation-{row}-{number}",
+                prompt_ids=tokens,
+                sampling_params=dict(sampling),
+            )
+            for row, tokens in enumerate(prompts)
+            for number in range(samples)
         ]
-    )
-    rows["uid"] = np.array([str(uuid4()) for _ in held_out.tokens], dtype=object)
-    requests = tensordict_utils.get_tensordict(rows)
-    tensordict_utils.assign_non_tensor_data(requests, "global_steps", step)
-    tensordict_utils.assign_non_tensor_data(requests, "validate", True)
-    tag = {"is_prompt": True, "status": "pending", "global_steps": step}
-    transfer_queue.kv_batch_put(
-        keys=list(requests["uid"]),
-        partition_id=PARTITION,
-        tags=[dict(tag) for _ in held_out.tokens],
-    )
-    agents.generate_sequences(requests)
-    verification.until_sampled(len(requests))
-    batch, _ = responses.sample(global_steps=step, partition_id=PARTITION, batch_size=len(requests))
-    expected = len(held_out.tokens) * samples
-    sort_by_prompt(batch, expected, f"the validation after step {step}")
-    correct, tokens = verification.of(batch), response_tokens(fields(batch, "responses"))
-    transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
-    return correct, tokens
+        return await asyncio.gather(*requests)
+
+    return [list(output.token_ids) for output in asyncio.run(responses())]
