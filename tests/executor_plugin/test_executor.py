@@ -29,13 +29,12 @@ from tests.support.processes import wait_until
 SECONDS_OF_SILENCE = 600
 SECONDS_MISSING = 60  # three times the setting `init_seconds_before_status_checks`
 RUN = "rspo_1"
-# Records its words in the file `commands`, and fails if there is a file `refused-WORD`.
+# Records its words in the file `commands`.
 COMMAND = """\
 #!/bin/sh
 cd {folder}
 case "$1" in ping) cat ping; exit;; esac
 echo "${{0##*/}} $*" >> commands
-test ! -e "refused-$1" || {{ cat "refused-$1" >&2; exit 1; }}
 """
 
 
@@ -117,10 +116,6 @@ class Harness:
         """Commands of SLURM that change something."""
         file = self.folder / "commands"
         return file.read_text().splitlines() if file.exists() else []
-
-    def refuse(self, word: str, message: str = "access denied") -> None:
-        """Let the commands with this first word fail."""
-        (self.folder / f"refused-{word}").write_text(message)
 
     def set_queue(self, *jobs: QueuedJob) -> None:
         records = ("\x1f".join(map(str, astuple(job))) + "\x1e\n" for job in jobs)

@@ -61,16 +61,3 @@ def test_the_readme_names_the_versions_that_it_was_tested_with() -> None:
     readme = (ROOT / "snakemake_executor_plugin_slurm_patient" / "README.md").read_text()
     for package in ("snakemake", "snakemake-executor-plugin-slurm"):
         assert f"`{package}` {version(package)}" in readme
-
-
-def test_the_slurm_plugin_still_has_what_is_relied_on() -> None:
-    """Names that no interface promises."""
-    names = {
-        method: set(getattr(slurm.Executor, method).__code__.co_names)
-        for method in ("_submit_job", "run_job", "check_active_jobs")
-    }
-    assert "run_job" in names["_submit_job"]
-    assert "run_uuid" in names["run_job"]  # the job name of the whole run
-    reports = {"report_job_success", "report_job_error", "next_seconds_between_status_checks"}
-    assert reports <= names["check_active_jobs"]
-    assert "slurm_logfile" in str(slurm.Executor.run_job.__code__.co_consts)

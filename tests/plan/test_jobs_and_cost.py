@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-SMALL, LARGE = "qwen2.5-math-1.5b", "qwen2.5-math-7b"
+LARGE = "qwen2.5-math-7b"
 
 
 def trainings(experiment: Experiment) -> list[Job]:
@@ -55,12 +55,6 @@ def test_hours_of_a_cell_are_those_of_the_formula(here: Path) -> None:
     assert job.hours == pytest.approx(expected, rel=1e-3)
 
 
-def test_sizes_of_the_models_are_the_published_ones(here: Path) -> None:
-    models = paper_scale.load(here).config.models
-    found = [models[name].shape.parameters for name in (SMALL, LARGE)]  # type: ignore[union-attr]
-    assert found == pytest.approx([1_543_714_304, 7_615_616_512], rel=1e-3)
-
-
 def test_published_steps_and_the_papers_cells_are_in_the_ranges(here: Path) -> None:
     """NeMo RL: 97.7 s for 2,048 responses of 1,060 tokens of 8B parameters on 16 H100s. The paper:
     16 hours for a cell of a model that it does not name."""
@@ -72,16 +66,6 @@ def test_published_steps_and_the_papers_cells_are_in_the_ranges(here: Path) -> N
     assert least * 1060 / 700 < 97.7 < most * 1060 / 700
     hours = [job.hours for job in trainings(paper_scale.load(here)) if job.hours is not None]
     assert min(one[0] for one in hours) < 16 < max(one[1] for one in hours)
-
-
-def test_hours_depend_on_steps_and_responses(here: Path) -> None:
-    found = {job.policy: job.hours for job in trainings(paper_scale.load(here))}
-    fewer = trainings(paper_scale.load(here, training={"steps": 58}))
-    assert fewer[0].hours == pytest.approx(found[fewer[0].policy] / 10)
-    few, many = (found[f"{SMALL}--rspo-pass--k4--n{n}--s0"] for n in (8, 32))
-    assert few is not None
-    assert many is not None
-    assert (many > 3 * few).all()
 
 
 def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -> None:
@@ -164,7 +148,6 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
         ("runtime: 22h", "runtime: 1d12h", "set-resources.sample.runtime = '1d12h'; allowed"),
         ('"gpu:h800:8"', '"h800:8"', "set-resources.train.gres = 'h800:8'; allowed"),
         ('"gpu:h800:8"', '"gpu:h800-80:8"', "write --gpus-per-node=h800-80:8 in slurm_"),
-        ("mem_mb: 64000", 'mem_mb: "64 GB"', "mem_mb = '64 GB'; allowed: an integer"),
         ("executor: slurm", "executor: [", "not YAML"),
         # Snakemake would silently ignore these.
         ("judge_server: 0", "licence: 1", "licence = 1: no such resource; allowed: "),

@@ -1,8 +1,6 @@
 """The tiny Qwen2, its sampler and its tokenizer, compared with transformers."""
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from rspo.policies.qwen2 import KVCache, Qwen2, StaticKVCache, response_logits
 from rspo.policies.responses import Block, Question
 from rspo.policies.sampler import TorchSampler, draw_tokens, sample
 from rspo.policies.tokenizer import ChatTokenizer
-from tests.support import ROOT
 from tests.support.random_policy import END, PAD, peaked_model, save_policy
 
 
@@ -237,25 +234,6 @@ def test_transformers_renders_the_same_prompts(folder: Path, question: str) -> N
         text = theirs.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
         (ids,) = ChatTokenizer(folder).prompts([chat])
         assert theirs.encode(text, add_special_tokens=False) == ids
-
-
-def test_a_tiny_model_needs_no_transformers(folder: Path) -> None:
-    """Its import takes seconds: commands on tiny models would start that much later."""
-    script = """
-import sys
-from pathlib import Path
-from rspo.config.schema import Sampling
-from rspo.policies.tokenizer import ChatTokenizer
-from rspo.policies.sampler import TorchSampler
-import rspo.evaluation.sample, rspo.evaluation.score, rspo.training.local, rspo.training.pretraining
-folder = Path(sys.argv[1])
-tokenizer = ChatTokenizer(folder)
-tokenizer.prompts([[{"role": "user", "content": "1+1=?"}]])
-TorchSampler(folder, tokenizer, None)
-assert "transformers" not in sys.modules
-"""
-    command = [sys.executable, "-c", script, str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def test_the_box_is_one_token_and_a_character_outside_the_alphabet_an_error(folder: Path) -> None:

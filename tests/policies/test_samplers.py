@@ -1,12 +1,8 @@
-"""The samplers of evaluation, torch and vLLM: the same distribution, and killed jobs resume."""
+"""The samplers of evaluation, torch and vLLM, draw from the same distribution."""
 
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,19 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from rspo.config import steps
 from rspo.config.schema import Sampling
-from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.estimators import pass_at_k, pass_at_k_variance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import response_logits
 from rspo.policies.responses import Block, Question
 from rspo.policies.sampler import TorchSampler
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.pretraining import make_base_policy
-from tests.support import ROOT, tiny_world
+from tests.support import ROOT
 from tests.support.log_probs import Logged
-from tests.support.problem_rows import problem
 from tests.support.random_policy import END, PAD, peaked_model, save_policy
 
 FULL = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
@@ -181,66 +173,3 @@ def test_responses_stop_at_the_end_token_or_their_own_limit(
         assert response.tokens[:-1].count(END) == 0
         assert response.tokens[-1] == END or len(response.tokens) == question.max_tokens
     assert {response.tokens[-1] == END for response in drawn[0]} == {True, False}
-
-
-# Small batches, so that the job has several of them.
-PROGRAM = """
-import sys
-from rspo.policies import sampler, vllm_sampler
-sampler.PROBLEMS_PER_BATCH = 8
-vllm_sampler.RESPONSES_PER_BATCH = 64
-from rspo.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-BATCHES = 20
-
-
-@pytest.mark.parametrize(
-    "sampler",
-    ["torch", pytest.param("vllm", marks=pytest.mark.long)],  # starts vLLM three times
-)
-def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: str) -> None:
-    experiment = tiny_world.load(tmp_path, sampler=sampler)
-    make_base_policy(experiment, "small")
-    for name in experiment.benchmarks_of("standard"):
-        problems = [problem(name, row, f"{row}+1=?") for row in range(8 * BATCHES // 5)]
-        write_table(experiment.problems(name), PROBLEMS, problems)
-        steps.prepare(experiment, name).record()
-    path = experiment.samples("small--base", "standard", 0)
-    journal = path.with_name(".0.journal")
-    command = ["sample", "small--base", "standard"]
-
-    def start() -> "subprocess.Popen[bytes]":
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *command], cwd=tmp_path, env=environment
-        )
-
-    assert start().wait() == 0
-    undisturbed = path.read_bytes()
-    assert len(read_table(path, SAMPLES)) == 8 * BATCHES * experiment.config.evaluation.samples
-    shutil.rmtree(path.parent)
-
-    def done() -> list[str]:
-        """One line per batch after the header; without a last line that is incomplete."""
-        lines = journal.read_text().splitlines(keepends=True)[1:] if journal.exists() else []
-        return [line for line in lines if line.endswith("\n")]
-
-    process = start()
-    end = time.monotonic() + 300
-    while len(done()) < 2 and time.monotonic() < end and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    before = done()
-    assert 2 <= len(before) < BATCHES
-    assert not path.exists()
-
-    process = start()
-    while len(done()) <= len(before) and process.poll() is None:
-        time.sleep(0.005)
-    if process.poll() is None:
-        assert done()[: len(before)] == before
-    assert process.wait() == 0
-    assert path.read_bytes() == undisturbed
-    assert not journal.exists()

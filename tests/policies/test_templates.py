@@ -95,32 +95,19 @@ OWN_MODEL = {
 }
 
 
-@pytest.fixture
-def own_policy(tmp_path: Path) -> Any:
-    """Makes the base policy of a Llama with its own template, and keys of its tokenizer config."""
-
-    def make(examples: bool = True, **tokenizer: Any) -> Path:
-        llama_model.write(tmp_path / "mirror" / "Qwen" / "Qwen2.5-Math-1.5B", **tokenizer)
-        hub = OWN_MODEL if examples else {"template": "own"}
-        lengths = {"max_prompt_tokens": 128, "max_response_tokens": 16}
-        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}}, sampling=lengths)
-        make_base_policy(experiment, MODEL, tmp_path / "mirror")
-        return experiment.policy(f"{MODEL}--base")
-
-    return make
-
-
-@pytest.mark.parametrize("examples", [False, True])
-def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
-    own_policy: Any, examples: bool
-) -> None:
+def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(tmp_path: Path) -> None:
+    """test_model_families.py has the own templates of several families, without examples."""
+    llama_model.write(tmp_path / "mirror" / "Qwen" / "Qwen2.5-Math-1.5B")
+    lengths = {"max_prompt_tokens": 128, "max_response_tokens": 16}
+    experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": OWN_MODEL}}, sampling=lengths)
+    make_base_policy(experiment, MODEL, tmp_path / "mirror")
+    folder = experiment.policy(f"{MODEL}--base")
     turns = [
         f"<|im_start|>system\n{llama_model.SYSTEM}<|im_end|>\n",
-        "<|im_start|>user\nWhat is 'é' + {{1}}?<|im_end|>\n" * examples,
-        '<|im_start|>assistant\n\\boxed{7}\n"ok" 🙂<|im_end|>\n' * examples,
+        "<|im_start|>user\nWhat is 'é' + {{1}}?<|im_end|>\n",
+        '<|im_start|>assistant\n\\boxed{7}\n"ok" 🙂<|im_end|>\n',
         f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
     ]
-    folder = own_policy(examples)
     tokenizer = ChatTokenizer(folder)
     (ids,) = tokenizer.prompts([chat(QUESTION)])
     assert tokenizer.decode([ids]) == ["".join(turns)]

@@ -1,6 +1,5 @@
 """Worker processes: no response can block them, and none outlives its parent."""
 
-import asyncio
 import json
 import multiprocessing
 import os
@@ -156,14 +155,6 @@ def reasons_of_mixed(_: object = None) -> list[str]:
 def test_many_threads_get_their_own_verdicts() -> None:
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(reasons_of_mixed, range(8))) == [REASONS] * 8
-
-
-def test_an_event_loop_gets_verdicts_from_its_threads_and_in_itself() -> None:
-    async def gather() -> list[list[str]]:
-        calls = [asyncio.to_thread(reasons_of_mixed) for _ in range(3)]
-        return [*await asyncio.gather(*calls), reasons_of_mixed()]
-
-    assert asyncio.run(gather()) == [REASONS] * 4
 
 
 def verify_and_hang(found: Connection) -> None:

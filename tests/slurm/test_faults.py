@@ -23,7 +23,7 @@ from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.training.train import train
-from tests.support import ROOT, slurm_world
+from tests.support import slurm_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.slurm_run import (
     CELL,
@@ -36,7 +36,6 @@ from tests.support.slurm_run import (
     provenance,
     restarts,
 )
-from tests.support.snakemake_project import PROGRAMS
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
 NODES = 3  # of the fixture `cluster`
@@ -178,32 +177,6 @@ def test_a_full_disk_is_reported_and_more_space_fixes_it(
         assert results_of(project) == undisturbed
     finally:
         subprocess.run(["umount", "--lazy", cell], check=True)
-
-
-@pytest.mark.release
-def test_a_second_run_in_the_same_folder_is_refused(
-    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
-) -> None:
-    number = running.wait_for_checkpoint()
-    cluster.command("scontrol", "suspend", number)  # or it may end before the second has begun
-    # The command itself, without Snakemake and SLURM.
-    alone = subprocess.run(
-        [PROGRAMS / "rspo", "train", CELL],
-        cwd=project,
-        env=cluster.environment | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert alone.returncode == 2
-    assert f"SLURM job {number}, process " in alone.stderr
-    assert " on n1 is running here; wait for it or end it" in alone.stderr
-    status, output = slurm_world.run(cluster, project, POLICY)
-    assert status != 0
-    assert f"SLURM jobs of another run work in this folder: {number} (" in output
-    cluster.command("scontrol", "resume", number)
-    status, output = running.end()
-    assert status == 0, output
-    assert results_of(project) == undisturbed
 
 
 @pytest.mark.release

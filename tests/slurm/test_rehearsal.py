@@ -26,7 +26,6 @@ from tests.support.slurm_cluster import Cluster
 pytestmark = [pytest.mark.long, pytest.mark.release, pytest.mark.timeout(3600)]
 NODES = 1  # of the fixture `cluster`
 LONGEST_RUN = 3000  # seconds
-JUDGED_CORRECT = 0.25  # hub_model.VERDICT
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ ANSWER: dict[str, list[str]] = {
     **{digit: [*"0123456789", "}"] for digit in "0123456789"},
     "}": [END],
 }
-# The same with large digits only, as another policy.
-ANSWER_LARGE = ANSWER | {"{": list("56789")} | {digit: [*"56789", "}"] for digit in "56789"}
 # "Correct" with two r in a quarter of all replies, otherwise with one, three or more.
 VERDICT: dict[str, list[str]] = {
     **{a: [b] for a, b in zip("\nCo", "Cor", strict=True)},
@@ -35,13 +33,13 @@ VERDICT: dict[str, list[str]] = {
 }
 
 
-def write(folder: Path, next_tokens: Mapping[str, list[str]], seed: int = 0) -> None:
+def write(folder: Path, next_tokens: Mapping[str, list[str]]) -> None:
     """Write config, weights and tokenizer, with a chat template that must be replaced."""
     tokenizer = _tokenizer()
     folder.mkdir(parents=True, exist_ok=True)
     ids = {text: tokenizer.encode(text).ids[0] for text in _texts(next_tokens)}
     end = ids.get(END, tokenizer.token_to_id(END))
-    qwen2.save(_model(tokenizer, next_tokens, ids, seed), folder, {"eos_token_id": end})
+    qwen2.save(_model(tokenizer, next_tokens, ids), folder, {"eos_token_id": end})
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "Qwen2Tokenizer",
@@ -69,7 +67,7 @@ def _tokenizer() -> Tokenizer:
 
 @torch.no_grad()
 def _model(
-    tokenizer: Tokenizer, next_tokens: Mapping[str, list[str]], ids: dict[str, int], seed: int
+    tokenizer: Tokenizer, next_tokens: Mapping[str, list[str]], ids: dict[str, int]
 ) -> Qwen2:
     size = tokenizer.get_vocab_size()
     model = Qwen2(
@@ -77,7 +75,7 @@ def _model(
             size, 64, 2, 2, 2, 64, max_position_embeddings=CONTEXT, tie_word_embeddings=False
         )
     )
-    model.initialise(0.2, torch.Generator().manual_seed(seed))
+    model.initialise(0.2, torch.Generator().manual_seed(0))
     for layer in model.layers:
         layer.attention_out.weight.zero_()
         layer.down.weight.zero_()

@@ -6,7 +6,6 @@ Frequent words are tokens, so is each digit, and a turn ends with `<|im_end|>`.
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -48,7 +47,7 @@ def tokenizer() -> Tokenizer:
     return result
 
 
-def model(context: int = 256) -> LlamaForCausalLM:
+def model() -> LlamaForCausalLM:
     """Random weights, large enough that tokens differ in probability."""
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -58,7 +57,7 @@ def model(context: int = 256) -> LlamaForCausalLM:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        max_position_embeddings=context,
+        max_position_embeddings=256,
         initializer_range=0.2,
         tie_word_embeddings=True,
         bos_token_id=1,
@@ -67,40 +66,10 @@ def model(context: int = 256) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def teach(student: LlamaForCausalLM, responses: list[str], steps: int = 80) -> None:
-    """Train a model to give each of these responses with similar probability to any prompt."""
-    start = tokenizer().encode("<|im_start|>assistant\n").ids
-    rows = [start + tokenizer().encode(text + END).ids for text in responses]
-    width = max(len(row) for row in rows)
-    labels = torch.tensor([row + [-100] * (width - len(row)) for row in rows])
-    labels[:, : len(start)] = -100
-    optimizer = torch.optim.Adam(student.parameters(), lr=3e-3)
-    draw = torch.Generator().manual_seed(0)
-    for _ in range(steps):
-        # Any prompt, so that only the start of the response matters.
-        prompt = torch.randint(3, student.config.vocab_size, (len(rows), 40), generator=draw)
-        ids = torch.cat((prompt, labels.clamp(min=0)), dim=1)
-        ids[:, 40 : 40 + len(start)] = torch.tensor(start)
-        targets = torch.cat((torch.full_like(prompt, -100), labels), dim=1)
-        student(input_ids=ids, labels=targets).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-def write(
-    folder: Path, *, context: int = 256, responses: list[str] | None = None, **changes: Any
-) -> None:
-    """Write a Hugging Face folder.
-
-    Args:
-        responses: what the model has learned to answer; None for random weights.
-        changes: keys of tokenizer_config.json; None leaves a key out.
-    """
+def write(folder: Path) -> None:
+    """Write a Hugging Face folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = model(context)
-    if responses is not None:
-        teach(written, responses)
-    written.save_pretrained(folder)
+    model().save_pretrained(folder)
     tokenizer().save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -108,6 +77,5 @@ def write(
         "pad_token": END,
         "chat_template": TEMPLATE,
         "clean_up_tokenization_spaces": False,
-    } | changes
-    kept = {key: value for key, value in config.items() if value is not None}
-    (folder / "tokenizer_config.json").write_text(json.dumps(kept))
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))

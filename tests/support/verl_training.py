@@ -54,6 +54,7 @@ EPSILON = 1e-4
 # Tokens per forward pass of verl: several passes per update, of different numbers of responses.
 PASS_TOKENS = 256
 PADDING = "<pad>"
+TIMEOUT = 500  # seconds for which ranks wait for each other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +97,7 @@ def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
         grid={"main": {"suite": "standard", "seeds": 1, "cells": [spec]}},
         verl={
             "ranks": RANKS,
-            "overrides": {"actor_rollout_ref": {"actor": actor}},
+            "overrides": {"actor_rollout_ref": {"actor": actor, "nccl_timeout": TIMEOUT}},
         },
     )
 
@@ -309,7 +310,9 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
             stopped.append(str(reason))
         updated += trainer.actor_rollout_wg.updated
     columns = ("advantages", "returns", "rm_scores")
+    backend = torch.distributed.group.WORLD._get_backend(torch.device("cpu"))
     return {
+        "timeout": backend.options._timeout.total_seconds(),
         "stopped": stopped,
         "records": trainer.records,
         "weights": weights_of(worker),
@@ -355,7 +358,6 @@ def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor], start: dict[str
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo")
     root = folder / str(RANK)
     root.mkdir()
     experiment = load_experiment(root, CASES["sum"], "local")

@@ -18,7 +18,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.provenance import provenance_path
-from rspo.core.signals import STOPPED_STATUS
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
@@ -32,7 +31,10 @@ from tests.support.processes import wait_for_lock
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
-TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 3}
+VALIDATION = {"every": 13, "problems": 20, "samples": 4}
+TRAINING = tiny_world.OVERRIDES["training"] | {
+    **{"steps": STEPS, "checkpoint_every": 3, "validation": VALIDATION}
+}
 
 
 class Killed(BaseException):
@@ -43,7 +45,8 @@ class Killed(BaseException):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     root = tmp_path_factory.mktemp("world")
     experiment = tiny_world.load(root, training=TRAINING)
-    prepare(experiment, "train", None)
+    prepare(experiment, "train")
+    prepare(experiment, "validation")
     make_base_policy(experiment, "small")
     return experiment
 
@@ -165,24 +168,6 @@ def test_a_base_model_killed_in_the_middle_ends_in_the_same_file(
     assert there.read_bytes() == here.read_bytes()
 
 
-def test_a_cell_stopped_on_request_resumes_after_a_checkpoint(
-    world: Experiment, undisturbed: Experiment, tmp_path: Path
-) -> None:
-    """SIGUSR1 to another process: it exits after a checkpoint of its current step."""
-    experiment = elsewhere(world, tmp_path / "results")
-    process = start(experiment)
-    wait_for_lock(experiment.folder(CELL), process)
-    wait_for_a_new_checkpoint(experiment, process)
-    process.send_signal(signal.SIGUSR1)
-    assert process.wait() == STOPPED_STATUS
-    state = torch.load(experiment.checkpoint(CELL) / "state.pt")
-    assert 3 <= len(json.loads(state["records"])) < STEPS
-    assert not experiment.policy(CELL).exists()
-    train(experiment, CELL)
-    assert weights_of(experiment) == weights_of(undisturbed)
-    assert without_times(experiment) == without_times(undisturbed)
-
-
 def test_a_cell_killed_before_its_cleanup_is_resumed(
     world: Experiment, undisturbed: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,7 +285,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
         "request_seconds": 10,
         "retry_seconds": 10,
     }
-    training = TRAINING | {"steps": 2}
+    training = TRAINING | {"steps": 2, "validation": VALIDATION | {"every": None}}
     elsewhere(world, tmp_path / "results" / "tiny")
     with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
         experiment = tiny_world.load(

@@ -14,7 +14,6 @@ from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training import local_engine
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from rspo.training.validation import held_out_prompts, validation_record
@@ -72,31 +71,6 @@ def test_validation_runs_every_so_many_steps_and_after_the_last(validated: Exper
     assert note["notes"]["validation"].items() >= EVERY_TWO.items()
     assert note["notes"]["validation"]["set"] == digest(validated.problems("validation"))
     assert "validation" not in note["settings"]["training"]
-
-
-def test_a_run_that_resumes_from_a_checkpoint_logs_the_same(
-    validated: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed right after the checkpoint of a validated step."""
-
-    class Killed(BaseException):
-        pass
-
-    def save_and_die(*arguments: Any) -> None:
-        save(*arguments)
-        raise Killed
-
-    save = local_engine.save_checkpoint
-    experiment = make(tmp_path, EVERY_TWO, steps=5)
-    with monkeypatch.context() as patch:
-        patch.setattr(local_engine, "save_checkpoint", save_and_die)
-        with pytest.raises(Killed):
-            train(experiment, CELL)
-    train(experiment, CELL)
-    found, expected = (read_json_lines(e.training_log(CELL)) for e in (experiment, validated))
-    assert [record.get("validation") for record in found] == [
-        record.get("validation") for record in expected
-    ]
 
 
 def test_the_record_is_the_mean_over_all_subsets_of_k_samples(tmp_path: Path) -> None:

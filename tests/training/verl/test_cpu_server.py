@@ -9,26 +9,17 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from rspo.core.errors import InputError
-from rspo.policies import qwen2
-from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
-from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
+from rspo.policies.qwen2 import KVCache
 from rspo.training.verl.cpu_server import Output, Request, Server, TinyPolicy
 from tests.support import llama_model
+from tests.support.random_policy import random_model, save_policy
 
 PROMPTS = [[2 + (7 * row + column) % 30 for column in range(10)] for row in range(40)]
 TOKENS = 18
 
 
 def make_policy(folder: Path) -> Path:
-    config = ModelConfig(
-        build_tokenizer().get_vocab_size(), 64, 2, 2, 2, 192, max_position_embeddings=10 + TOKENS
-    )
-    model = Qwen2(config)
-    model.initialise(0.3, torch.Generator().manual_seed(0))
-    folder.mkdir()
-    save_tokenizer(folder, prompt_tokens=10, context=10 + TOKENS)
-    qwen2.save(model, folder, {"eos_token_id": 1, "pad_token_id": 0})
-    return folder
+    return save_policy(random_model(deviation=0.3), folder)
 
 
 def request(server: Server, rows: list[int]) -> dict[int, Output]:

@@ -65,6 +65,7 @@ def parts(rows: list[dict[str, Any]], size: int) -> list[list[dict[str, Any]]]:
 def test_the_policy_is_that_of_the_local_engine(result: dict[str, Any]) -> None:
     """With several forward passes per update, and with a mini-batch and a step without a weight."""
     assert result["distance"] < TOLERANCE
+    assert result["timeout"] == 500  # of the config, for which ranks wait for each other
 
 
 def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> None:
