@@ -1,6 +1,6 @@
 """`snakemake --profile slurm` from nothing to figures, on a real SLURM of three nodes.
 
-About a minute on two idle cores.
+About a minute on two idle cores. test_verl_cell.py has a cell through verl.
 """
 
 import csv
