@@ -1,6 +1,5 @@
-"""The adapter for SkyRL against SkyRL itself; test_skyrl.py runs this where SkyRL is."""
+"""The estimator of docs/trainers.md in SkyRL itself; test_skyrl.py runs this where SkyRL is."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +15,9 @@ from skyrl.backends.skyrl_train.utils import ppo_utils
 from skyrl.train.config import AlgorithmConfig
 from skyrl.train.trainer import RayPPOTrainer
 
-from rspo.adapters import skyrl
-from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, policy_loss, response_weights
+from tests.support import ROOT
+from tests.support.pages import code_of
 
 REGISTRY = ppo_utils.AdvantageEstimatorRegistry
 
@@ -26,16 +25,20 @@ PROMPTS, N, TOKENS, WORDS = 6, 4, 5, 7
 K, PADDED = 2, 3
 MAX_SEQ_LEN = 11
 CONFIG = AlgorithmConfig(
-    **skyrl.ALLOWED,  # type: ignore[arg-type]
-    advantage_estimator="tested",
+    advantage_estimator="rspo",
+    loss_reduction="seq_mean_token_sum_norm",
     max_seq_len=MAX_SEQ_LEN,
+    use_kl_loss=False,
 )
+CODE = code_of(ROOT / "docs" / "trainers.md", "SkyRL")
 
 
 def register(objective: str) -> None:
-    if "tested" in REGISTRY.list_available():
-        REGISTRY.unregister("tested")
-    skyrl.register(objective, K, "tested")
+    """Run the page's code with another objective and k."""
+    if "rspo" in REGISTRY.list_available():
+        REGISTRY.unregister("rspo")
+    assert '"rspo_pass_at_k", k=4' in CODE
+    exec(CODE.replace('"rspo_pass_at_k", k=4', f'"{objective}", k={K}'), {})
 
 
 def trainer_of(config: AlgorithmConfig) -> Any:
@@ -101,45 +104,10 @@ def test_the_gradient_is_that_of_policy_loss(objective: str) -> None:
     assert (found - expected).norm() <= 1e-5 * expected.norm()
 
 
-def estimate(config: AlgorithmConfig, uids: list[str], rewards: list[float]) -> torch.Tensor:
-    advantages, _ = ppo_utils.compute_advantages_and_returns(
-        token_level_rewards=torch.tensor(rewards)[:, None],
-        response_mask=torch.ones(len(rewards), 1),
-        index=uids,
-        adv_estimator="tested",
-        config=config,
-    )
-    return advantages[:, 0]
-
-
-@pytest.mark.parametrize("name", skyrl.ALLOWED)
-def test_a_setting_that_changes_the_loss_is_one_line(name: str) -> None:
-    register("rspo_pass_at_k")
-    allowed = skyrl.ALLOWED[name]
-    other = not allowed if isinstance(allowed, bool) else "gspo"
-    message = rf"trainer\.algorithm\.{name}={other!r}; allowed: {allowed!r}$"
-    with pytest.raises(InputError, match=message):
-        estimate(replace(CONFIG, **{name: other}), ["a", "a"], [0.0, 1.0])
-
-
-def test_what_the_objective_does_not_allow_names_the_prompt() -> None:
-    register("rspo_pass_at_k")
-    with pytest.raises(InputError, match=r"^responses to prompt b: .* k = 2 with n = 1 "):
-        estimate(CONFIG, ["a", "b", "a"], [0.0, 1.0, 1.0])
-    with pytest.raises(InputError, match=r"^responses to prompt a: .* 0 or 1"):
-        estimate(CONFIG, ["a", "a"], [0.5, 1.0])
-
-
-def test_an_unknown_objective_is_one_line() -> None:
-    with pytest.raises(InputError, match="unknown objective 'pass_at_k'; did you mean rspo_pass"):
-        skyrl.register("pass_at_k", 2)
-
-
 def test_ray_can_send_the_estimator_to_other_processes() -> None:
     """SkyRL's registry pickles it for an actor."""
     register("rspo_pass_at_k")
-    estimator = REGISTRY.get("tested")
-    copied = ray.cloudpickle.loads(ray.cloudpickle.dumps(estimator))
-    REGISTRY.unregister("tested")
-    REGISTRY.register("tested", copied)
-    assert estimate(CONFIG, ["a", "a"], [0.0, 1.0]).tolist() == [0.0, 2.0]
+    copied = ray.cloudpickle.loads(ray.cloudpickle.dumps(REGISTRY.get("rspo")))
+    rewards, mask = torch.tensor([[0.0], [1.0]]), torch.ones(2, 1)
+    advantages, _ = copied(token_level_rewards=rewards, response_mask=mask, index=["a", "a"])
+    assert advantages[:, 0].tolist() == [0.0, 2.0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SUPPORTED = {"trl": "1.16.0", "skyrl": "0.3.0"}
+SUPPORTED = {"trl": "1.16.0"}
 
 
 def error_of_import(adapter: str, folder: Path) -> str:
