@@ -378,7 +378,6 @@ def pass_at_k(
 @command(
     EVALUATION,
     "rspo diagnose rspo_pass_at_k --k 4 --n 16",
-    "rspo diagnose maxpo --k 4 --out maxpo.pdf",
     "rspo diagnose my_module:advantages --k 4 --n 8 --check pass_at_k",
 )
 def diagnose(
@@ -391,7 +390,6 @@ def diagnose(
     ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
-    out: Annotated[Path | None, typer.Option(help="Draw it: .pdf or .png.")] = None,
     check: Annotated[
         Literal["pass_at_k"] | None,
         typer.Option(help="Fail unless it is an unbiased gradient of Pass@k, up to a factor."),
@@ -423,10 +421,6 @@ def diagnose(
         return 0 if passed else 1
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(objective, k, n)
-    if out is not None:
-        from rspo.figures.exact import write_diagnosis
-
-        write_diagnosis(diagnosis, out)
     has_k = name not in OBJECTIVES or OBJECTIVES[name].has_k
     k_of_cell = f"k = {diagnosis.k}, " if has_k else ""
     return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
