@@ -458,16 +458,9 @@ def agreement(
     """Compare another verifier with that of the scores, on samples of a policy."""
 
 
-@command(
-    EVALUATION, "rspo fetch-prompt --scale paper", calls="rewards.xverify.download:fetch_prompt"
-)
-def fetch_prompt(experiment: "Experiment", force: Force = False) -> None:
-    """Download the prompt of the judge model xVerify."""
-
-
 @command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.download:fetch_judge")
 def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = False) -> None:
-    """Download the judge model xVerify."""
+    """Download the judge model xVerify, and its prompt."""
 
 
 @command(REPORTING, "rspo tables", calls="evaluation.curves:write_curves_table")

@@ -250,23 +250,19 @@ def report(experiment: Experiment, inputs: Inputs = tuple) -> Step:
 
 
 @step
-def fetch_prompt(experiment: Experiment) -> Step:
-    xverify = experiment.config.xverify
-    settings = {} if xverify is None else xverify.prompt.model_dump(mode="json")
-    return Step(experiment.command("fetch-prompt"), (experiment.judge_prompt,), settings)
-
-
-@step
 def fetch_judge(experiment: Experiment) -> Step:
-    """Raises: InputError if the config has no model to download."""
-    folder, xverify = experiment.judge_model, experiment.config.xverify
-    if folder is None or xverify is None:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
-            "of a model on the hub, and xverify.url = null"
-        )
-    settings = xverify.model_dump(include={"model", "revision"})
-    return Step(experiment.command("fetch-judge"), (folder,), settings, lock=folder.parent / LOCK)
+    """The prompt of the judge, and its model, if that is downloaded.
+
+    Raises: InputError if the config has no judge.
+    """
+    prompt, model = experiment.judge_prompt, experiment.judge_model
+    xverify = experiment.config.xverify
+    if xverify is None:
+        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+    names = {"prompt", "model", "revision"} if model else {"prompt"}
+    outputs = (prompt, model) if model else (prompt,)
+    settings = xverify.model_dump(mode="json", include=names)
+    return Step(experiment.command("fetch-judge"), outputs, settings, lock=prompt.parent / LOCK)
 
 
 def policy_step(experiment: Experiment, policy: str) -> Step:
@@ -303,8 +299,8 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     """The files that decide a judge model's verdict besides the response and the answers."""
     if not experiment.config.needs_judge(verifier):
         return []
-    model = [] if experiment.judge_model is None else [first_output(fetch_judge(experiment))]
-    return [first_output(fetch_prompt(experiment)), *model]
+    step = fetch_judge(experiment)
+    return [(path, step) for path in step.outputs]
 
 
 def results(experiment: Experiment) -> list[Input]:

@@ -95,7 +95,7 @@ def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Ex
     steps.prepare(experiment, "own").record()
     write_samples(experiment, policy, "mine", {"own": rows})
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
-    steps.fetch_prompt(experiment).record()
+    steps.fetch_judge(experiment).record()
     return experiment
 
 

@@ -266,7 +266,7 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
         xverify = {"prompt": prompt, "model": "test/judge", "url": judge.url, "start_seconds": 1}
         xverify |= {"retry_seconds": 0, "concurrent_requests": 2, "request_seconds": 10}
         setting = f"--set=xverify={json.dumps(xverify)}"
-        assert main(["fetch-prompt", setting, "--force"]) == 0
+        assert main(["fetch-judge", setting, "--force"]) == 0
         words = ["verify", "responses.jsonl", "--verifier=cascade", setting]
         assert main(words) == main(words) == 0  # its verdicts are stored
         assert sorted(judge.prompts) == [r"a | no | 5", r"b | so \boxed{2} | 1 or one"]

@@ -149,7 +149,7 @@ def test_judge_beside_verl(settings: Settings, note: Note) -> None:
     changes = judge.changes_with(settings, folder)
     experiment = settings.experiment(changes)
     write_text(experiment.judge_prompt, f"PROMPT = {judge.PROMPT!r}\n")
-    steps.fetch_prompt(experiment).record()
+    steps.fetch_judge(experiment).record()
     settings.rspo("train", cell, changes=changes)
     verdicts = [row["verdict"] for row in read_json_lines(experiment.verdicts(cell, "train"))]
     correct, valid = verdicts.count(CORRECT), verdicts.count(CORRECT) + verdicts.count(INCORRECT)

@@ -10,11 +10,11 @@ from transformers import AutoTokenizer
 from rspo.config.experiment import Experiment
 from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
-from rspo.core.files import write_text
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.xverify.download import fetch_judge
 from rspo.training.pretraining import make_base_policy
 from tests.support import hub_model, paper_scale
+from tests.support.judge_prompt import commit
 
 MODEL, ID = "qwen2.5-math-1.5b", "Qwen/Qwen2.5-Math-1.5B"
 
@@ -85,13 +85,14 @@ def test_a_model_that_cannot_be_used_is_an_error_when_it_is_fetched(
     assert not experiment.policy(f"{MODEL}--base").exists()
 
 
-def test_the_judge_model_is_fetched_before_a_server_needs_it(
-    experiment: Experiment, tmp_path: Path
-) -> None:
+def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:
+    pinned = commit(tmp_path / "upstream", "PROMPT = '{question} {output} {answer}'\n")
+    prompt = {"repository": str(tmp_path / "upstream"), "commit": pinned}
+    experiment = paper_scale.load(tmp_path, xverify={"prompt": prompt})
     settings = experiment.config.xverify
+    assert settings is not None
     published = tmp_path / "mirror" / settings.model
     hub_model.write(published, hub_model.ANSWER)
-    write_text(experiment.judge_prompt, "PROMPT = '{question} {output} {answer}'")
     _, (model, step) = judge_inputs(experiment, "xverify")
     expected = r"judge/model: no such file; `rspo fetch-judge --scale paper` makes it"
     with pytest.raises(InputError, match=expected):
@@ -101,7 +102,7 @@ def test_the_judge_model_is_fetched_before_a_server_needs_it(
     weights = "model.safetensors"
     assert (folder / weights).read_bytes() == (published / weights).read_bytes()
     note = json.loads(folder.with_name("model.provenance.json").read_text())
-    assert note["notes"] == {"sources": [f"{published} @ {settings.revision}"]}
+    assert note["notes"]["sources"][1] == f"{published} @ {settings.revision}"
     step.require_output(model)
     with verifier_of(experiment, "xverify", tmp_path / "verdicts.jsonl"):
         pass

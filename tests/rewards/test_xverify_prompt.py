@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.rewards.xverify.download import fetch_prompt, template_in
+from rspo.rewards.xverify.download import fetch_judge, template_in
 from tests.support import paper_scale
 from tests.support.judge_prompt import FILE, commit
 
@@ -19,8 +19,9 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
 
     def fetch(commit: str) -> Path:
         upstream = {"repository": str(repository), "commit": commit}
-        experiment = paper_scale.load(tmp_path, xverify={"prompt": upstream})
-        fetch_prompt(experiment)
+        xverify = {"prompt": upstream, "url": "http://judge:8000"}  # which has the model
+        experiment = paper_scale.load(tmp_path, xverify=xverify)
+        fetch_judge(experiment)
         return experiment.judge_prompt
 
     with pytest.raises(InputError, match=rf"upstream/{FILE} @ 0{{40}}: git could not fetch it"):

@@ -292,7 +292,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
             tmp_path, training=training, verifier="xverify", xverify=settings | {"url": judge.url}
         )
         write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
-        steps.fetch_prompt(experiment).record()
+        steps.fetch_judge(experiment).record()
         for _ in range(2):
             train(experiment, CELL)
             shutil.rmtree(experiment.policy(CELL))

@@ -29,7 +29,6 @@ STEPS: dict[str, Callable[..., Step]] = {
     "tables": steps.tables,
     "answers": steps.answers,
     "cost": steps.cost,
-    "fetch_prompt": steps.fetch_prompt,
     "fetch_judge": steps.fetch_judge,
     "claims": claims.step,
     "study": lambda e, study: studies.step(e, study),
@@ -41,7 +40,7 @@ WITHOUT_STEP = {"all", "data", "models", "judge"}
 
 @pytest.mark.parametrize(
     ("scale", "others"),
-    [("tiny", {"study"}), ("paper", {"fetch_prompt", "fetch_judge"})],
+    [("tiny", {"study"}), ("paper", {"fetch_judge"})],
 )
 def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, others: set[str]
@@ -60,7 +59,7 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     experiment = Experiment.load(scale)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     rules = {job["rule"] for job in found}
-    optional = {"study", "fetch_prompt", "fetch_judge"}
+    optional = {"study", "fetch_judge"}
     assert rules - WITHOUT_STEP >= STEPS.keys() - optional | others
     for job in found:
         if job["rule"] in WITHOUT_STEP:

@@ -35,7 +35,7 @@ def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> No
     pinned = commit(upstream, "PROMPT = 'Q {question} | O {output} | A {answer}'\n")
     with judge_server.running(lambda prompt: (500, "")) as judge:
         config = cascade(upstream, pinned, judge.url)
-        assert jobs(snakemake(project, "-n", SCORE, *config))["fetch_prompt"] == 1
+        assert jobs(snakemake(project, "-n", SCORE, *config))["fetch_judge"] == 1
         done = snakemake(project, SCORE, *config)
     assert done.returncode != 0
     assert "rspo: error: the judge at" in done.stdout + done.stderr

@@ -227,8 +227,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     made = [
         *(steps.prepare(experiment, name) for name in ("train", "validation")),
         steps.policy_step(experiment, base_name(experiment.model_of(cell))),
-        steps.fetch_prompt(experiment),
-        *([steps.fetch_judge(experiment)] if experiment.judge_model else []),
+        steps.fetch_judge(experiment),
     ]
     for step in made:
         make(step)

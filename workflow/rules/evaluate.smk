@@ -32,21 +32,10 @@ rule score:
         "rspo score {wildcards.policy} {wildcards.suite} {wildcards.block} 2>&1 | tee -ip {log}"
 
 
-rule fetch_prompt:
-    output:
-        f"{RESULTS}/judge/prompt.py",
-    log:
-        f"{RESULTS}/logs/fetch_prompt.log",
-    localrule: True
-    params:
-        settings=lambda _: steps.fetch_prompt(experiment).settings_hash,
-    shell:
-        "rspo fetch-prompt 2>&1 | tee -ip {log}"
-
-
 rule fetch_judge:
     output:
-        directory(f"{RESULTS}/judge/model"),
+        f"{RESULTS}/judge/prompt.py",
+        [directory(f"{RESULTS}/judge/model")] if experiment.judge_model else [],
     log:
         f"{RESULTS}/logs/fetch_judge.log",
     localrule: True

@@ -13,7 +13,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Upstream
 from rspo.core.errors import InputError
-from rspo.core.files import atomic_write, write_text
+from rspo.core.files import atomic_write
 from rspo.core.hub import fetch_files
 from rspo.core.provenance import Done
 
@@ -22,36 +22,28 @@ _FIELDS = {"question", "output", "answer"}
 
 
 def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool = False) -> None:
-    """Write the files of `xverify.model` to `results/SCALE/judge/model`.
+    """Write the judge's prompt and, unless the config names a running server, its model.
 
-    Raises: InputError if the config has no model to download, or the download fails.
+    They are `prompt.py`, the authors' file at the pinned commit, and the folder `model`, in
+    `results/SCALE/judge`.
+
+    Raises: InputError if the config has no judge, a download fails, or the file has an unexpected
+        format.
     """
     step, settings = steps.fetch_judge(experiment), experiment.config.xverify
     assert settings is not None  # otherwise there is no such step
-
-    def work() -> Done:
-        with atomic_write(step.outputs[0]) as partial:
-            origin = fetch_files(settings.model, settings.revision, partial, mirror)
-        return Done(notes={"sources": [origin]})
-
-    step.run(work, force)
-
-
-def fetch_prompt(experiment: Experiment, force: bool = False) -> None:
-    """Write the authors' prompt file at the pinned commit to `results/SCALE/judge/prompt.py`.
-
-    Raises: InputError if the config has no judge, git cannot fetch that commit, or the file has an
-        unexpected format.
-    """
-    step, settings = steps.fetch_prompt(experiment), experiment.config.xverify
-    if settings is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+    prompt, *model = step.outputs
 
     def work() -> Done:
         source, origin = _file_at_commit(settings.prompt)
         template_in(source, origin)
-        write_text(step.outputs[0], source)
-        return Done(notes={"sources": [origin]})
+        sources = [origin]
+        with atomic_write(prompt) as file:  # none without the model
+            file.write_text(source)
+            for folder in model:
+                with atomic_write(folder) as partial:
+                    sources.append(fetch_files(settings.model, settings.revision, partial, mirror))
+        return Done(notes={"sources": sources})
 
     step.run(work, force)
 

@@ -76,7 +76,7 @@ def test_the_judge_serves_a_training_job_and_ends_with_it(tmp_path: Path) -> Non
     set_template(judge, TEMPLATES["qwen_math"])
     experiment = tiny_world.load_prepared(tmp_path, **changes(judge))
     write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
-    steps.fetch_prompt(experiment).record()
+    steps.fetch_judge(experiment).record()
 
     line = killed_after_a_step(experiment, "rspo.training.verl.driver")
     wait_until(lambda: not processes_with(str(judge)))
