@@ -13,14 +13,12 @@ from rspo.analysis.results import AGAINST, OPEN, Row, read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
-from rspo.core.tables import read_csv
 from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
-from rspo.report.text import short
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
@@ -108,15 +106,14 @@ def _seeds_to_halve(one: Row) -> float:
 
 
 def pictures(experiment: Experiment) -> Iterator[Row]:
-    """The figures, results before formulas, with their captions, pictures and numbers."""
+    """The figures, results before formulas, with their captions and pictures."""
     for figure in figures(experiment):
-        _, image, numbers = figure.step(experiment).outputs
+        image = figure.step(experiment).outputs[1]
         yield {
             "figure": figure,
             "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
-            "numbers": read_csv(numbers).map(short),
         }
 
 

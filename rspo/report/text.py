@@ -3,7 +3,6 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from statistics import median
 from typing import Any
 
@@ -75,15 +74,6 @@ def p_value(p: float) -> str:
     if p < 1e-4:
         return "< 0.0001"
     return "= 1" if p > 0.995 else f"= {p:.2g}"
-
-
-def short(text: str) -> str:
-    """A number with four significant digits; whole numbers and other text stay as they are."""
-    with suppress(ValueError):
-        number = float(text)
-        if math.isfinite(number) and not number.is_integer():
-            return f"{number:.4g}".replace("-", MINUS)
-    return text
 
 
 def as_yaml(config: Config) -> str:

@@ -20,7 +20,6 @@ from rspo.report.text import (
     one_line,
     plus_minus,
     rounded,
-    short,
 )
 from tests.support import planted
 
@@ -155,16 +154,3 @@ def test_the_digits_of_a_table_are_those_of_its_median_error() -> None:
     assert common_error([*rows, {"low": math.nan, "high": math.nan}]) == 1.7
     shown = [plus_minus(3.14159, 3.14159 - h, 3.14159 + h, error=1.7) for h in (0.2, 4.0)]
     assert shown == ["+3.1\u00a0\u00b1\u00a00.2", "+3.1\u00a0\u00b1\u00a04.0"]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("12.25", "12.25"),
-        ("-0.123456", f"{MINUS}0.1235"),
-        ("0.00001", f"1e{MINUS}05"),
-        *((text, text) for text in ("4", "160", "", "base", "nan", "a--b")),
-    ],
-)
-def test_a_number_of_a_figure_has_four_digits(text: str, shown: str) -> None:
-    assert short(text) == shown
