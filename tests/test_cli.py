@@ -62,8 +62,16 @@ def test_commands_of_rules_read_the_experiment_of_snakemake(
 def test_results_do_not_go_into_a_folder_with_other_files(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["status", "--results", str(project / "config")]) == 2
-    assert "has README.md and no results; expected a folder of results" in capsys.readouterr().err
+    (project / "reports").mkdir()
+    file = project / "file"
+    file.touch()
+    for folder, what in (
+        (project / "config", "has "),
+        (project, "has config;"),
+        (file, "is a file"),
+    ):
+        assert main(["status", "--results", str(folder)]) == 2
+        assert f": {what}" in capsys.readouterr().err
 
 
 def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:

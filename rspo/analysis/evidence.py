@@ -213,9 +213,12 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Pa
 
     Returns: the files that it wrote.
 
-    Raises: InputError as `Evidence.require`.
+    Raises: InputError as `Evidence.require`, and for an existing file with a fault.
     """
     evidence.require(experiment, files, "its page cannot be made with this config")
+    for path, step in files.items():
+        if path.exists() and (fault := step.fault_of(path)):
+            raise InputError(f"{fault}; --results DIR restores into another folder")
     written = []
     for table in evidence.policies.values():
         frame = table.to_pandas()

@@ -367,13 +367,12 @@ class Experiment:
 
 
 def _require_folder_of_results(folder: Path) -> None:
-    """Raises: InputError for a folder that has something else, such as source code."""
+    """Raises: InputError for a file, and for a folder of something else, such as source code."""
     visible = {path.name for path in folder.glob("[!.]*")}
-    if visible and visible.isdisjoint(_IN_RESULTS):
-        raise InputError(
-            f"--results {folder}: has {min(visible)} and no results; expected a folder of results, "
-            "or a new one"
-        )
+    other = visible - _IN_RESULTS
+    if folder.is_file() or (other and visible.isdisjoint(("cells", "problems"))):
+        what = f"has {min(other)}" if other else "is a file"
+        raise InputError(f"--results {folder}: {what}; expected a folder of results, or a new one")
 
 
 def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

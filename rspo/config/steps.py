@@ -251,7 +251,9 @@ def report(experiment: Experiment, inputs: Inputs = tuple) -> Step:
 
 @step
 def fetch_judge(experiment: Experiment) -> Step:
-    """The prompt of the judge, and its model, if that is downloaded.
+    """The prompt of the judge, and its model, unless a running server has it.
+
+    Its settings are the same in both cases, so that the address of a server changes no verdict.
 
     Raises: InputError if the config has no judge.
     """
@@ -259,9 +261,8 @@ def fetch_judge(experiment: Experiment) -> Step:
     xverify = experiment.config.xverify
     if xverify is None:
         raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
-    names = {"prompt", "model", "revision"} if model else {"prompt"}
     outputs = (prompt, model) if model else (prompt,)
-    settings = xverify.model_dump(mode="json", include=names)
+    settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
     return Step(experiment.command("fetch-judge"), outputs, settings, lock=prompt.parent / LOCK)
 
 

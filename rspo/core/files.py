@@ -9,6 +9,7 @@ import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from errno import EISDIR
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -25,7 +26,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     On an exception, Ctrl-C or a full disk, `path` stays as it was and the temporary file is
     removed. After SIGKILL, the next write of `path` removes it.
 
-    Raises: OSError that contains the path, also where the original error names no file.
+    Raises: OSError that contains the path, also where the original error names no file; that of a
+        folder which a file would replace.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
@@ -36,6 +38,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
         _sync(partial)
         os.utime(partial)  # a copied folder would keep the timestamp of its source
         if path.is_dir():  # a rename cannot replace a folder that is not empty
+            if not partial.is_dir():
+                raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
             path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)
         _remove(path.parent / f".{path.name}.partial-old")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import verifier_names
 from rspo.core.errors import InputError, allowed_names
@@ -32,21 +33,25 @@ def agreement(
     Args:
         verifier: the other one, b; a is that of the scores.
         samples: the first so many of each problem.
-        out: CSV file for the responses on which the two differ.
+        out: new CSV file for the responses on which the two differ.
 
     Returns: lines with `agreement_of` for each benchmark.
 
-    Raises: InputError for an unknown policy, suite or verifier, that of the scores, and for scores
-        that are missing.
+    Raises: InputError for an unknown policy, suite or verifier, that of the scores, for scores that
+        are missing, damaged, or made with other settings than the config's, and for an output that
+        exists.
     """
-    experiment.model_of(policy)  # raises for an unknown policy
+    benchmarks = experiment.benchmarks_of(suite)
+    if out is not None and (out.suffix != ".csv" or out.exists()):
+        raise InputError(f"--out {out}: expected a new file that ends with .csv")
     others = [name for name in verifier_names() if name != experiment.config.verifier]
     if verifier not in others:
         raise InputError(f"verifier {verifier!r}; {allowed_names(verifier, others)}")
+    steps.curves(experiment, policy, suite).require_inputs()
     counts, differing = [], []
     verdicts_of_judge = experiment.verdicts(policy, f"{suite}.agreement")
     with verifier_of(experiment, verifier, verdicts_of_judge) as verify:
-        for benchmark in experiment.benchmarks_of(suite):
+        for benchmark in benchmarks:
             frame = scored_samples(experiment, policy, benchmark)
             frame = frame[frame["sample_index"] < samples]
             questions = [messages[-1]["content"] for messages in frame["prompt"]]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError, allowed_names
@@ -71,6 +72,8 @@ def compare(
     Raises: InputError for an unknown name, bad scores, no shared problem, or a k for which no
         problem has enough responses, or Max@k of a file without rewards.
     """
+    if (suite or benchmark) and all(Path(name).is_file() for name in names):
+        raise InputError("--suite and --benchmark are of policies; expected one, got two files")
     sides = [_side(name, load, suite, benchmark) for name in names]
     for name, side in zip(names, sides, strict=True):
         if metric == "max_at_k" and not side.outcomes.has_rewards:
@@ -154,6 +157,7 @@ def _side(
         hint = allowed_names(benchmark, benchmarks)
         raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; {hint}")
     chosen = benchmarks if benchmark is None else [benchmark]
+    steps.curves(experiment, name, suite).require_inputs()
     scores = suite_scores(experiment, name, suite)
     names, texts = list[str](), list[str]()
     for one in chosen:

@@ -18,7 +18,8 @@ def compute_score(
     extra_info: Any = None,
     verifier: str = "rules",
     time_limit: float = 5.0,
-    **_: Any,
+    reward_router_address: Any = None,
+    reward_model_tokenizer: Any = None,
 ) -> dict[str, Any]:
     r"""The score of a response, with the reason for it. Every thread and process may call it.
 
@@ -26,7 +27,8 @@ def compute_score(
     # {'score': 1.0, 'acc': 1.0, 'reason': 'correct'}
 
     Args:
-        data_source, extra_info: verl's; they have no effect.
+        data_source, extra_info, reward_router_address, reward_model_tokenizer: verl's; they have no
+            effect.
         solution_str: the response.
         ground_truth: the answer, or a list of its accepted forms.
         verifier, time_limit: see `rspo.rewards.verify`. Set them as

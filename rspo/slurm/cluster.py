@@ -37,17 +37,17 @@ class Slurm:
         found = map(_settings, filter(str.strip, lines))
         return {settings["PartitionName"]: settings for settings in found}
 
-    def held_job(self, *options: str) -> dict[str, str]:
+    def later_job(self, *options: str) -> dict[str, str]:
         """What `scontrol show job` prints of a job with these options of `sbatch`.
 
-        Submits the job on hold and cancels it at once. `sbatch --test-only` also refuses a job
-        whose nodes are only down, and a cluster's submit plugin may change what settings allow.
+        Submits the job to begin in a week, and cancels it at once. `sbatch --test-only` also
+        refuses a job whose nodes are only down, and with `--hold` SLURM does not look for nodes.
 
         Raises: Refused with SLURM's message if it does not accept the job.
         """
         name = f"rspo-doctor-{os.urandom(4).hex()}"
-        held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
-        done = run("sbatch", *held, *options, f"--job-name={name}", "--wrap=true")
+        later = ("--parsable", "--begin=now+7days", "--requeue", "--output=/dev/null")
+        done = run("sbatch", *later, *options, f"--job-name={name}", "--wrap=true")
         if done.returncode:
             raise Refused(" ".join(done.stderr.split()))
         # A cluster's own `sbatch` may print more lines.

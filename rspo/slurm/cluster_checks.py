@@ -7,6 +7,9 @@ from rspo.slurm.cluster import Refused, Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import Request, format_hours, options_of_all_jobs, setting
 
+# Reasons with which SLURM accepts a job that is more than its partition allows.
+_NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
+
 
 def requests(launch: Launch) -> Iterator[Finding]:
     """Whether SLURM accepts each request, and requeues such jobs."""
@@ -16,8 +19,12 @@ def requests(launch: Launch) -> Iterator[Finding]:
             "SLURM is not installed on this machine (no sinfo): the cluster was not checked",
         )
         return
-    found = [one for request in launch.used for one in _of_request(launch, launch.slurm, request)]
-    yield from dict.fromkeys(found)
+    seen = set[Finding]()
+    for request in launch.used:
+        for finding in _of_request(launch, launch.slurm, request):
+            if finding not in seen:
+                seen.add(finding)
+                yield finding
 
 
 def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
@@ -33,19 +40,18 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
 @cache
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
     if not request.is_complete:
-        return []
+        return [Finding(INFO, f"{request.key}: not checked, an expression decides its jobs")]
     options = [*request.options, *options_of_all_jobs(launch.profile)]
+    asked = f"{request.key}: sbatch {' '.join(options)}"
     try:
-        job = slurm.held_job(*options)
+        job = slurm.later_job(*options)
     except Refused as error:
-        there = _what_is_there(slurm, request)
-        return [Finding(ERROR, f"{request.key}: sbatch {' '.join(options)}: {error}; {there}")]
-    found, partition = [], job["Partition"]
-    settings = [slurm.partitions[name] for name in partition.split(",")]
-    # SLURM accepts a job that is longer than its partition allows, and never starts it.
-    limits = [time_limit(one["MaxTime"]) for one in settings]
+        return [Finding(ERROR, f"{asked}: {error}; {_what_is_there(slurm, request)}")]
+    found, partition = [], job.get("Partition", "")
+    settings = [slurm.partitions.get(name, {}) for name in partition.split(",")]
+    limits = [time_limit(one.get("MaxTime", "")) for one in settings]
     longest = max(float("inf") if limit is None else limit for limit in limits)
-    if (minutes := time_limit(job["TimeLimit"]) or 0) > longest:
+    if (minutes := time_limit(job.get("TimeLimit", "")) or 0) > longest:
         several = " (each training then takes several jobs)" if request.rule == "train" else ""
         found.append(
             Finding(
@@ -54,9 +60,12 @@ def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]
                 f"{partition} allows; set {format_hours(longest)}{several}",
             )
         )
+    elif job.get("Reason") in _NEVER:
+        never = f"SLURM would never start it ({job['Reason']})"
+        found.append(Finding(ERROR, f"{asked}: {never}; {_what_is_there(slurm, request)}"))
     requeue = setting(launch.profile, "requeue")
     is_asked = request.rule == "train" and launch.profile.get(requeue, True)
-    if is_asked and job["Requeue"] != "1":
+    if is_asked and job.get("Requeue") != "1":
         found.append(
             Finding(
                 WARNING,
@@ -67,7 +76,7 @@ def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]
             )
         )
     for one in settings:
-        if "CANCEL" in one["PreemptMode"].split(","):
+        if "CANCEL" in one.get("PreemptMode", "").split(","):
             found.append(
                 Finding(
                     WARNING,
@@ -81,9 +90,9 @@ def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]
 
 
 def _what_is_there(slurm: Slurm, request: Request) -> str:
-    """The partitions, or the nodes of those of a request."""
+    """The partitions, or the nodes and time limits of those of a request."""
     if not set(request.partitions) <= slurm.partitions.keys():
         return f"partitions here: {', '.join(sorted(slurm.partitions))}"
     chosen = f"--partition={request.partition}" if request.partition else "--all"
-    layout = "partition %R has nodes with %c CPUs, %m MB and %G"
+    layout = "partition %R has nodes with %c CPUs, %m MB and %G, for %l"
     return ", ".join(slurm.ask("sinfo", chosen, "-h", "-e", "-o", layout).splitlines())

@@ -49,21 +49,19 @@ class Task:
 
 def shared_files(file: Path, text: str) -> Iterator[Line]:
     """Whether this host sees a file, and the lock that another host holds on it."""
-    folder = file.parent
+    folder, seen = file.parent, False
     try:
-        stream = file.open("r+")
-    except OSError:
-        stream = None
-    if stream is None or stream.read() != text:
-        yield "error", f"does not see the files in {folder}: use a folder of a shared file system"
-        return
-    try:
-        with stream:
+        with file.open("r+") as stream:
+            seen = stream.read() == text
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return
-    except OSError:  # no locks here
+        if seen:
+            return
+    except OSError:  # no such file, or no locks
         pass
+    if not seen:
+        yield "error", f"does not see the files in {folder}: use a folder of a shared file system"
+        return
     yield (
         "error",
         f"ignores a lock that another host holds in {folder}: two jobs could train one cell; "
@@ -80,7 +78,8 @@ def slurm_commands() -> Iterator[Line]:
             done = subprocess.run(
                 command.split(), env=left, capture_output=True, text=True, timeout=SECONDS
             )
-            reason = done.returncode and " ".join((done.stderr or done.stdout).split())
+            output = " ".join((done.stderr or done.stdout).split())
+            reason = done.returncode and (output or f"exit status {done.returncode}")
         except (OSError, subprocess.SubprocessError) as error:
             reason = str(error)
         if reason:

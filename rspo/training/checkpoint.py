@@ -1,12 +1,13 @@
 """Checkpoints: a killed run resumes from the one of its own settings and inputs.
 
-With other settings or inputs, the training starts over. Each checkpoint has a file with its origin,
-written first and removed first. A folder without that file is the rest of a removal that was
-killed; no run resumes from it.
+With other settings or inputs, Snakemake and --force start the training over. Each checkpoint has a
+file with its origin, written first and removed first. A folder without that file is the rest of a
+removal that was killed; no run resumes from it.
 """
 
 import io
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import Usage
-from rspo.core.step import Step, differences
+from rspo.core.step import FORCE_HINT, GIVEN, Step, differences
 from rspo.training.progress import usage_before
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def use_checkpoint(
 
     Returns: usage of the earlier processes that trained with it, for the provenance.
 
-    Raises: InputError for a damaged checkpoint.
+    Raises: InputError for a damaged checkpoint, and for one of a user's own command with other
+        settings or inputs; Snakemake replaces what is out of date.
     """
     origin = {"settings": step.settings, **inputs}
     changes = differences(_origin(folder), origin)
@@ -65,6 +67,8 @@ def use_checkpoint(
             )
         return usage_before(folder)
     if is_begun(folder):
+        if not from_the_start and GIVEN not in os.environ:
+            raise InputError(f"{folder} was made with other settings ({changes}): {FORCE_HINT}")
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
     remove_checkpoint(folder)
     write_text(folder / _ORIGIN_FILE, json.dumps(origin, default=str))

@@ -1,5 +1,6 @@
 """The estimator of docs/trainers.md in SkyRL itself; test_skyrl.py runs this where SkyRL is."""
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -109,5 +110,8 @@ def test_ray_can_send_the_estimator_to_other_processes() -> None:
     register("rspo_pass_at_k")
     copied = ray.cloudpickle.loads(ray.cloudpickle.dumps(REGISTRY.get("rspo")))
     rewards, mask = torch.tensor([[0.0], [1.0]]), torch.ones(2, 1)
-    advantages, _ = copied(token_level_rewards=rewards, response_mask=mask, index=["a", "a"])
+    given = {"token_level_rewards": rewards, "response_mask": mask, "index": ["a", "a"]}
+    advantages, _ = copied(**given, config=CONFIG)
     assert advantages[:, 0].tolist() == [0.0, 2.0]
+    with pytest.raises(AssertionError):
+        copied(**given, config=dataclasses.replace(CONFIG, use_kl_loss=True))

@@ -54,6 +54,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_a_new_folder_replaces_all_of
             write("half", error)
         assert [item.name for item in path.iterdir()] == ["stale"]
     write("fresh")
+    with pytest.raises(IsADirectoryError, match="policy"):
+        write_json_lines(path, [])
     assert [item.name for item in path.iterdir()] == ["fresh"]
     assert [item.name for item in tmp_path.iterdir()] == ["policy"]
 

@@ -56,6 +56,12 @@ def test_the_first_samples_are_compared_and_the_differing_ones_listed(tmp_path: 
     assert list(differing["text"]) == [r"\boxed{05}"] * len(benchmarks)
     assert set(differing["verdict"]) == {"incorrect"}
     assert set(differing["verdict_of_other"]) == {"correct"}
+    for taken in (out, tmp_path, experiment.scores(policy, "standard", 0)):
+        with pytest.raises(InputError, match="expected a new file that ends"):
+            next(agreement(experiment, policy, "standard", "rules", 2, taken))
+    other = tiny_world.load(tmp_path, verifier="math_verify")
+    with pytest.raises(InputError, match=r"made with other settings \(verifier: .*exact"):
+        next(agreement(other, policy, "standard", "rules"))
 
 
 @pytest.mark.parametrize("verifier", ["exact", "rule"])

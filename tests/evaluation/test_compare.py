@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import t, ttest_rel
 
 from rspo.cli import main
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.evaluation.compare import Difference, paired_difference
@@ -41,6 +42,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
         for row in rows:
             row["prompt"][0]["content"] += f" of {family}"
         write_table(experiment.problems(family), PROBLEMS, rows)
+        steps.prepare(experiment, family).record()
     for seed, cell in enumerate((A, B)):
         scores = {name: random_scores(10 * row + seed) for row, name in enumerate(FAMILIES)}
         write_scores(experiment, cell, "standard", scores)
@@ -234,6 +236,8 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
             "a.jsonl and " + A + " have no problem in common; the first ones are",
         ),
         (["small--base", A], "0.parquet: no such file"),
+        (["a.jsonl", "a.jsonl", "--suite=standard"], "--suite and --benchmark are of policies"),
+        (["a.jsonl", "a.jsonl", "--benchmark=linear"], "--suite and --benchmark are of policies"),
         (["a.jsonl", "a.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
         (["a.jsonl", "a.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
         (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),

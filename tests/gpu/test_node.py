@@ -4,7 +4,6 @@ Tests import PyTorch and what needs it themselves: if that fails, the others sti
 """
 
 import json
-import platform
 import shutil
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from rspo.config.experiment import base_name
 from rspo.core.files import read_json_lines, write_text
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.rewards.verdict import CORRECT, INCORRECT
-from rspo.slurm import node_checks, probe
+from rspo.slurm import probe
 from rspo.training.logs import sampler_warning
 from rspo.training.verl.checkpoints import RECORDS_FILE, last_step
 from tests.gpu.settings import (
@@ -43,11 +42,11 @@ trains = pytest.mark.needs("test_flash_attn", "test_all_reduce", "test_model_and
 
 @pytest.mark.timeout(300)
 def test_driver_and_packages(settings: Settings, note: Note) -> None:
-    answer = probe.Answer("", platform.node(), {})
-    probe.look_for_software(answer, ("torch", "vllm", "verl"), settings.device == "cuda")
-    findings = [f"this node {finding.line}" for finding in node_checks.software(answer)]
+    about: list[str] = []
+    found = probe.software(("torch", "vllm", "verl"), settings.device == "cuda", about)
+    findings = [f"this node {line}" for _, line in found]
     assert not findings, "; ".join(findings)
-    note(node_checks.details(answer))
+    note(", ".join(about))
 
 
 @needs_packages

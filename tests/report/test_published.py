@@ -150,6 +150,10 @@ def test_restored_results_have_the_counts_and_keep_existing_files(project: Exper
     path.unlink()
     provenance_path(path).unlink()
     text = kept.read_text()
+    kept.write_text(text + "\n")
+    assert main(RESTORE) == 2
+    assert not path.exists()
+    kept.write_text(text)
     assert main(RESTORE) == 0
     restored = read_frame(path, SCORES)
     assert restored.groupby(["benchmark", "problem_id"])["correct"].sum().equals(before)

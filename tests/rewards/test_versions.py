@@ -16,7 +16,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "f3184d055b8a",
-    ("rules", 5): "e366160160b1",
+    ("rules", 5): "416bfe0cc25b",
     ("math_verify", 3): "d30ad0d3dcf2",
 }
 

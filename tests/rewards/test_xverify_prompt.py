@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from rspo.config import steps
+from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.rewards.xverify.download import fetch_judge, template_in
 from tests.support import paper_scale
@@ -17,10 +19,12 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
     pinned = commit(repository, f"PROMPT = '''{TEMPLATE}'''\n")
     commit(repository, "PROMPT = 'newer'\n")
 
-    def fetch(commit: str) -> Path:
+    def with_prompt(commit: str, url: str | None) -> Experiment:
         upstream = {"repository": str(repository), "commit": commit}
-        xverify = {"prompt": upstream, "url": "http://judge:8000"}  # which has the model
-        experiment = paper_scale.load(tmp_path, xverify=xverify)
+        return paper_scale.load(tmp_path, xverify={"prompt": upstream, "url": url})
+
+    def fetch(commit: str) -> Path:
+        experiment = with_prompt(commit, "http://judge:8000")  # which has the model
         fetch_judge(experiment)
         return experiment.judge_prompt
 
@@ -28,6 +32,7 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
         fetch("0" * 40)
     path = fetch(pinned)
     assert template_in(path.read_text(), "there") == TEMPLATE
+    assert steps.fetch_judge(with_prompt(pinned, None)).fault_of(path) is None
     assert f"{FILE} @ {pinned}" in path.with_name("prompt.py.provenance.json").read_text()
 
 

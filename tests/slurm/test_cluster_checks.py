@@ -49,10 +49,14 @@ def fake(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Fake
 
 
 def scontrol(
-    partition: str = "gpu", limit: str = "1-00:00:00", requeue: int = 1, mode: str = "OFF"
+    partition: str = "gpu",
+    limit: str = "1-00:00:00",
+    requeue: int = 1,
+    mode: str = "OFF",
+    reason: str = "BeginTime",
 ) -> str:
-    """A script that prints the job on hold, and the partitions."""
-    job = f"JobId=12 Partition={partition} TimeLimit={limit} Requeue={requeue}"
+    """A script that prints the job, and the partitions."""
+    job = f"JobId=12 Partition={partition} TimeLimit={limit} Requeue={requeue} Reason={reason}"
     partitions = f"""PartitionName=gpu MaxTime=1-00:00:00 PreemptMode=OFF
 PartitionName=gpu2 MaxTime=4:00:00 PreemptMode={mode}"""
     return f"""case "$*" in *job*) echo "{job}";; *) echo "{partitions}";; esac"""
@@ -80,6 +84,7 @@ def require(found: list[Finding], expected: list[tuple[Kind, str]]) -> None:
             ERROR,
             r"train\.runtime = 24h is longer than partition gpu2 allows; set 4h .each training",
         ),
+        ({"reason": "PartitionConfig"}, ERROR, r"train: sbatch .*never start it .*; its nodes$"),
         ({"requeue": 0}, WARNING, r"set-resources\.train: .*slurm-patient-requeue: false"),
         ({"partition": "gpu,gpu2", "mode": "CANCEL"}, WARNING, "preempted jobs of partition gpu2 "),
     ],
@@ -108,18 +113,18 @@ def test_what_slurm_refuses_is_named_with_what_it_has(
 
 
 @pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
-def test_the_held_job_is_found_and_cancelled_whatever_else_sbatch_prints(
+def test_the_later_job_is_found_and_cancelled_whatever_else_sbatch_prints(
     tmp_path: Path, fake: Fake, printed: str
 ) -> None:
     fake("sbatch", f'echo "$@" > {tmp_path}/submitted; printf "{printed}\\n"')
-    assert Slurm().held_job()["Requeue"] == "1"
+    assert Slurm().later_job()["Requeue"] == "1"
     require_cancelled(tmp_path)
 
 
-def test_a_held_job_without_a_number_is_cancelled_too(tmp_path: Path, fake: Fake) -> None:
+def test_a_later_job_without_a_number_is_cancelled_too(tmp_path: Path, fake: Fake) -> None:
     fake("sbatch", f'echo "$@" > {tmp_path}/submitted; echo Submitted batch job 12')
     with pytest.raises(InputError, match="no job number in its output: Submitted batch job 12"):
-        Slurm().held_job()
+        Slurm().later_job()
     require_cancelled(tmp_path)
 
 

@@ -83,6 +83,24 @@ def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, proje
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"mem_mb": 2_000_000}, "node configuration is not available"),
+        ({"cpus_per_task": 500}, r"never start it \(PartitionConfig\)"),
+        ({"gres": "gpu:h800:16"}, "node configuration is not available"),
+        ({"gres": "gpu:a100:1"}, "node configuration is not available"),
+    ],
+)
+def test_a_job_that_no_node_can_run_is_refused_with_what_nodes_have(
+    cluster: Cluster, project: Path, changes: dict[str, object], refused: str
+) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", **changes)
+    key = r"error    slurm/config\.yaml: set-resources\.train"
+    there = r"partition gpu has nodes with \d+ CPUs, "
+    require(doctor(project, cluster.environment), rf"{key}: sbatch .*{refused}.*; {there}")
+
+
 @pytest.mark.parametrize("state", ["busy", "drained"])
 def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch, state: str

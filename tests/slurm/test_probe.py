@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rspo.slurm.probe import Task, judge, missing_to_compile, shared_files
+from rspo.slurm.probe import Task, judge, missing_to_compile, shared_files, slurm_commands
 
 
 class Models(BaseHTTPRequestHandler):
@@ -54,6 +54,18 @@ def test_the_packages_and_the_gpu_are_reported() -> None:
     lines = "\n".join(line for _, line in answer["findings"])
     assert "cannot import flash_attn (ModuleNotFoundError: No module named" in lines
     assert "has a GPU that jobs would not use: " in lines
+
+
+def test_a_command_of_slurm_that_fails_without_a_word_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert all("No such file" in line for _, line in slurm_commands())
+    for name in ("srun", "scontrol"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    (_, *_), lines = zip(*slurm_commands(), strict=True)
+    assert all("(exit status 3): " in line for line in lines)
 
 
 def test_a_lock_that_this_host_ignores_is_reported(tmp_path: Path) -> None:

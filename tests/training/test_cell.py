@@ -239,7 +239,9 @@ def test_a_checkpoint_of_another_base_is_not_used(
     shutil.rmtree(base)
     shutil.copytree(world.policy("small--base"), base)
     steps.pretrain(experiment, "small").record()
-    train(experiment, CELL)
+    with pytest.raises(InputError, match=r"base\.model\.safetensors: .*--force"):
+        train(experiment, CELL)
+    train(experiment, CELL, force=True)
     assert weights_of(experiment) == weights_of(undisturbed)
     removed = f"{experiment.checkpoint(CELL)} is removed (base.model.safetensors: "
     assert removed in capsys.readouterr().out

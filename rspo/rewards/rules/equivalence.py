@@ -340,9 +340,10 @@ def _same_sets(gold: Answer, prediction: Answer) -> bool:
 
 
 def _pieces(answer: Answer) -> list[Answer]:
-    """The intervals and points that make up a set; none for anything else."""
+    """The intervals and points that make up a set; none if a part of it is anything else."""
     if isinstance(answer, Union):
-        return [piece for part in answer.parts for piece in _pieces(part)]
+        parts = [_pieces(part) for part in answer.parts]
+        return [piece for part in parts for piece in part] if all(parts) else []
     if isinstance(answer, Collected):
         return list(answer.items)
     return [answer] if answers.as_interval(answer) else []

@@ -38,7 +38,7 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
         source, origin = _file_at_commit(settings.prompt)
         template_in(source, origin)
         sources = [origin]
-        with atomic_write(prompt) as file:  # none without the model
+        with atomic_write(prompt) as file:  # gets its name after the model: both or none
             file.write_text(source)
             for folder in model:
                 with atomic_write(folder) as partial:

@@ -11,6 +11,7 @@ class Peak(threading.Thread):
         super().__init__(daemon=True)
         self._seconds = seconds
         self.value, self.highest, self._stopped = value, 0.0, threading.Event()
+        self._lock = threading.Lock()
         self.start()
 
     def __enter__(self) -> "Peak":
@@ -22,11 +23,13 @@ class Peak(threading.Thread):
 
     def run(self) -> None:
         while not self._stopped.wait(self._seconds):
-            value = self.value()  # first, because it takes long on GPUs
-            self.highest = max(self.highest, value)
+            value = self.value()
+            with self._lock:
+                self.highest = max(self.highest, value)
 
     def take(self) -> float:
         """The highest value since the last call, that of now included."""
         value = self.value()  # less than an interval may have passed
-        highest, self.highest = max(self.highest, value), 0.0
+        with self._lock:
+            highest, self.highest = max(self.highest, value), 0.0
         return highest

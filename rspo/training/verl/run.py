@@ -157,7 +157,7 @@ class _Steps:
             self.started, self.reported, self.waited = True, reported, 0.0
         if self.waited < self.limit * (1 if self.started else 2):
             return None
-        return f"no step for {self.waited:.0f} s (verl.hang_seconds): a process hangs"
+        return f"no step for {self.waited:.0f} s: a process hangs, or raise verl.hang_seconds"
 
 
 def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:

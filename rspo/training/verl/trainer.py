@@ -252,8 +252,9 @@ class Trainer(PPOTrainerSync):
         """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""
         assert self.held_out is not None  # because `is_due`
         prompts, samples = self.held_out, self.training.validation.samples
-        sampling = self.experiment.config.sampling
-        parameters = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        rollout = self.config.actor_rollout_ref.rollout
+        parameters = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
+        parameters["repetition_penalty"] = 1.0  # as verl's agent loops do in training
         self.checkpoint_manager.update_weights(self.global_steps)
         tokens = sample_held_out(
             self.get_llm_client(), prompts.tokens, samples, self.global_steps, parameters

@@ -89,6 +89,8 @@ def sample_held_out(
         sampling: parameters of the requests.
 
     Returns: the token ids of each response.
+
+    Raises: what a server raises that does not answer; the driver then looks for a lost process.
     """
 
     async def responses() -> list[TokenOutput]:

@@ -9,6 +9,7 @@ import pytest
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.step import GIVEN
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.policies.tokenizer import save_tokenizer
 from rspo.status.policies import statuses
@@ -81,10 +82,16 @@ def names(experiment: Experiment) -> list[str]:
     return sorted(path.name for path in experiment.folder(CELL).iterdir() if path.is_dir())
 
 
-def test_other_settings_start_over(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_settings_start_over_in_snakemake_only(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = (with_clip(root, clip) for clip in (0.1, 0.2))
     start(first)
     leave_checkpoint(first, step=2)
+    with pytest.raises(InputError, match=r"ppo_clip: 0\.1 -> 0\.2\): --results DIR .*--force"):
+        start(second)
+    assert first.checkpoint(CELL).is_dir()
+    monkeypatch.setenv(GIVEN, "{}")
     capsys.readouterr()
     start(second)
     assert capsys.readouterr().out == (
