@@ -281,9 +281,7 @@ def verify(
     load: Load,
     responses: Annotated[
         Path,
-        typer.Argument(
-            help="JSON lines, .csv or .parquet, a response per row; - for standard input."
-        ),
+        typer.Argument(help="JSON lines, .csv or .parquet, a response per row."),
     ],
     output: Annotated[
         Path | None,
@@ -584,13 +582,12 @@ def cost(experiment: "Experiment", force: Force = False) -> None:
 def doctor(
     experiment: "Experiment",
     rule: Annotated[
-        list[str],
-        typer.Option(help="Only check what the jobs of this rule need. Repeatable. Default: all."),
+        list[str], typer.Option(hidden=True, help="Set by Snakemake, which knows its rules.")
     ] = [],  # noqa: B006
     deployment: Annotated[
-        str,
-        typer.Option(help="apptainer, if you start Snakemake with --sdm apptainer."),
-    ] = "",
+        Literal["apptainer", "conda", "env-modules"] | None,
+        typer.Option(help="The value of --sdm, if you start Snakemake with it."),
+    ] = None,
 ) -> int:
     """Check config, software, profile and cluster for all that would stop a job.
 

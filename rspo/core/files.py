@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -79,24 +78,24 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Read one JSON object per line; empty lines are skipped.
 
-    Raises: InputError as `numbered_json_lines`, and for a missing file.
+    Raises: InputError as `numbered_json_lines`.
     """
-    return [row for _, row in numbered_json_lines(path, open_file(path))]
+    return [row for _, row in numbered_json_lines(path)]
 
 
-def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number, from 1, and the JSON object of each line that is not empty; closes the stream.
+def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number, from 1, and the JSON object of each line that is not empty.
 
     Args:
-        name: of the file, for messages.
-        stream: UTF-8 with or without a byte order mark, also compressed with gzip.
+        path: UTF-8 with or without a byte order mark, also compressed with gzip.
 
-    Raises: InputError for a line that is not a JSON object, or bytes that are not UTF-8 or a
-        complete gzip file.
+    Raises: InputError for a missing file, a line that is not a JSON object, or bytes that are not
+        UTF-8 or a complete gzip file.
     """
+    require_file(path)
     number = 0
     try:
-        with stream, _uncompressed(stream) as lines:
+        with _uncompressed(path) as lines:
             for number, line in enumerate(lines, start=1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 if not text.strip():
@@ -104,18 +103,18 @@ def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, d
                 row = json.loads(text, object_pairs_hook=_unique_keys)
                 if not isinstance(row, dict):
                     raise InputError(
-                        f"{name}, line {number}: expected a JSON object, got {text.strip():.60}"
+                        f"{path}, line {number}: expected a JSON object, got {text.strip():.60}"
                     )
                 yield number, row
     except UnicodeDecodeError as error:
-        raise InputError(f"{name}, line {number}: not UTF-8 ({error})") from None
+        raise InputError(f"{path}, line {number}: not UTF-8 ({error})") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{name}: not a complete gzip file ({error})") from None
+        raise InputError(f"{path}: not a complete gzip file ({error})") from None
     except InputError:
         raise
     except (ValueError, RecursionError) as error:  # also an integer of more than 4,300 digits
         reason = getattr(error, "msg", error)  # without json's own line number
-        raise InputError(f"{name}, line {number}: not JSON ({reason})") from None
+        raise InputError(f"{path}, line {number}: not JSON ({reason})") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -127,24 +126,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading bytes.
-
-    Raises: InputError for a missing file or a folder.
-    """
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: is a folder; expected a file") from None
+def require_file(path: Path) -> None:
+    """Raises: InputError unless a path is a file that can be read again: no folder, no pipe."""
+    if not path.is_file():
+        raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
-def _uncompressed(stream: BinaryIO) -> BinaryIO:
-    """The stream, which may begin with the header of gzip and need not be seekable."""
-    buffered = io.BufferedReader(cast(io.RawIOBase, stream))
-    compressed = buffered.peek(len(_GZIP)).startswith(_GZIP)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=buffered) if compressed else buffered)
+def _uncompressed(path: Path) -> BinaryIO:
+    with path.open("rb") as stream:
+        compressed = stream.read(len(_GZIP)) == _GZIP
+    return cast(BinaryIO, gzip.open(path)) if compressed else path.open("rb")
 
 
 def fingerprint(settings: Any) -> str:

@@ -5,10 +5,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from rspo.core.errors import InputError
-from rspo.core.files import numbered_json_lines, open_file
+from rspo.core.files import numbered_json_lines, require_file
 
 _LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for long responses
 
@@ -52,17 +52,15 @@ def rows_of(path: Path) -> Iterator[Row]:
 
     Raises: InputError for a file that is missing or has another format.
     """
-    stream = open_file(path)
-    if path.suffix not in (".csv", ".parquet"):
-        return json_rows(str(path), stream)
-    stream.close()
-    return _csv(path) if path.suffix == ".csv" else _parquet(path)
+    require_file(path)
+    if path.suffix == ".csv":
+        return _csv(path)
+    return _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
 
 
-def json_rows(name: str, stream: BinaryIO) -> Iterator[Row]:
-    """The rows of JSON lines, as `numbered_json_lines` reads them."""
-    for number, values in numbered_json_lines(name, stream):
-        yield Row(name, f"line {number}", values)
+def _json_lines(path: Path) -> Iterator[Row]:
+    for number, values in numbered_json_lines(path):
+        yield Row(str(path), f"line {number}", values)
 
 
 def _csv(path: Path) -> Iterator[Row]:

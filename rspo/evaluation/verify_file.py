@@ -1,9 +1,6 @@
 """`rspo verify`: verdicts on the responses in a file, and their Pass@k."""
 
-import hashlib
-import io
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +15,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import Done
 from rspo.core.step import Step
-from rspo.datasets.own_file import Row, json_rows, rows_of
+from rspo.datasets.own_file import Row, rows_of
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
@@ -27,9 +24,6 @@ from rspo.evaluation.score import Response, verdict_counts, verified
 from rspo.rewards import Verdict, texts_of
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
-
-STANDARD_INPUT = Path("-")
-
 
 # What a row of the file has, by the key under which it has it.
 COLUMNS = {name: name for name in ("problem", "answer", "response")}
@@ -47,7 +41,7 @@ def verify_file(
     """Verify the responses of a file and write a row for each, in the order of the file.
 
     Args:
-        path: JSON lines, CSV or Parquet (`read_responses`); `-` is the standard input.
+        path: JSON lines, CSV or Parquet (`read_responses`).
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
         columns: the keys of the file, by those of `COLUMNS`.
         ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
@@ -71,12 +65,9 @@ def verify_file(
     )
     if not replace:
         step.require_replaceable()
-    responses, content = read_responses(path, columns)
+    responses = read_responses(path, columns)
     numbers = np.array([*Counter(one.question for one in responses).values()])
     ks = chosen_ks(numbers, ks)
-    notes: dict[str, Any] = {}
-    if content:
-        notes = {"sources": ["standard input"], "content_sha256": content}
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
@@ -87,10 +78,9 @@ def verify_file(
         ]
         with atomic_write(output) as partial:  # a lone surrogate keeps its escape sequence
             partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
-        notes["verdicts"] = verdict_counts(verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
-        originals = [] if content else [path]
-        return Done(notes=notes, originals=originals, clean_up=journal_of(output).unlink)
+        notes = {"verdicts": verdict_counts(verdicts)}
+        return Done(notes=notes, originals=[path], clean_up=journal_of(output).unlink)
 
     reasons: Counter[str] = Counter()
     step.run(work, force=True)
@@ -98,29 +88,18 @@ def verify_file(
     return "\n".join([*_counts(outcomes, reasons), "", *pass_at_k_table(outcomes, ks)])
 
 
-def read_responses(path: Path, columns: Mapping[str, str]) -> tuple[list[Response], str]:
+def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
     """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
 
     A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
     responses to one problem.
 
-    Args:
-        path: `-` is the standard input, JSON lines.
-
-    Returns: the responses in the order of the file, and the SHA-256 of the standard input, which is
-        empty for a file.
-
     Raises: InputError for a file that is missing, empty or of another format, a key that is missing
         or has a value of the wrong type, or two different answers to one problem.
     """
-    name, content = str(path), ""
-    if path == STANDARD_INPUT:
-        name, data = "standard input", sys.stdin.buffer.read()
-        content = hashlib.sha256(data).hexdigest()
-    rows = json_rows(name, io.BytesIO(data)) if content else rows_of(path)
     responses: list[Response] = []
     answer_of: dict[str, Any] = {}
-    for row in rows:
+    for row in rows_of(path):
         problem, answer, response = _values(row, columns)
         if (before := answer_of.setdefault(problem, answer)) != answer:
             raise InputError(
@@ -129,8 +108,8 @@ def read_responses(path: Path, columns: Mapping[str, str]) -> tuple[list[Respons
             )
         responses.append(Response(problem, answer, response))
     if not responses:
-        raise InputError(f"{name}: has no rows; at least one response is needed")
-    return responses, content
+        raise InputError(f"{path}: has no rows; at least one response is needed")
+    return responses
 
 
 def _values(row: Row, columns: Mapping[str, str]) -> Iterator[Any]:
@@ -149,13 +128,8 @@ def _values(row: Row, columns: Mapping[str, str]) -> Iterator[Any]:
 
 
 def default_output(path: Path) -> Path:
-    """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`.
-
-    Raises: InputError for a pipe or a device, which have no folder for results.
-    """
-    if path != STANDARD_INPUT and (path.is_fifo() or path.is_char_device()):
-        raise InputError(f"{path}: not a file; use - for the standard input, or set --output")
-    name = "stdin" if path == STANDARD_INPUT else path.name
+    """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`."""
+    name = path.name
     for suffix in (".gz", ".jsonl", ".json", ".csv", ".parquet"):
         name = name.removesuffix(suffix)
     return path.parent / f"{name}.verdicts.jsonl"
@@ -167,7 +141,7 @@ def _check_output(path: Path, output: Path) -> None:
         raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .jsonl")
     if not output.parent.is_dir():
         raise InputError(f"{output}: no such folder: {output.parent}")
-    if path != STANDARD_INPUT and path.exists() and output.exists() and path.samefile(output):
+    if path.exists() and output.exists() and path.samefile(output):
         raise InputError(f"{output} has the responses; name another output")
 
 

@@ -48,7 +48,10 @@ class Launch:
 
     @classmethod
     def read(
-        cls, experiment: Experiment, rules: frozenset[str] | None = None, deployment: str = ""
+        cls,
+        experiment: Experiment,
+        rules: frozenset[str] | None = None,
+        deployment: str | None = None,
     ) -> "Launch":
         """Read slurm/config.yaml in the current folder. Raises: InputError if it is invalid."""
         profile, requests = read_profile()

@@ -24,9 +24,9 @@ def run_doctor(workflow: Any) -> None:
     if not rules or not _uses_profile():
         return
     methods = workflow.deployment_settings.deployment_method
-    deployment = " ".join(sorted(method.item_to_choice() for method in methods))
-    words = [sys.executable, "-m", "rspo.cli", "doctor", "--deployment", deployment]
-    words += [word for rule in sorted(rules) for word in ("--rule", rule)]
+    words = [sys.executable, "-m", "rspo.cli", "doctor"]
+    words += [f"--deployment={method}" for method in sorted(map(str, methods))[:1]]
+    words += [f"--rule={rule}" for rule in sorted(rules)]
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
     )

@@ -86,7 +86,7 @@ def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path) -> None:
             json.dumps({"problem": "p", "answer": answer, "response": "r"})
         )
         try:
-            (response,), _ = read_responses(tmp_path / "a.jsonl", COLUMNS)
+            (response,) = read_responses(tmp_path / "a.jsonl", COLUMNS)
         except InputError:
             with pytest.raises(InputError):
                 is_correct(["r"], [answer], "exact")

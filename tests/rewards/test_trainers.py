@@ -63,3 +63,8 @@ def test_a_missing_answer_is_an_error() -> None:
         accuracy_reward([boxed("8")], [None])  # type: ignore[list-item]
     with pytest.raises(InputError, match="answer 0 is None"):
         compute_score("data", boxed("8"), None)  # type: ignore[arg-type]
+
+
+def test_a_misspelled_option_is_an_error() -> None:
+    with pytest.raises(TypeError, match="verifer"):
+        compute_score("data", boxed("8"), "8", verifer="exact")  # type: ignore[call-arg]
