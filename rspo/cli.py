@@ -53,7 +53,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-
 Scale = Annotated[
     str | None,
     typer.Option(help="Read config/SCALE.yaml. Default: tiny.", metavar="SCALE"),
@@ -66,8 +65,6 @@ Overrides = Annotated[
         help="Override a config key, such as seeds=3 or training.steps=50. Repeatable.",
     ),
 ]
-
-
 Results = Annotated[
     Path | None,
     typer.Option(
@@ -595,7 +592,7 @@ def doctor(
     """
     from rspo.slurm.doctor import report
 
-    return 0 if report(experiment, rule, deployment) else 2
+    return 0 if report(experiment, rule, deployment or "") else 2
 
 
 def _use_one_thread() -> None:

@@ -15,7 +15,6 @@ from rspo.core.provenance import UNCOMMITTED, inputs_of, provenance_path, read_p
 
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 
-
 History = Mapping[Path, Mapping[str, Any]]  # the provenance of each file, which may be empty
 
 

@@ -28,7 +28,7 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
 
 
 def findings(
-    experiment: Experiment, rules: Collection[str] = (), deployment: str | None = None
+    experiment: Experiment, rules: Collection[str] = (), deployment: str = ""
 ) -> list[Finding]:
     """The findings of all checks, the most severe first.
 
@@ -51,9 +51,7 @@ def findings(
     return sorted(found, key=lambda finding: list(Kind).index(finding.kind))
 
 
-def report(
-    experiment: Experiment, rules: Collection[str] = (), deployment: str | None = None
-) -> bool:
+def report(experiment: Experiment, rules: Collection[str] = (), deployment: str = "") -> bool:
     """Print every finding on a line; returns whether nothing must change."""
     found = findings(experiment, rules, deployment)
     for finding in found:

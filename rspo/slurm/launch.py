@@ -48,10 +48,7 @@ class Launch:
 
     @classmethod
     def read(
-        cls,
-        experiment: Experiment,
-        rules: frozenset[str] | None = None,
-        deployment: str | None = None,
+        cls, experiment: Experiment, rules: frozenset[str] | None = None, deployment: str = ""
     ) -> "Launch":
         """Read slurm/config.yaml in the current folder. Raises: InputError if it is invalid."""
         profile, requests = read_profile()
