@@ -55,12 +55,10 @@ def rows_of(path: Path) -> Iterator[Row]:
     require_file(path)
     if path.suffix == ".csv":
         return _csv(path)
-    return _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
-
-
-def _json_lines(path: Path) -> Iterator[Row]:
-    for number, values in numbered_json_lines(path):
-        yield Row(str(path), f"line {number}", values)
+    if path.suffix == ".parquet":
+        return _parquet(path)
+    lines = numbered_json_lines(path)
+    return (Row(str(path), f"line {number}", values) for number, values in lines)
 
 
 def _csv(path: Path) -> Iterator[Row]:

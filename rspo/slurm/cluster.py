@@ -10,6 +10,8 @@ from rspo.core.errors import InputError
 
 # Variables with which a user changes what these commands list or cancel.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
+# States of nodes that jobs start on, now or later.
+_UP = {"allocated", "completing", "idle", "mixed"}
 
 
 class NoAnswer(InputError):
@@ -41,7 +43,7 @@ class Slurm:
         """What `scontrol show job` prints of a job with these options of `sbatch`.
 
         Submits the job to begin in a week, and cancels it at once. `sbatch --test-only` also
-        refuses a job whose nodes are only down, and with `--hold` SLURM does not look for nodes.
+        refuses a job whose nodes are only down.
 
         Raises: Refused with SLURM's message if it does not accept the job.
         """
@@ -58,6 +60,12 @@ class Slurm:
             return _settings(self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]))
         finally:
             self.ask("scancel", f"--name={name}")
+
+    def never_starts(self, partition: str, *options: str) -> bool:
+        """Whether no node of a partition fits a job that SLURM accepts; unknown if one is down."""
+        done = run("sbatch", "--test-only", *options, "--wrap=true")
+        states = self.ask("sinfo", f"--partition={partition}", "-h", "-o", "%T").split()
+        return "configuration" in done.stderr and {*states} <= _UP
 
     def ask(self, *words: str, seconds: float = 60) -> str:
         """Output of a SLURM command."""

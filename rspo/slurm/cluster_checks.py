@@ -7,9 +7,6 @@ from rspo.slurm.cluster import Refused, Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import Request, format_hours, options_of_all_jobs, setting
 
-# Reasons with which SLURM accepts a job that is more than its partition allows.
-_NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
-
 
 def requests(launch: Launch) -> Iterator[Finding]:
     """Whether SLURM accepts each request, and requeues such jobs."""
@@ -60,9 +57,9 @@ def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]
                 f"{partition} allows; set {format_hours(longest)}{several}",
             )
         )
-    elif job.get("Reason") in _NEVER:
-        never = f"SLURM would never start it ({job['Reason']})"
-        found.append(Finding(ERROR, f"{asked}: {never}; {_what_is_there(slurm, request)}"))
+    elif slurm.never_starts(partition, *options):
+        there = _what_is_there(slurm, request)
+        found.append(Finding(ERROR, f"{asked}: SLURM would never start it; {there}"))
     requeue = setting(launch.profile, "requeue")
     is_asked = request.rule == "train" and launch.profile.get(requeue, True)
     if is_asked and job.get("Requeue") != "1":

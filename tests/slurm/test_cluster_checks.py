@@ -49,14 +49,10 @@ def fake(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Fake
 
 
 def scontrol(
-    partition: str = "gpu",
-    limit: str = "1-00:00:00",
-    requeue: int = 1,
-    mode: str = "OFF",
-    reason: str = "BeginTime",
+    partition: str = "gpu", limit: str = "1-00:00:00", requeue: int = 1, mode: str = "OFF"
 ) -> str:
     """A script that prints the job, and the partitions."""
-    job = f"JobId=12 Partition={partition} TimeLimit={limit} Requeue={requeue} Reason={reason}"
+    job = f"JobId=12 Partition={partition} TimeLimit={limit} Requeue={requeue}"
     partitions = f"""PartitionName=gpu MaxTime=1-00:00:00 PreemptMode=OFF
 PartitionName=gpu2 MaxTime=4:00:00 PreemptMode={mode}"""
     return f"""case "$*" in *job*) echo "{job}";; *) echo "{partitions}";; esac"""
@@ -84,7 +80,6 @@ def require(found: list[Finding], expected: list[tuple[Kind, str]]) -> None:
             ERROR,
             r"train\.runtime = 24h is longer than partition gpu2 allows; set 4h .each training",
         ),
-        ({"reason": "PartitionConfig"}, ERROR, r"train: sbatch .*never start it .*; its nodes$"),
         ({"requeue": 0}, WARNING, r"set-resources\.train: .*slurm-patient-requeue: false"),
         ({"partition": "gpu,gpu2", "mode": "CANCEL"}, WARNING, "preempted jobs of partition gpu2 "),
     ],
@@ -95,6 +90,17 @@ def test_a_job_that_would_not_run_or_continue_is_named_with_what_to_do(
     fake("scontrol", scontrol(**job))
     found = list(cluster_checks.requests(launch("train")))
     require(found, [(kind, expected)] if kind else [])
+
+
+@pytest.mark.parametrize(("states", "refused"), [("idle mixed", True), ("idle drained", False)])
+def test_a_job_that_fits_no_node_is_refused_unless_a_node_is_down(
+    fake: Fake, states: str, refused: bool
+) -> None:
+    message = "allocation failure: Requested node configuration is not available"
+    fake("sbatch", f'case "$*" in *--test-only*) echo {message} >&2; exit 1;; *) echo 12;; esac')
+    fake("sinfo", f'case "$*" in *%T*) echo {states};; *) echo its nodes;; esac')
+    line = r"train: sbatch .*never start it; its nodes$"
+    require(list(cluster_checks.requests(launch("train"))), [(ERROR, line)] * refused)
 
 
 @pytest.mark.parametrize(

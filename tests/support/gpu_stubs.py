@@ -47,22 +47,18 @@ def make_login_node(folder: Path) -> Path:
     return folder
 
 
-def make_gpu_node(
-    folder: Path, *, available: bool = True, driver: str = "580.65.06", vllm_on_cpu: bool = False
-) -> str:
-    """A precommand for jobs on nodes with GPUs, with the packages and `nvidia-smi` in `folder`.
+def make_gpu_node(folder: Path, *, available: bool = True, vllm_on_cpu: bool = False) -> str:
+    """A precommand for jobs on nodes with GPUs, with the packages in `folder`.
 
     Args:
         available: whether PyTorch can use the GPU.
-        driver: version that nvidia-smi prints.
     """
     _write(folder / "torch.py", _TORCH.format(available=available))
     _write(folder / "vllm" / "__init__.py", '__version__ = "0.24.0"\n')
     _write(folder / "vllm" / "platforms.py", _VLLM_PLATFORM.format(on_cpu=vllm_on_cpu))
     _write(folder / "verl.py", '__version__ = "0.9.1"\n')
     _write(folder / "flash_attn.py", '__version__ = "2.8.3"\n')
-    _write(folder / "bin" / "nvidia-smi", f"#!/bin/sh\necho {driver}\n").chmod(0o755)
-    return f"export HF_HUB_OFFLINE=1 PYTHONPATH={folder}:$PYTHONPATH PATH={folder}/bin:$PATH"
+    return f"export HF_HUB_OFFLINE=1 PYTHONPATH={folder}:$PYTHONPATH"
 
 
 def _write(path: Path, text: str) -> Path:
