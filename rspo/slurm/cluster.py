@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from functools import cached_property
 
@@ -27,10 +26,6 @@ class Slurm:
 
     Every query raises NoAnswer if the cluster does not answer.
     """
-
-    @staticmethod
-    def is_here() -> bool:
-        return shutil.which("sinfo") is not None
 
     @cached_property
     def partitions(self) -> dict[str, dict[str, str]]:

@@ -1,5 +1,6 @@
 """What the checks before a run read, and what they say."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -54,7 +55,7 @@ class Launch:
         profile, requests = read_profile()
         methods = profile.get("software-deployment-method") or profile.get("sdm") or []
         written = methods if isinstance(methods, str) else " ".join(methods)
-        slurm = Slurm() if Slurm.is_here() else None
+        slurm = Slurm() if shutil.which("sinfo") else None
         return cls(experiment, profile, requests, rules, deployment or written or None, slurm)
 
     def runs(self, rule: str) -> bool:
