@@ -96,7 +96,8 @@ def unknown_objective(name: str) -> str:
     """The error message for a name that is not in `OBJECTIVES`."""
     from difflib import get_close_matches
 
-    short = {short_name(one): one for one in OBJECTIVES}  # as in names of cells
+    # As in names of cells, and as in rspo_passk.
+    short = {form: one for one in OBJECTIVES for form in (short_name(one), one.replace("_at_", ""))}
     close = get_close_matches(name, [*OBJECTIVES, *short], n=1)
     hint = f"did you mean {short.get(close[0], close[0])}? Allowed" if close else "allowed"
     return f"unknown objective {name!r}; {hint}: {', '.join(OBJECTIVES)}"
