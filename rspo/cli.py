@@ -557,7 +557,7 @@ def plan(
     ] = False,
     budget: Annotated[
         float | None,
-        typer.Option(help="Instead, the claims that so many GPU-hours answer.", metavar="HOURS"),
+        typer.Option(min=0, help="Instead, the claims so many GPU-hours answer.", metavar="HOURS"),
     ] = None,
 ) -> str:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
@@ -565,6 +565,8 @@ def plan(
     from rspo.plan import jobs
     from rspo.plan import memory as gpu
 
+    if memory and budget is not None:
+        raise InputError("--memory and --budget are two outputs; expected one of them")
     if memory:
         return gpu.text(experiment)
     return jobs.text(experiment) if budget is None else claims.text(experiment, budget)
@@ -596,11 +598,7 @@ def doctor(
 
 
 def _use_one_thread() -> None:
-    """Use one thread per process.
-
-    Two small models in two processes are faster than one after the other, and results depend on the
-    number of threads.
-    """
+    """Results depend on the number; two processes with one thread are faster than one with two."""
     import torch
 
     torch.set_num_threads(1)

@@ -69,6 +69,7 @@ def test_results_do_not_go_into_a_folder_with_other_files(
         (project / "config", "has "),
         (project, "has config;"),
         (file, "is a file"),
+        (Path("/dev/null"), "is a file"),
     ):
         assert main(["status", "--results", str(folder)]) == 2
         assert f": {what}" in capsys.readouterr().err

@@ -9,10 +9,10 @@ Restored in another clone, `snakemake docs` makes every page, table and figure f
 training. The same files give the same archive, byte for byte.
 """
 
-import hashlib
 import json
 import re
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ def run(file: Path | None, restore: bool, force: bool) -> None:
     """
     file = file or Path(f"rspo-{rspo.__version__}-results.zip")
     if not restore:
-        if file.exists() and not force:
-            raise InputError(f"{file} exists; --force replaces it")
+        if file.suffix != ".zip" or (file.exists() and not force):
+            raise InputError(f"{file}: expected a new .zip file; --force replaces an old one")
         with atomic_write(file) as partial:
             _pack(partial)
         WRITTEN.append(file)
@@ -66,7 +66,8 @@ def _pack(file: Path) -> None:
     paths = {Path("config", f"{page.scale}.yaml") for page in pages} | {p.path for p in pages}
     files = {path.as_posix(): path.read_bytes() for path in sorted(paths)}
     files[METADATA] = json.dumps(_metadata(pages, [*files, MANIFEST]), indent=1).encode()
-    files[MANIFEST] = "".join(f"{_sha256(files[name])}  {name}\n" for name in files).encode()
+    checksums = {name: sha256(content).hexdigest() for name, content in files.items()}
+    files[MANIFEST] = "".join(f"{one}  {name}\n" for name, one in checksums.items()).encode()
     with zipfile.ZipFile(file, "w") as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name)  # of 1980
@@ -91,7 +92,7 @@ def _checked(file: Path) -> dict[str, bytes]:
     if files.keys() != checksums.keys() or len(names) > len(files) + 1:
         raise InputError(f"{file}: its files are not those of {MANIFEST}")
     for name, content in files.items():
-        if checksums[name] != _sha256(content):
+        if checksums[name] != sha256(content).hexdigest():
             raise InputError(f"{file}: the checksum of {name} is not that of {MANIFEST}")
     del files[METADATA]
     for name in files:
@@ -99,10 +100,6 @@ def _checked(file: Path) -> dict[str, bytes]:
         if not ALLOWED.fullmatch(name) or not inside:
             raise InputError(f"{file}: {name!r} is no config and no evidence of this folder")
     return files
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _metadata(pages: list[Evidence], names: list[str]) -> dict[str, Any]:

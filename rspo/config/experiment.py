@@ -370,7 +370,8 @@ def _require_folder_of_results(folder: Path) -> None:
     """Raises: InputError for a file, and for a folder of something else, such as source code."""
     visible = {path.name for path in folder.glob("[!.]*")}
     other = visible - _IN_RESULTS
-    if folder.is_file() or (other and visible.isdisjoint(("cells", "problems"))):
+    is_file = folder.exists() and not folder.is_dir()
+    if is_file or (other and visible.isdisjoint(("cells", "problems"))):
         what = f"has {min(other)}" if other else "is a file"
         raise InputError(f"--results {folder}: {what}; expected a folder of results, or a new one")
 

@@ -118,8 +118,8 @@ def pass_at_k_of_file(
     """
     import pandas as pd
 
-    if output.suffix not in (".parquet", ".csv"):
-        raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .parquet, .csv")
+    if output.suffix not in (".parquet", ".csv") or output.resolve() == verdicts.resolve():
+        raise InputError(f"{output}: expected another file than the input, .parquet or .csv")
     outcomes = read_outcomes(verdicts)
     ks = chosen_ks(outcomes.responses, k)
     step = Step("rspo pass-at-k", (output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})

@@ -31,7 +31,7 @@ from rspo.config.names import (
     register,
     verifier_names,
 )
-from rspo.core.errors import InputError
+from rspo.core.errors import InputError, allowed_names
 from rspo.rewards import exact, sandbox
 from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 
@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 LARGEST_EXACT = 2**53  # up to it, every integer is a float
+LONGEST = 86_400  # seconds; limits of processes are no larger than an integer
 Answer = str | float | Iterable[str | float]
 
 
@@ -80,12 +81,12 @@ def verify(
     Returns: a verdict for each response, in order.
 
     Raises: InputError for an unknown verifier, one text in place of a list, arguments of different
-        length, an answer without accepted forms, a time limit that is not positive, a missing
-        judge, or a judge that cannot be reached.
+        length, an answer without accepted forms, a time limit or cascade that is not allowed, a
+        missing judge, or a judge that cannot be reached.
     """
     if verifier not in verifier_names():
-        allowed = ", ".join(verifier_names())
-        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}")
+        hint = allowed_names(verifier, verifier_names())
+        raise InputError(f"verifier {verifier!r} is unknown; {hint}")
     for name, argument in (("responses", responses), ("answers", answers)):
         if isinstance(argument, str) or not isinstance(argument, Iterable):
             raise InputError(
@@ -94,9 +95,12 @@ def verify(
     responses, answers = list(responses), list(answers)
     if len(responses) != len(answers):
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
-    if time_limit <= 0:
-        raise InputError(f"time_limit = {time_limit}; allowed: more than 0 seconds")
+    if not 0 < time_limit <= LONGEST:
+        raise InputError(f"time_limit = {time_limit}; allowed: more than 0, at most {LONGEST} s")
     members = cascade if verifier == "cascade" else (verifier,)
+    others = [name for name in verifier_names() if name != "cascade"]
+    if verifier == "cascade" and not (members and {*members} <= {*others}):
+        raise InputError(f"cascade = {cascade!r}; expected some of {', '.join(others)}")
     if "xverify" in members:
         if judge is None or questions is None:
             raise InputError(f"verifier {verifier!r} needs questions and a judge")

@@ -161,7 +161,8 @@ def test_no_archive_and_no_evidence_are_errors_of_one_line(packed: Path, capsys:
         (["broken.zip", "--restore"], "damaged"),
         (["none.zip", "--restore"], "No such file"),
         (["new.zip"], "docs/evidence: no evidence; `rspo evidence add PAGE` makes it"),
-        ([str(packed)], "exists; --force replaces it"),
+        ([str(packed)], "expected a new .zip file; --force replaces an old one"),
+        (["config/tiny.yaml", "--force"], "config/tiny.yaml: expected a new .zip file"),
     ):
         assert main(["bundle", *words]) == 2
         error = capsys.readouterr().err

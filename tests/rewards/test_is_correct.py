@@ -56,6 +56,15 @@ def test_lists_arrays_and_columns_of_texts_and_numbers_are_accepted(
         (RESPONSES, ["4", {"12": 1}], {}, "answer 1 is {'12': 1}"),
         (RESPONSES, [4, 12], {"verifier": "magic"}, "'magic' is unknown; allowed: exact, rules"),
         (RESPONSES, [4, 12], {"verifier": "rules", "time_limit": 0}, "time_limit = 0"),
+        (
+            RESPONSES,
+            [4, 12],
+            {"time_limit": float("inf")},
+            "time_limit = inf; allowed: more than 0",
+        ),
+        (RESPONSES, [4, 12], {"time_limit": float("nan")}, "time_limit = nan"),
+        (RESPONSES, [4, 12], {"verifier": "cascade", "cascade": "rules"}, "cascade = 'rules'"),
+        (RESPONSES, [4, 12], {"verifier": "cascade", "cascade": []}, r"cascade = \[\]; expected"),
         (RESPONSES, [4, 12], {"verifier": "cascade"}, "'cascade' needs questions and a judge"),
     ],
 )
