@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rspo.cli import main
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, write_table
 from tests.support import ROOT, table_rows
@@ -87,6 +88,7 @@ def write_scores(experiment: Experiment, cells: list[str]) -> None:
     for benchmark in benchmarks:
         rows = [problem(f"p{row}", ["1"]) for row in range(6)]
         write_table(experiment.problems(benchmark), PROBLEMS, rows)
+        steps.prepare(experiment, benchmark).record()
     for seed, cell in enumerate(cells):
         scores = random_scores(seed, samples=experiment.config.evaluation.samples)
         table_rows.write_scores(experiment, cell, "standard", dict.fromkeys(benchmarks, scores))
