@@ -46,7 +46,8 @@ def faults(notes: History, contents: bool = True) -> list[str]:
     known = originals(notes)
     for path, note in notes.items():
         if not path.exists():
-            result.append(f"{path}: no longer exists")
+            here = " in this folder, or `rspo trace` was not started in that of the command"
+            result.append(f"{path}: no longer exists{here * (path in known)}")
         elif not note and path not in known:
             result.append(f"{path}: has no provenance")
         elif note and contents and digest(path) != note["digest"]:

@@ -1,6 +1,7 @@
 """`rspo verify`: verdicts on the responses in a file, and their Pass@k."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,8 @@ def verify_file(
     Raises: InputError for bad responses, a k above every problem's number of responses, or an
         output that may not be replaced.
     """
-    output = output or default_output(path)
+    stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
+    output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
     decides = verifier_settings(experiment.config if experiment else None, verifier)
     step = Step(
@@ -125,14 +127,6 @@ def _values(row: Row, columns: Mapping[str, str]) -> Iterator[Any]:
             of_answer = "text, number or list of them, not empty"
             raise row.refuse(key, of_answer if name == "answer" else "text")
         yield value
-
-
-def default_output(path: Path) -> Path:
-    """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`."""
-    name = path.name
-    for suffix in (".gz", ".jsonl", ".json", ".csv", ".parquet"):
-        name = name.removesuffix(suffix)
-    return path.parent / f"{name}.verdicts.jsonl"
 
 
 def _check_output(path: Path, output: Path) -> None:

@@ -125,6 +125,11 @@ def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[
     asked = list(dict.fromkeys(prompt for prompt, _ in examples))
     said = list(dict.fromkeys(response for _, response in examples))
     chats = tokenizer.prompts([[{"role": "user", "content": prompt}] for prompt in asked])
+    longest = max(map(len, chats))
+    if min(map(len, chats)) < longest:  # the others are padded to the limit
+        raise InputError(
+            f"sampling.max_prompt_tokens: expected at least {longest}, for the worked examples"
+        )
     prompt_ids = dict(zip(asked, chats, strict=True))
     response_ids = dict(zip(said, tokenizer.encode(said), strict=True))
     prompts = [prompt_ids[prompt] for prompt, _ in examples]

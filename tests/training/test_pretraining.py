@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.policies.qwen2 import KVCache, Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training import pretraining
@@ -34,3 +36,9 @@ def test_the_gradient_is_that_of_the_mean_loss_of_the_response_tokens(tmp_path: 
     expected_gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
     assert abs(loss - expected.item()) < 1e-5
     assert (gradient - expected_gradient).norm() < 1e-5 * expected_gradient.norm()
+
+
+def test_prompts_longer_than_the_limit_name_the_key(tmp_path: Path) -> None:
+    save_tokenizer(tmp_path, 3, 28)
+    with pytest.raises(InputError, match=r"sampling\.max_prompt_tokens: expected at least \d+, "):
+        pretraining._encode(ChatTokenizer(tmp_path), pretraining.worked_examples(90, seed=0))
