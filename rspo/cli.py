@@ -598,7 +598,7 @@ def doctor(
 
 
 def _use_one_thread() -> None:
-    """Results depend on the number; two processes with one thread are faster than one with two."""
+    """Use one thread: results depend on it, and two processes are faster than two threads."""
     import torch
 
     torch.set_num_threads(1)

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 LARGEST_EXACT = 2**53  # up to it, every integer is a float
-LONGEST = 86_400  # seconds; limits of processes are no larger than an integer
+LONGEST = 86_400  # seconds, a day; the limit of a process must be a finite integer
 Answer = str | float | Iterable[str | float]
 
 

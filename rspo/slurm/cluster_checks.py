@@ -36,54 +36,54 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
 
 @cache
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
+    return list(_submission(launch, slurm, request))
+
+
+def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
+    """What SLURM says of such a job: whether it accepts, starts and requeues it."""
     if not request.is_complete:
-        return [Finding(INFO, f"{request.key}: not checked, an expression decides its jobs")]
+        yield Finding(INFO, f"{request.key}: not checked, an expression decides its jobs")
+        return
     options = [*request.options, *options_of_all_jobs(launch.profile)]
     asked = f"{request.key}: sbatch {' '.join(options)}"
     try:
         job = slurm.later_job(*options)
     except Refused as error:
-        return [Finding(ERROR, f"{asked}: {error}; {_what_is_there(slurm, request)}")]
-    found, partition = [], job.get("Partition", "")
+        yield Finding(ERROR, f"{asked}: {error}; {_what_is_there(slurm, request)}")
+        return
+    partition = job.get("Partition", "")
     settings = [slurm.partitions.get(name, {}) for name in partition.split(",")]
     limits = [time_limit(one.get("MaxTime", "")) for one in settings]
     longest = max(float("inf") if limit is None else limit for limit in limits)
     if (minutes := time_limit(job.get("TimeLimit", "")) or 0) > longest:
         several = " (each training then takes several jobs)" if request.rule == "train" else ""
-        found.append(
-            Finding(
-                ERROR,
-                f"{request.key}.runtime = {format_hours(minutes)} is longer than partition "
-                f"{partition} allows; set {format_hours(longest)}{several}",
-            )
+        yield Finding(
+            ERROR,
+            f"{request.key}.runtime = {format_hours(minutes)} is longer than partition "
+            f"{partition} allows; set {format_hours(longest)}{several}",
         )
     elif slurm.never_starts(partition, *options):
         there = _what_is_there(slurm, request)
-        found.append(Finding(ERROR, f"{asked}: SLURM would never start it; {there}"))
+        yield Finding(ERROR, f"{asked}: SLURM would never start it; {there}")
     requeue = setting(launch.profile, "requeue")
     is_asked = request.rule == "train" and launch.profile.get(requeue, True)
     if is_asked and job.get("Requeue") != "1":
-        found.append(
-            Finding(
-                WARNING,
-                f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
-                "training is a job of its own: set retries to the hours of a cell divided by those "
-                f"of the time limit, rounded up, and {requeue}: false (otherwise Snakemake does "
-                "not retry a job whose node is lost)",
-            )
+        yield Finding(
+            WARNING,
+            f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
+            "training is a job of its own: set retries to the hours of a cell divided by those of "
+            f"the time limit, rounded up, and {requeue}: false (otherwise Snakemake does not retry "
+            "a job whose node is lost)",
         )
     for one in settings:
         if "CANCEL" in one.get("PreemptMode", "").split(","):
-            found.append(
-                Finding(
-                    WARNING,
-                    f"SLURM cancels preempted jobs of partition {one['PartitionName']} "
-                    "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM "
-                    "forgets them, at most five times: choose a partition whose jobs are requeued "
-                    "or not preempted",
-                )
+            yield Finding(
+                WARNING,
+                f"SLURM cancels preempted jobs of partition {one['PartitionName']} "
+                "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM forgets "
+                "them, at most five times: choose a partition whose jobs are requeued or not "
+                "preempted",
             )
-    return found
 
 
 def _what_is_there(slurm: Slurm, request: Request) -> str:
