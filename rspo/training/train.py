@@ -39,9 +39,10 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
         when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
         LostProcess when a process of the verl engine died.
     """
+    step = steps.train(experiment, name)  # its inputs are made without the cell's variant
     experiment = experiment.of_cell(name)
     config, engine = experiment.config, _engine(experiment.config.engine)
-    checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
+    checkpoint = experiment.checkpoint(name)
     policy, log = step.outputs
     base = experiment.policy(base_name(experiment.cell(name).model))
     problems, held_out = (experiment.problems(part) for part in ("train", "validation"))

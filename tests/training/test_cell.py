@@ -121,6 +121,17 @@ def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
     assert [f"{CELL} (100%)" in record.message for record in caplog.records] == [True] * warned
 
 
+def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
+    world: Experiment, tmp_path: Path
+) -> None:
+    own = tiny_world.load(world.reports.parent, training=TRAINING | {"steps": 2})
+    experiment = elsewhere(own, tmp_path / "results")
+    cell = "small--rspo-pass--k4--n16--responses-14--s0"
+    assert experiment.of_cell(cell).config.sampling != experiment.config.sampling
+    train(experiment, cell)
+    assert steps.train(experiment, cell).is_current()
+
+
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
 def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     world: Experiment, undisturbed: Experiment, tmp_path: Path, attempt: int
