@@ -86,16 +86,16 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
 
     Raises: InputError if a row has a value of another type.
     """
-    lines = [json.dumps({name: row[name] for name in schema.names}) for row in rows]
-    # Through JSON, because `pa.array` of Python objects imports pandas. A single block gives a
-    # single row group layout, whatever the number of threads.
-    text = "\n".join(lines).encode()
+    rows = list(rows)
+    # Through JSON, because `pa.array` of Python objects imports pandas: one line, with a list for
+    # each column.
+    text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
+    lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
     reading = pa_json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, LARGEST_BLOCK))
-    parsing = pa_json.ParseOptions(explicit_schema=schema)
+    parsing = pa_json.ParseOptions(explicit_schema=lists)
     try:
-        table = (
-            pa_json.read_json(io.BytesIO(text), reading, parsing) if lines else schema.empty_table()
-        )
+        columns = pa_json.read_json(io.BytesIO(text), reading, parsing)
+        table = pa.table([column.combine_chunks().flatten() for column in columns], schema=schema)
     except pa.ArrowException as error:
         raise InputError(f"{path}: not a row of this table: {error}") from None
     _write(path, table)

@@ -27,17 +27,16 @@ def in_chunks(
         path: of the journal.
         origin: everything that decides a row, as plain data. A journal with another origin is
             discarded.
-        work: returns the rows of a chunk as plain data. The caller gets them as JSON returns them.
+        work: returns the rows of a chunk as plain data.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as journal:
         done = _read(journal, fingerprint(origin))[: len(chunks)]
         try:
             for chunk in chunks[len(done) :]:
-                line = json.dumps(work(chunk))
-                journal.write(line + "\n")
+                done.append(work(chunk))
+                journal.write(json.dumps(done[-1]) + "\n")
                 journal.flush()
-                done.append(json.loads(line))
         except BaseException:
             if not done:
                 path.unlink()

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,14 @@ def verified(
 
     Raises: InputError if the verifier cannot run.
     """
-    origin = [verifier, code_version(), fingerprint([astuple(one) for one in responses])]
+    origin = [verifier, code_version(), fingerprint([vars(one) for one in responses])]
     starts = range(0, len(responses), ROWS_OF_A_CHUNK)
     chunks = [responses[start : start + ROWS_OF_A_CHUNK] for start in starts]
 
     def verify_chunk(chunk: Sequence[Response]) -> list[Any]:
         texts, answers = [one.text for one in chunk], [one.answers for one in chunk]
         verdicts = verify(texts, answers, questions=[one.question for one in chunk])
-        return [astuple(verdict) for verdict in verdicts]
+        return [(verdict.reason, verdict.verifier) for verdict in verdicts]
 
     rows = in_chunks(journal_of(path), origin, chunks, verify_chunk)
     return [Verdict(*row) for row in rows]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from rspo.config.schema import Sampling, Training
@@ -64,13 +65,12 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
             f"training.prompts_per_step = {training.prompts_per_step} needs at least as many"
         )
     epoch, position = divmod(step, steps_per_epoch)
-    shuffled = torch.randperm(len(families), generator=generator_of(seed, "order", epoch)).tolist()
+    shuffled = torch.randperm(len(families), generator=generator_of(seed, "order", epoch)).numpy()
     # Rank within the family, then position in the shuffle: a round-robin over families.
-    ranks: dict[str, int] = {}
-    keys = []
-    for row in shuffled:
-        keys.append(ranks.get(families[row], 0))
-        ranks[families[row]] = keys[-1] + 1
-    order = [row for _, row in sorted(zip(keys, shuffled, strict=True), key=lambda pair: pair[0])]
+    family = np.unique(families, return_inverse=True)[1][shuffled]
+    ranks = np.empty_like(family)
+    for one in range(family.max() + 1):
+        ranks[family == one] = np.arange((family == one).sum())
+    order: list[int] = shuffled[np.argsort(ranks, kind="stable")].tolist()
     first = position * training.prompts_per_step
     return order[first : first + training.prompts_per_step]
