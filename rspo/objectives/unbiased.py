@@ -6,7 +6,7 @@ from rspo.objectives.diagnose import diagnose
 MOST = 16  # responses for which every k is tried
 
 
-def check_pass_at_k(objective: str | WeightFunction, k: int, n: int = 16) -> tuple[bool, list[str]]:
+def check_pass_at_k(objective: str | WeightFunction, k: int, n: int) -> tuple[bool, list[str]]:
     """Whether weights are an unbiased gradient of Pass@k on 0/1 rewards, up to a positive factor.
 
     Args:
