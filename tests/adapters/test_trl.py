@@ -24,6 +24,7 @@ def test_the_contract_with_trl(python: Path) -> None:
     own_environment.run_tests(python, "tests/adapters/trl_contract.py")
 
 
+@pytest.mark.long
 def test_groups_may_lie_on_two_ranks(python: Path, tmp_path: Path) -> None:
     ranks = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     own_environment.run(python, *ranks, "tests/adapters/trl_ranks.py", str(tmp_path))

@@ -22,7 +22,7 @@ from rspo.training.verl.run import config_text
 from tests.support import ROOT, tiny_world
 from tests.support.verl_package import path_with_vllm
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.long
 CELL = "small--rspo-pass--k4--n16--s0"
 # Sections that other libraries receive as they are.
 HANDED_OVER = ("ray_kwargs.ray_init", "transfer_queue")

@@ -29,7 +29,7 @@ TOLERANCE = 1e-4  # of the norm of all updates; measured: 4e-6
 
 
 @pytest.fixture(
-    scope="module", params=[1, pytest.param(2, marks=pytest.mark.ci)], ids=["1 rank", "2 ranks"]
+    scope="module", params=[1, pytest.param(2, marks=pytest.mark.long)], ids=["1 rank", "2 ranks"]
 )
 def trained(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
