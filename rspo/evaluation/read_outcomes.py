@@ -87,9 +87,9 @@ def read_outcomes(path: Path) -> Outcomes:
     """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
 
     A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
-    `reward` (default: 1 if correct, else 0) and `extracted` (the answer, or null). Problems and
-    responses are in the order of the file; in a scores table, which has the keys `problem_id` and
-    `sample_index` instead of `problem`, they are sorted by both.
+    `reward` (default: 1 if correct, else 0). Problems and responses are in the order of the file;
+    in a scores table, which has the keys `problem_id` and `sample_index` instead of `problem`, they
+    are sorted by both.
 
     Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
         of the wrong type.
@@ -109,13 +109,11 @@ def read_outcomes(path: Path) -> Outcomes:
         rows = [table[sample] for sample in sorted(table)]
     index: dict[str, int] = {}
     problem = [index.setdefault(row["problem"], len(index)) for row in rows]
-    answered = all("extracted" in row for row in rows)
     return Outcomes.of_rows(
         index,
         np.array(problem),
         [row["correct"] for row in rows],
         [row.get("reward", row["correct"]) for row in rows],
-        [row["extracted"] for row in rows] if answered else None,
         has_rewards=all("reward" in row for row in rows),
     )
 
@@ -128,13 +126,11 @@ def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
     for key, number in (("reward", float), ("sample_index", int)):
         with suppress(KeyError, ValueError):
             result[key] = number(row[key])
-    if row.get("extracted") == "":
-        result["extracted"] = None
     return result
 
 
 def _values(row: Row) -> dict[str, Any]:
-    """Problem, verdict and, where the row has them, sample index, reward and answer.
+    """Problem, verdict and, where the row has them, sample index and reward.
 
     Raises: InputError for a value that is missing or of the wrong type.
     """
@@ -156,7 +152,4 @@ def _values(row: Row) -> dict[str, Any]:
         is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
         if not is_number or not math.isfinite(reward):
             raise row.refuse("reward", "a finite number")
-    if "extracted" in row.values:
-        answer = row.values["extracted"]
-        values["extracted"] = None if answer is None else str(answer)
     return values

@@ -76,7 +76,6 @@ def test_a_row_a_response_says_what_was_extracted_and_why(
         "5 responses to 3 problems, 1 to 2 each\n"
         "verdicts: 3 correct, 1 no answer, 1 incorrect\n"
         "accuracy: 60.0% of the responses are correct\n"
-        "no extractable answer: 20.0% of the responses\n"
     )
     assert output.endswith("\nwrote responses.verdicts.jsonl\n")
 
