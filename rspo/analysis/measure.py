@@ -50,7 +50,9 @@ class Measurer:
         self.evaluated = experiment.by_method(policy for policy, _ in evaluations)
         self.logged = experiment.by_method(logs)
         self.suite = cache(partial(suite_scores, experiment))
-        self.estimates = cache(self._estimates)
+        self.estimates = cache(
+            lambda policy, benchmark, metric, k: self.scores(policy, benchmark).estimates(metric, k)
+        )
         self.log = cache(partial(read_log, experiment))
         self.seed_variance = cache(self._seed_variance)
 
@@ -141,27 +143,17 @@ class Measurer:
             ids = self.scores(first, benchmark).ids
             for policy in others:
                 if self.scores(policy, benchmark).ids != ids:
+                    path = self.experiment.scores(policy, self.experiment.suite_of(benchmark), 0)
                     raise InputError(
-                        f"{self._place(policy, benchmark)}: has other problems than the scores of "
+                        f"{path.parent}, {benchmark}: has other problems than the scores of "
                         f"{first}; differences need the same problems, so sample and score one of "
                         "them again"
                     )
             sizes.append(len(ids))
         return sizes
 
-    def _place(self, policy: str, benchmark: str) -> str:
-        """The folder of a policy's scores, and the benchmark, for messages."""
-        suite = self.experiment.suite_of(benchmark)
-        return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
-
     def scores(self, policy: str, benchmark: str) -> Outcomes:
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
-
-    def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
-        try:
-            return self.scores(policy, benchmark).estimates(metric, k)
-        except InputError as error:
-            raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 
     def _of_entropy(self, comparison: Comparison) -> Row:
         """Each run gives one value, so one seed gives no error."""
