@@ -334,8 +334,7 @@ def compare(
 ) -> Iterable[str]:
     """Compare two policies, or two files of verified responses, problem by problem.
 
-    Prints the difference at each k with its interval and p-value, and the problems where the two
-    differ most.
+    Prints the difference at each k with its interval and p-value.
     """
     from rspo.evaluation.compare import compare
 
