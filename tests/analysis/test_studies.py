@@ -387,15 +387,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return experiment
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_each_study_of_the_config_has_a_page_and_a_picture(own: Experiment, name: str) -> None:
-    assert studies.step(own, name).outputs[2].read_text().startswith("# ")
-    draw(own, f"fig_{name}")
-    drawn = read_csv(own.reports / f"fig_{name}.csv")
-    assert set(drawn["part"]) == ({"curves"} if name == "overtake" else {"forest", "frontier"})
-    assert set(drawn["samples"]) == {"64" if name == "overtake" else "32"}
-
-
 def test_a_study_with_its_own_samples_reads_so_many_blocks(own: Experiment) -> None:
     """Its k may be larger than those of the others."""
     policy = "small--policy-gradient--k1--n16--s0"
