@@ -11,7 +11,6 @@ from rspo.analysis.comparisons import Comparison, Method, Term
 from rspo.analysis.results import Row, row_of
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
-from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
@@ -64,7 +63,8 @@ class Measurer:
             return self._of_entropy(comparison)
         if comparison.metric == "time_of_dropping":
             return self._of_dropping(comparison)
-        sizes = self._sizes(comparison)
+        benchmarks = comparison.benchmarks + comparison.against
+        sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
         metric: Any = comparison.metric  # of scores
         measured = metric, comparison.benchmarks, comparison.against
         parts = self._parts(comparison.terms, measured)
@@ -131,26 +131,6 @@ class Measurer:
             if all((name, suite) in self.evaluations for name in names for suite in suites)
         ]
         return SeedVariance.of(runs)
-
-    def _sizes(self, comparison: Comparison) -> list[int]:
-        """Number of problems of each benchmark.
-
-        Raises: InputError if the policies have other problems.
-        """
-        sizes = []
-        for benchmark in (*comparison.benchmarks, *comparison.against):
-            first, *others = comparison.policies
-            ids = self.scores(first, benchmark).ids
-            for policy in others:
-                if self.scores(policy, benchmark).ids != ids:
-                    path = self.experiment.scores(policy, self.experiment.suite_of(benchmark), 0)
-                    raise InputError(
-                        f"{path.parent}, {benchmark}: has other problems than the scores of "
-                        f"{first}; differences need the same problems, so sample and score one of "
-                        "them again"
-                    )
-            sizes.append(len(ids))
-        return sizes
 
     def scores(self, policy: str, benchmark: str) -> Outcomes:
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]

@@ -51,7 +51,7 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
     """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS.
 
-    Raises: InputError for tables that are missing, or do not belong together.
+    Raises: InputError for tables that are missing or damaged.
     """
     import pandas as pd
 
@@ -65,13 +65,9 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
     problems = read_frame(experiment.problems(benchmark), PROBLEMS).rename(
         columns={"id": "problem_id"}
     )
-    known = samples["problem_id"].isin(problems["problem_id"]).all()
-    if not samples[_SAMPLE].equals(scores[_SAMPLE]) or not known:
-        raise InputError(
-            f"{score_files[0].parent}: samples, scores and problems do not belong together; "
-            "make them again"
-        )
-    joined = samples.drop(columns="benchmark").join(scores.drop(columns=["benchmark", *_SAMPLE]))
+    joined = samples.drop(columns="benchmark").merge(
+        scores.drop(columns="benchmark"), how="left", on=_SAMPLE, validate="one_to_one"
+    )
     return joined.merge(problems, how="left", on="problem_id")
 
 

@@ -167,7 +167,7 @@ def cost(experiment: Experiment) -> list[Row]:
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
     """For each benchmark a policy and the first of its responses of each kind, or None.
 
-    Raises: InputError for tables that are missing or do not belong together.
+    Raises: InputError for tables that are missing or damaged.
     """
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
