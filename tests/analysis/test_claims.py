@@ -17,7 +17,6 @@ from rspo.analysis.results import row_of, verdict, with_p_values
 from rspo.analysis.write import write_claims, write_study
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
 from rspo.estimators import max_at_k, pass_at_k
@@ -309,16 +308,3 @@ def test_other_work_on_the_machine_does_not_change_the_time_that_dropping_saves(
     for one, other in zip(quiet, busy, strict=True):
         assert float(one["estimate"]) == pytest.approx(float(other["estimate"]))
         assert one["outcome"] == other["outcome"] == "for"
-
-
-@pytest.mark.parametrize("kind", ["scores", "log"])
-def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str) -> None:
-    experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1)
-    cell = "small--rspo-pass--k4--n16--s0"
-    scores, log = experiment.scores(cell, "standard", 0), experiment.training_log(cell)
-    path = scores if kind == "scores" else log
-    assert path in step(experiment).input_files
-    path.unlink()
-    with pytest.raises(InputError, match=f"{path.name}: no such file"):
-        write_claims(experiment)
-    assert not any(path.exists() for path in step(experiment).outputs)
