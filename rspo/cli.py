@@ -334,8 +334,7 @@ def compare(
 ) -> Iterable[str]:
     """Compare two policies, or two files of verified responses, problem by problem.
 
-    Prints the difference at each k with its interval and p-value, and the problems where the two
-    differ most.
+    Prints the difference at each k with its interval and p-value.
     """
     from rspo.evaluation.compare import compare
 
@@ -365,8 +364,7 @@ def pass_at_k(
     """Write Pass@k, pass^k and, with rewards, Max@k of verified responses as a table.
 
     The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
-    writes them, or a scores table (.parquet or .csv). With `extracted`, the table also has the
-    fraction of responses without an answer, and the number of different answers among k.
+    writes them, or a scores table (.parquet or .csv).
     """
 
 
@@ -466,11 +464,6 @@ def tables(experiment: "Experiment", force: Force = False) -> None:
 @command(REPORTING, "rspo claims", calls="analysis.write:write_claims")
 def claims(experiment: "Experiment", force: Force = False) -> None:
     """Check the claims of the paper on all scores and training logs."""
-
-
-@command(REPORTING, "rspo answers", calls="evaluation.answers:write_answers")
-def answers(experiment: "Experiment", force: Force = False) -> None:
-    """Collect pass^k, responses without an answer, and the number of different answers."""
 
 
 @command(REPORTING, "rspo study peers", calls="analysis.write:write_study")

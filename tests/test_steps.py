@@ -68,10 +68,6 @@ COMMANDS = {
         *([], "training.checkpoint_every=3"),
         *("reports/report.html", "checkpoint_every: 2 -> 3"),
     ),
-    "answers": (
-        *([], "evaluation.k=[1, 2]"),
-        *("results/tiny/tables/answers.csv", "k: [1, 2, 4] -> [1, 2]"),
-    ),
 }
 
 

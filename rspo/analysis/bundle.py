@@ -133,8 +133,7 @@ def _metadata(pages: list[Evidence], names: list[str]) -> dict[str, Any]:
 
 def _action(page: Evidence) -> dict[str, Any]:
     """With what, when and from which commits the evidence of a page was made."""
-    columns = [table.column("provenance").to_pylist() for table in page.policies.values()]
-    notes = [json.loads(text) for column in columns for text in column if text]
+    notes = page.provenance
     commits = sorted({note["git_commit"] for note in notes})
     return _entity(
         f"#{page.path.stem}",

@@ -106,29 +106,26 @@ class GridMethods:
 
         Raises: NotTested if there is none, or they differ in more than k.
         """
-        return {
-            cell.k: Method.of_cell(cell, self.cells[cell], label_of(objective, cell.k))
-            for cell in self._differing_in("k", objective)
-        }
+        return self._by("k", objective, lambda cell: label_of(objective, cell.k))
 
     def by_n(self) -> dict[int, Method]:
         """RSPO by the number of responses per prompt.
 
         Raises: NotTested if there is none, or they differ in more than n.
         """
-        return {
-            cell.n: Method.of_cell(cell, self.cells[cell], f"{label_of(self.rspo)} n={cell.n}")
-            for cell in self._differing_in("n", self.rspo)
-        }
+        return self._by("n", self.rspo, lambda cell: f"{label_of(self.rspo)} n={cell.n}")
 
-    def _differing_in(self, key: str, objective: str) -> list[Cell]:
+    def _by(self, key: str, objective: str, label: Callable[[Cell], str]) -> dict[int, Method]:
         cells = [cell for cell in self.cells if cell.objective == objective]
         if not cells:
             raise NotTested(f"grid.{self.name} has no {objective}")
         same: Any = {key: 0}
         if len({replace(cell, **same) for cell in cells}) > 1:
             raise NotTested(f"grid.{self.name} has {objective} that differs in more than {key}")
-        return sorted(cells, key=attrgetter(key))
+        return {
+            getattr(cell, key): Method.of_cell(cell, self.cells[cell], label(cell))
+            for cell in sorted(cells, key=attrgetter(key))
+        }
 
     def risk_neutral(self) -> Method:
         (method,) = self.by_k(RISK_NEUTRAL).values()
@@ -215,17 +212,14 @@ def _table(
     return comparisons
 
 
-def _main_findings(name: str) -> Plan:
-    def plan(experiment: Experiment) -> list[Comparison]:
-        grid = GridMethods(experiment, name)
-        return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
-
-    return plan
+def main_findings(experiment: Experiment, name: str) -> list[Comparison]:
+    grid = GridMethods(experiment, name)
+    return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
 
 
 def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
     """The findings on another suite, and how much less RSPO is above the baseline there."""
-    found = _main_findings("contamination_free")(experiment)
+    found = main_findings(experiment, "contamination_free")
     if "main" not in experiment.config.grid:
         return found
     grid, usual = (GridMethods(experiment, name) for name in ("contamination_free", "main"))
@@ -250,20 +244,16 @@ def entropy_rises(experiment: Experiment) -> list[Comparison]:
     ]
 
 
-def _more_samples(beyond: bool) -> Plan:
+def more_samples(experiment: Experiment, beyond: bool) -> list[Comparison]:
     """Each n against the next, up to the n of grid.main or beyond it."""
-
-    def plan(experiment: Experiment) -> list[Comparison]:
-        grid = GridMethods(experiment, "scalability", k_of="main")
-        usual = max(cell.n for cell in experiment.cells_of("main"))
-        pairs = [
-            (more, fewer)
-            for (_, fewer), (n, more) in pairwise(grid.by_n().items())
-            if (n > usual) == beyond
-        ]
-        return _table("RSPO, next", "smaller n", grid, pairs)
-
-    return plan
+    grid = GridMethods(experiment, "scalability", k_of="main")
+    usual = max(cell.n for cell in experiment.cells_of("main"))
+    pairs = [
+        (more, fewer)
+        for (_, fewer), (n, more) in pairwise(grid.by_n().items())
+        if (n > usual) == beyond
+    ]
+    return _table("RSPO, next", "smaller n", grid, pairs)
 
 
 def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
@@ -345,7 +335,7 @@ CLAIMS: dict[str, Claim] = {
             "At one k, more samples per prompt are better, up to the n of all other experiments",
             "mean[P_j(RSPO n') - P_j(RSPO n)] > 0 for each n < n' (neighbours, n' <= the n of "
             "grid.main), and at each j in K",
-            _more_samples(beyond=False),
+            lambda experiment: more_samples(experiment, beyond=False),
             "steps and prompts per step are the same, so more samples are also more computing; the "
             "paper's advice n >= 2k is the step that crosses it, its n = 32 stands alone as C5b",
         ),
@@ -354,13 +344,13 @@ CLAIMS: dict[str, Claim] = {
             "Still more samples per prompt are better still (the paper's n = 32)",
             "mean[P_j(RSPO n') - P_j(RSPO n)] > 0 for each n < n' (neighbours, n' > the n of "
             "grid.main), and at each j in K",
-            _more_samples(beyond=True),
+            lambda experiment: more_samples(experiment, beyond=True),
         ),
         Claim(
             "C6",
             "C1, C2 and C3 hold at the second model size",
             f"{_C1_TO_C3}, on the cells of grid.model_size",
-            _main_findings("model_size"),
+            lambda experiment: main_findings(experiment, "model_size"),
         ),
         Claim(
             "C7",
@@ -376,7 +366,7 @@ CLAIMS: dict[str, Claim] = {
             "C8",
             "C1, C2 and C3 hold for Max@k",
             f"{_C1_TO_C3}, P_j being Max@j, on the cells of grid.max_at_k",
-            _main_findings("max_at_k"),
+            lambda experiment: main_findings(experiment, "max_at_k"),
         ),
         Claim(
             "C9",

@@ -8,17 +8,15 @@ without training, and a policy that is trained again is compared with it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rspo.config.experiment import Experiment
@@ -49,19 +47,6 @@ _SCHEMA = pa.schema(
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
 Files = Mapping[Path, Step]  # each with the step that writes it
-Policies = dict[str, pa.Table]  # the rows of each policy
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a page reads: keys of training logs, where * is any text, and rewards of policies."""
-
-    keys: tuple[str, ...]
-    rewards: frozenset[str]
-
-    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """What is kept of a record of a training log."""
-        return {name: record[name] for name in record if any(fnmatch(name, k) for k in self.keys)}
 
 
 @dataclass
@@ -69,13 +54,13 @@ class Evidence:
     """What one file has.
 
     scale, overrides: the config, and settings that differ from it, such as {"seeds": 3}.
-    policies: the rows of each policy.
+    rows: with the columns of `_SCHEMA`, sorted by policy.
     """
 
     path: Path
     scale: str
     overrides: Mapping[str, Any]
-    policies: Policies = field(default_factory=dict)
+    rows: pd.DataFrame
 
     @classmethod
     def read(cls, path: Path) -> "Evidence":
@@ -85,45 +70,37 @@ class Evidence:
         try:
             table = pq.ParquetFile(path, page_checksum_verification=True).read()
             made_with = json.loads(table.schema.metadata[_META])
-            scale, overrides = made_with["scale"], made_with["overrides"]
-            if made_with["checksum"] != _checksum(scale, overrides):
-                raise ValueError("the checksum of its metadata differs")
-            table = table.select(_SCHEMA.names).cast(_SCHEMA)
+            rows = table.select(_SCHEMA.names).cast(_SCHEMA).to_pandas()
+            return cls(path, made_with["scale"], made_with["overrides"], rows)
         except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             line = str(error).partition("\n")[0]
             raise InputError(f"{path}: damaged, or no file of evidence ({line})") from None
-        names = table.column("policy")
-        policies = {
-            name: table.filter(pc.equal(names, name)) for name in names.unique().to_pylist()
-        }
-        return cls(path, scale, overrides, policies)
 
     def write(self) -> None:
-        made_with = json.dumps(
-            {
-                "scale": self.scale,
-                "overrides": self.overrides,
-                "checksum": _checksum(self.scale, self.overrides),
-            }
-        )
-        tables = [self.policies[name] for name in sorted(self.policies)]
-        table = pa.concat_tables(tables).replace_schema_metadata({_META: made_with})
+        made_with = json.dumps({"scale": self.scale, "overrides": self.overrides})
+        table = pa.Table.from_pandas(self.rows, _SCHEMA, preserve_index=False)
         with atomic_write(self.path) as partial:
+            table = table.replace_schema_metadata({_META: made_with})
             pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
+
+    @property
+    def policies(self) -> list[str]:
+        """With results in it."""
+        return [name for name in self.rows["policy"].unique() if name != PROBLEMS]
+
+    @property
+    def provenance(self) -> list[dict[str, Any]]:
+        """Of each file."""
+        return [json.loads(text) for text in self.rows["provenance"].dropna()]
 
     def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
         """Policies that the config lacks or that were made with other settings, and why."""
-        wanted, config = _by_policy(experiment, files), f"config/{experiment.scale}.yaml"
-        found = {}
-        for policy, table in self.policies.items():
-            if policy not in wanted:
-                found[policy] = f"{policy} is not in {config}"
-                continue
-            for path, note in _notes(experiment, table):
-                step = wanted[policy].get(path)
-                text = differences(note["settings"], step.settings) if step else "no such file"
-                if text:
-                    found[policy] = f"{path} was made with other settings than {config} ({text})"
+        found, config = {}, f"config/{experiment.scale}.yaml"
+        for policy, path, note in _notes(experiment, self.rows):
+            if path not in files:
+                found[policy] = f"{policy} is not in {config}, or not with {path}"
+            elif text := differences(note["settings"], files[path].settings):
+                found[policy] = f"{path} was made with other settings than {config} ({text})"
         return found
 
     def require(self, experiment: Experiment, files: Files, hint: str) -> None:
@@ -132,76 +109,79 @@ class Evidence:
             raise InputError(f"{self.path}: {text}; {hint}")
 
 
-def _checksum(*metadata: object) -> int:
-    """Of what Parquet has no checksums for."""
-    return crc32(json.dumps(metadata, sort_keys=True).encode())
-
-
 def add(
-    evidence: Evidence, experiment: Experiment, files: Files, kept: Kept, force: bool
+    path: Path,
+    experiment: Experiment,
+    files: Files,
+    keys: Sequence[str],
+    rewards: Container[str],
+    force: bool,
 ) -> Iterator[str]:
-    """Take the policies that are finished, and compare those that it has with the results.
+    """Take the policies that are finished, and compare those that the file has with the results.
 
     Args:
         files: those that the page rests on.
-        kept: what the page reads from them.
+        keys: of training logs, which the page reads; * is any text.
+        rewards: policies whose rewards it reads.
         force: whether policies of the results replace those of the evidence that differ, and
             policies of `Evidence.faults` are removed.
 
     Returns: a line about what was found.
 
-    Raises: InputError as `Evidence.require`, and for a policy that was made from other problems or
-        another base policy than the others.
+    Raises: InputError as `Evidence.read` and `Evidence.require`, and for a policy that was made
+        from other problems or another base policy than the others.
     """
+    known: dict[str, pd.DataFrame] = {}
+    if path.exists():
+        before = Evidence.read(path)
+        if not force:
+            before.require(experiment, files, "--force removes it")
+        faults = before.faults(experiment, files)
+        known = {name: rows for name, rows in before.rows.groupby("policy") if name not in faults}
     wanted = _by_policy(experiment, files)
-    data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), kept)
-    if not force:
-        evidence.require(experiment, files, "--force removes it")
-    faults = evidence.faults(experiment, files)
-    if not data_sets.num_rows and PROBLEMS not in faults:  # of a clone without results
-        data_sets = evidence.policies.get(PROBLEMS, data_sets)
-    known = {
-        name: table
-        for name, table in evidence.policies.items()
-        if name not in faults and name != PROBLEMS
-    }
+    data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), keys, rewards)
+    old_data_sets = known.pop(PROBLEMS, data_sets)
     added, equal, missing = 0, 0, 0
     for policy, of_policy in wanted.items():
         if not all(_is_finished(*one) for one in of_policy.items() if _has_content(one[0])):
             missing += policy not in known
             continue
-        table = _rows(experiment, policy, of_policy, kept)
+        rows = _rows(experiment, policy, of_policy, keys, rewards)
         if policy in known and not force:
-            equal += not (change := _difference(known[policy], table))
+            equal += not (change := _difference(known[policy], rows))
             if change:
                 yield f"{policy}: {change}; kept, --force replaces it"
             continue
         added += 1
-        known[policy] = table
-    _require_same_sources(evidence.path, experiment, known)
+        known[policy] = rows
     if known:
-        evidence.policies = known | {PROBLEMS: data_sets}
-        evidence.write()
+        # A clone without results has no data sets.
+        known[PROBLEMS] = old_data_sets if data_sets.empty else data_sets
+        found = pd.concat([known[name] for name in sorted(known)])
+        _require_same_sources(path, experiment, found)
+        Evidence(path, experiment.scale, experiment.overrides, found).write()
+    count = len(known.keys() - {PROBLEMS})
     yield (
-        f"{evidence.path}: added {added} policies, found {equal} equal; has {len(known)} of "
+        f"{path}: added {added} policies, found {equal} equal; has {count} of "
         f"{len(wanted)}, {missing} are not finished"
     )
 
 
-def _require_same_sources(path: Path, experiment: Experiment, policies: Policies) -> None:
+def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame) -> None:
     """Raises: InputError for policies that were made from other versions of a file.
 
     Another processor pretrains another base policy, which is not comparable.
     """
     known: dict[str, tuple[str, str]] = {}
-    for policy, table in policies.items():
-        for file, note in _notes(experiment, table):
-            for source, version in inputs_of(file, note).items():
-                first, other = known.setdefault(str(source), (policy, version))
-                if other != version and experiment.folder(policy) not in source.parents:
-                    raise InputError(
-                        f"{path}: {policy} was made from another version of {source} than {first}"
-                    )
+    for policy, file, note in _notes(experiment, rows):
+        if policy == PROBLEMS:
+            continue
+        for source, version in inputs_of(file, note).items():
+            first, other = known.setdefault(str(source), (policy, version))
+            if other != version and experiment.folder(policy) not in source.parents:
+                raise InputError(
+                    f"{path}: {policy} was made from another version of {source} than {first}"
+                )
 
 
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Path]:
@@ -220,18 +200,17 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Pa
         if path.exists() and (fault := step.fault_of(path)):
             raise InputError(f"{fault}; --results DIR restores into another folder")
     written = []
-    for table in evidence.policies.values():
-        frame = table.to_pandas()
-        for path, note in _notes(experiment, table):
-            if path.exists() or provenance_path(path).exists():
-                continue
-            if _has_content(path):
-                rows = frame[frame["file"] == str(path.relative_to(experiment.results))]
-                _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
-                note |= {"digest": digest(path), "bytes": size_of(path)}
-                note["notes"] = {**note.get("notes", {}), RESTORED: str(evidence.path)}
-                written.append(path)
-            write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
+    by_file = dict(iter(evidence.rows.groupby("file", sort=False)))
+    for _, path, note in _notes(experiment, evidence.rows):
+        if path.exists() or provenance_path(path).exists():
+            continue
+        if _has_content(path):
+            rows = by_file[str(path.relative_to(experiment.results))]
+            _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
+            note |= {"digest": digest(path), "bytes": size_of(path)}
+            note["notes"] = {**note.get("notes", {}), RESTORED: str(evidence.path)}
+            written.append(path)
+        write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
     return written
 
 
@@ -266,32 +245,48 @@ def _is_finished(path: Path, step: Step) -> bool:
     return is_original and not (step.fault_of(path) or faults_behind(step.inputs()))
 
 
-def _notes(experiment: Experiment, table: pa.Table) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Each file of a policy, with its provenance."""
-    first = table.filter(pc.is_valid(table.column("provenance")))
-    for file, text in zip(
-        *(first.column(name).to_pylist() for name in ("file", "provenance")), strict=True
-    ):
-        yield experiment.results / file, json.loads(text)
+def _notes(
+    experiment: Experiment, rows: pd.DataFrame
+) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """Each file with its policy and its provenance."""
+    noted = rows.dropna(subset="provenance")[["policy", "file", "provenance"]]
+    for policy, file, text in noted.itertuples(index=False, name=None):
+        yield policy, experiment.results / file, json.loads(text)
 
 
-def _rows(experiment: Experiment, policy: str, files: Files, kept: Kept) -> pa.Table:
+def _rows(
+    experiment: Experiment,
+    policy: str,
+    files: Files,
+    keys: Sequence[str],
+    rewards: Container[str],
+) -> pd.DataFrame:
     """A policy's rows from its results."""
     found: list[dict[str, Any]] = []
     for path in files:
         if not (note := read_provenance(path)):
             continue  # of a policy or samples that were removed
+        rows: list[dict[str, Any]] = [{}]
         if _is_scores(path):
-            rows = _counted(read_frame(path, SCORES), policy in kept.rewards)
+            rows = _counted(read_frame(path, SCORES), policy in rewards)
         elif _has_content(path):
-            content = _rounded([kept.of(record) for record in read_json_lines(path)])
-            rows = [{"content": json.dumps(content)}]
-        else:
-            rows = [{}]
+            rows = [{"content": _content(read_json_lines(path), keys)}]
         rows[0]["provenance"] = json.dumps(note)
         file = str(path.relative_to(experiment.results))
         found += [row | {"policy": policy, "file": file} for row in rows]
-    return pa.Table.from_pylist(found, schema=_SCHEMA)
+    return pa.Table.from_pylist(found, schema=_SCHEMA).to_pandas()
+
+
+def _content(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> str:
+    """These keys of a training log, with `DIGITS` significant digits of each number, as JSON."""
+    kept = [
+        {name: record[name] for name in record if any(fnmatch(name, key) for key in keys)}
+        for record in records
+    ]
+    rounded = json.loads(
+        json.dumps(kept), parse_float=lambda one: float(f"{float(one):.{DIGITS}g}")
+    )
+    return json.dumps(rounded)
 
 
 def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
@@ -304,19 +299,11 @@ def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
     return rows.reset_index().to_dict("records")
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_rounded(one) for one in value]
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
-
-
-def _difference(known: pa.Table, found: pa.Table) -> str:
+def _difference(known: pd.DataFrame, found: pd.DataFrame) -> str:
     """How the counts of a policy differ from the known ones; empty if they do not."""
     counts = [
-        table.to_pandas().dropna(subset="problem_id").set_index(_PROBLEM)[["responses", "correct"]]
-        for table in (known, found)
+        rows.dropna(subset="problem_id").set_index(_PROBLEM)[["responses", "correct"]]
+        for rows in (known, found)
     ]
     both = counts[0].join(counts[1].add_suffix("_now"), how="outer")
     equal = (both["responses"] == both["responses_now"]) & (both["correct"] == both["correct_now"])

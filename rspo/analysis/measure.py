@@ -11,7 +11,6 @@ from rspo.analysis.comparisons import Comparison, Method, Term
 from rspo.analysis.results import Row, row_of
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
-from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
@@ -50,7 +49,9 @@ class Measurer:
         self.evaluated = experiment.by_method(policy for policy, _ in evaluations)
         self.logged = experiment.by_method(logs)
         self.suite = cache(partial(suite_scores, experiment))
-        self.estimates = cache(self._estimates)
+        self.estimates = cache(
+            lambda policy, benchmark, metric, k: self.scores(policy, benchmark).estimates(metric, k)
+        )
         self.log = cache(partial(read_log, experiment))
         self.seed_variance = cache(self._seed_variance)
 
@@ -62,7 +63,8 @@ class Measurer:
             return self._of_entropy(comparison)
         if comparison.metric == "time_of_dropping":
             return self._of_dropping(comparison)
-        sizes = self._sizes(comparison)
+        benchmarks = comparison.benchmarks + comparison.against
+        sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
         metric: Any = comparison.metric  # of scores
         measured = metric, comparison.benchmarks, comparison.against
         parts = self._parts(comparison.terms, measured)
@@ -130,38 +132,8 @@ class Measurer:
         ]
         return SeedVariance.of(runs)
 
-    def _sizes(self, comparison: Comparison) -> list[int]:
-        """Number of problems of each benchmark.
-
-        Raises: InputError if the policies have other problems.
-        """
-        sizes = []
-        for benchmark in (*comparison.benchmarks, *comparison.against):
-            first, *others = comparison.policies
-            ids = self.scores(first, benchmark).ids
-            for policy in others:
-                if self.scores(policy, benchmark).ids != ids:
-                    raise InputError(
-                        f"{self._place(policy, benchmark)}: has other problems than the scores of "
-                        f"{first}; differences need the same problems, so sample and score one of "
-                        "them again"
-                    )
-            sizes.append(len(ids))
-        return sizes
-
-    def _place(self, policy: str, benchmark: str) -> str:
-        """The folder of a policy's scores, and the benchmark, for messages."""
-        suite = self.experiment.suite_of(benchmark)
-        return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
-
     def scores(self, policy: str, benchmark: str) -> Outcomes:
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
-
-    def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
-        try:
-            return self.scores(policy, benchmark).estimates(metric, k)
-        except InputError as error:
-            raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 
     def _of_entropy(self, comparison: Comparison) -> Row:
         """Each run gives one value, so one seed gives no error."""

@@ -38,7 +38,7 @@ _WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
 _NUMBERS = {
     *("estimate", "low", "high", "lowest", "highest", "error", "error_problems", "error_seeds"),
     *("degrees", "pool", "p_equal", "tests", "p", "p_adjusted", "margin"),
-    *("seeds", "problems", "samples", "responses", "without_answer", "count"),
+    *("seeds", "problems", "samples", "count"),
     *("wall_seconds", "cpu_seconds", "gpu_seconds"),
 }
 

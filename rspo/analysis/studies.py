@@ -115,9 +115,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
             found += differences + (_over_models(differences) if study.several_models else [])
     found = [replace(comparison, benchmarks=benchmarks) for comparison in found]
     for contrast in study.contrasts:
-        if contrast.claims:
-            deciding, estimates = _of_claims(experiment, name, contrast)
-            found += [*deciding, *_changes(contrast, estimates), *estimates]
+        found += _of_claims(experiment, name, contrast)
     return found
 
 
@@ -203,13 +201,12 @@ def claim_family(claim: str, variant: str) -> str:
     return f"{claim} of {variant}"
 
 
-def _of_claims(
-    experiment: Experiment, name: str, contrast: Contrast
-) -> tuple[list[Comparison], list[Comparison]]:
+def _of_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[Comparison]:
     """What decides the contrast's claims on every variant, as far as its methods allow.
 
-    Returns: the deciding comparisons; and of each claim and variant their mean over k, on all
-        problems. Of several at one k, it takes the first.
+    Returns: the deciding comparisons; how much larger the estimate of each claim is than with the
+        variant to subtract; and the estimates, means over k of the comparisons on all problems. Of
+        several at one k, it takes the first.
     """
     every: list[Comparison] = []
     estimates = []
@@ -233,13 +230,8 @@ def _of_claims(
             ]
             estimate = _of_scores(claim, "", terms, variant)
             estimates.append(replace(estimate, claim=claim, benchmarks=tuple(grid.benchmarks)))
-    return every, estimates
-
-
-def _changes(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Comparison]:
-    """How much larger the estimate of each claim is than with the variant to subtract."""
     reference = {one.claim: one.terms for one in estimates if one.variant == contrast.minus}
-    return [
+    changes = [
         replace(
             one,
             method_b=str(contrast.minus),
@@ -249,3 +241,4 @@ def _changes(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Compar
         for one in estimates
         if one.variant != contrast.minus and one.claim in reference
     ]
+    return [*every, *changes, *estimates]

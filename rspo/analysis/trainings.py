@@ -9,7 +9,7 @@ from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import study_of
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Config, Study
+from rspo.config.schema import Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
 from rspo.core.step import leaves
@@ -41,16 +41,9 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list
     k = study_of(measurer.experiment, name).choose_by_pass_at
     if k is None:
         return list(lines)
-    groups: dict[Any, list[Method]] = {}
-    for line in lines:
-        groups.setdefault(line.objective_k_n, []).append(line)
-    return [
-        max(
-            group,
-            key=lambda one: (validation(measurer, one, k), -_rate(measurer, one)),
-        )
-        for group in groups.values()
-    ]
+    ranked = sorted(lines, key=lambda one: (-validation(measurer, one, k), _rate(measurer, one)))
+    best = {one.objective_k_n: one for one in reversed(ranked)}
+    return [best[key] for key in dict.fromkeys(one.objective_k_n for one in lines)]
 
 
 def validation(measurer: Measurer, line: Method, k: int) -> float:
@@ -109,12 +102,8 @@ def method_rows(
 
 
 def _rate(measurer: Measurer, line: Method) -> float:
-    model = measurer.experiment.cell(line.policies[0]).model
-    return _settings(measurer.experiment, line).models[model].learning_rate
-
-
-def _settings(experiment: Experiment, line: Method) -> Config:
-    return experiment.of_cell(line.policies[0]).config
+    experiment, cell = measurer.experiment, line.policies[0]
+    return experiment.of_cell(cell).config.models[experiment.cell(cell).model].learning_rate
 
 
 def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:

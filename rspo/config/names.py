@@ -51,7 +51,7 @@ StudyColumn = Literal[
     "cpu_seconds",
 ]
 # Tables of a scale, whose names no study may have.
-TABLES = ("curves", "answers", "cost", "contamination", "claims")
+TABLES = ("curves", "cost", "contamination", "claims")
 
 # --- verifiers and rewards of the user ------------------------------------------------------------
 

@@ -173,18 +173,6 @@ def tables(experiment: Experiment) -> Step:
 
 
 @step
-def answers(experiment: Experiment) -> Step:
-    def inputs() -> list[Input]:
-        pairs = experiment.evaluations
-        return [table for pair in pairs for table in scored_inputs(experiment, *pair)]
-
-    settings = verifier_settings(experiment.config, experiment.config.verifier)
-    settings["k"] = sorted(experiment.config.evaluation.k)
-    settings |= counted("evaluations", experiment.evaluations)
-    return Step(experiment.command("answers"), (experiment.table("answers"),), settings, inputs)
-
-
-@step
 def cost(experiment: Experiment) -> Step:
     """Its inputs are the curves that exist: it counts what has been used so far."""
 
@@ -310,7 +298,7 @@ def results(experiment: Experiment) -> list[Input]:
         *_problems(experiment, experiment.data_sets),
         *(first_output(policy_step(experiment, policy)) for policy in experiment.policies),
         *(log_input(experiment, cell) for cell in experiment.cells),
-        *answers(experiment).inputs(),
+        *(file for pair in experiment.evaluations for file in scored_inputs(experiment, *pair)),
         *tables(experiment).inputs(),
     ]
 

@@ -1,11 +1,9 @@
-"""Verdicts, rewards and answers of the responses to problems, and what is estimated from them."""
+"""Verdicts and rewards of the responses to problems, and what is estimated from them."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.estimators import (
-    distinct_values,
     max_at_k,
     max_at_k_variance,
     pass_at_k,
@@ -23,7 +20,6 @@ from rspo.estimators import (
 )
 from rspo.evaluation.statistics import Floats
 
-OfAnswers = Literal["no_answer", "different_answers"]
 _OfGroup = Callable[[NDArray[np.int64], int], Floats]  # of problems with n responses each
 
 
@@ -36,7 +32,6 @@ class Outcomes:
     correct, rewards: [P, N], the responses in their order, then False and 0.
     strata: number of problems of each benchmark.
     has_rewards: False for verdicts alone, whose rewards are 1 and 0.
-    answers: for each problem the answer of each response, None if it has none; None if unknown.
     """
 
     ids: tuple[str, ...]
@@ -45,7 +40,6 @@ class Outcomes:
     rewards: Floats
     strata: tuple[int, ...]
     has_rewards: bool = True
-    answers: list[list[str | None]] | None = None
 
     @classmethod
     def of_rows(
@@ -54,7 +48,6 @@ class Outcomes:
         problem: NDArray[np.int64],
         correct: ArrayLike,
         reward: ArrayLike,
-        answer: Sequence[str | None] | None = None,
         has_rewards: bool = True,
     ) -> "Outcomes":
         """Outcomes of one benchmark.
@@ -62,7 +55,7 @@ class Outcomes:
         Args:
             problem: the index of each response's problem in `ids`; the responses to a problem are
                 in their order.
-            correct, reward, answer: of each response.
+            correct, reward: of each response.
         """
         order = np.argsort(problem, kind="stable")
         responses = np.bincount(problem)
@@ -72,18 +65,12 @@ class Outcomes:
         verdicts, rewards = np.zeros(shape, dtype=bool), np.zeros(shape)
         verdicts[place] = np.asarray(correct, dtype=bool)[order]
         rewards[place] = np.asarray(reward, dtype=np.float64)[order]
-        answers = None
-        if answer is not None:
-            answers = [
-                [answer[row] for row in rows] for rows in np.split(order, ends[:-1].tolist())
-            ]
-        return cls(tuple(ids), responses, verdicts, rewards, (len(ends),), has_rewards, answers)
+        return cls(tuple(ids), responses, verdicts, rewards, (len(ends),), has_rewards)
 
     @classmethod
     def pooled(cls, benchmarks: Iterable["Outcomes"]) -> "Outcomes":
         """Benchmarks with equal numbers of responses together: every problem counts the same."""
         parts = list(benchmarks)
-        answers = [part.answers for part in parts]
         return cls(
             tuple(chain.from_iterable(part.ids for part in parts)),
             np.concatenate([part.responses for part in parts]),
@@ -91,7 +78,6 @@ class Outcomes:
             np.concatenate([part.rewards for part in parts]),
             tuple(chain.from_iterable(part.strata for part in parts)),
             all(part.has_rewards for part in parts),
-            None if None in answers else [*chain.from_iterable(filter(None, answers))],
         )
 
     def select(self, problems: NDArray[np.int64]) -> "Outcomes":
@@ -106,21 +92,12 @@ class Outcomes:
             self.has_rewards,
         )
 
-    def estimates(self, metric: Metric | OfAnswers, k: int) -> Floats:
+    def estimates(self, metric: Metric, k: int) -> Floats:
         """The metric at k of each problem, [P]; NaN where it has fewer than k responses.
-
-        `no_answer` is the fraction of responses without an answer, whatever k; `different_answers`
-        the expected number of different answers among k responses, of which some may have none.
-        Answers differ if their texts do: 1/2 and 0.5 are two.
 
         Raises: InputError for a k below 1, or above every problem's number of responses, and for
             Max@k without rewards.
         """
-        if metric == "no_answer":
-            return self.without_answer / self.responses
-        if metric == "different_answers":
-            counts = self.answer_counts
-            return self._by_number(k, lambda rows, n: distinct_values(n, counts[rows], k))
         if metric == "max_at_k" and not self.has_rewards:
             raise InputError("has no rewards, which Max@k needs")
         if metric == "max_at_k":
@@ -128,10 +105,8 @@ class Outcomes:
         estimate = pass_hat_k if metric == "pass_hat_k" else pass_at_k
         return self._by_number(k, lambda rows, n: estimate(n, self.counts[rows], k))
 
-    def variances(self, metric: Metric | OfAnswers, k: int) -> Floats:
-        """Variances of `estimates` over new responses, [P]; NaN below 2k, and if unknown."""
-        if metric in ("no_answer", "different_answers"):
-            return np.full(len(self.responses), np.nan)
+    def variances(self, metric: Metric, k: int) -> Floats:
+        """Variances of `estimates` over new responses, [P]; NaN below 2k."""
         if metric == "max_at_k":
             return self._by_number(k, lambda rows, n: max_at_k_variance(self.rewards[rows, :n], k))
         variance = pass_hat_k_variance if metric == "pass_hat_k" else pass_at_k_variance
@@ -141,23 +116,6 @@ class Outcomes:
     def counts(self) -> NDArray[np.int64]:
         """Number of correct responses to each problem, [P]."""
         return self.correct.sum(axis=1)
-
-    @cached_property
-    def answer_counts(self) -> NDArray[np.int64]:
-        """How often each answer to a problem was given, the most frequent first, then 0: [P, A]."""
-        counts = [
-            sorted(Counter(answer for answer in of if answer is not None).values(), reverse=True)
-            for of in self.answers or ()
-        ]
-        padded = np.zeros((len(counts), max(1, max(map(len, counts)))), dtype=np.int64)
-        for row, of_problem in zip(padded, counts, strict=True):
-            row[: len(of_problem)] = of_problem
-        return padded
-
-    @property
-    def without_answer(self) -> NDArray[np.int64]:
-        """Number of responses without an answer to each problem, [P]."""
-        return self.responses - self.answer_counts.sum(axis=1)
 
     def _by_number(self, k: int, values: _OfGroup) -> Floats:
         """A value of each problem, from the problems with the same number of responses at once."""

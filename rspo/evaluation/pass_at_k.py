@@ -1,4 +1,4 @@
-"""Pass@k, pass^k, Max@k and figures of answers: means over problems, printed or as a table."""
+"""Pass@k, pass^k and Max@k: means over problems, printed or as a table."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
@@ -13,7 +13,7 @@ from rspo.core.errors import InputError
 from rspo.core.provenance import Done
 from rspo.core.step import Step
 from rspo.core.tables import CURVES, write_csv, write_frame
-from rspo.evaluation.outcomes import OfAnswers, Outcomes
+from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.statistics import (
     FEW,
@@ -30,7 +30,7 @@ _Draw = Callable[[tuple[int, ...]], NDArray[np.int64]]  # resampled problems for
 
 def curve_points(
     outcomes: Outcomes,
-    metrics: Sequence[Metric | OfAnswers],
+    metrics: Sequence[Metric],
     ks: Sequence[int],
     resamples: int,
     seed: int,
@@ -41,16 +41,12 @@ def curve_points(
     of the others.
 
     error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N for
-        one of them, and for figures of answers.
+        one of them.
     error_total: standard error over problems, each benchmark's from its own population, and at
         least `error_within`, which is part of it.
     low, high: the middle 95 % of the mean over resampled problems; with fewer than `FEW` problems,
-        or where all have the same value, `score_interval`, and for Max@k and numbers of answers
-        Student's. Samples are never resampled within a problem: that would centre Pass@k on
-        1-(1-c/N)^k.
-
-    Args:
-        metrics: of `Outcomes.estimates`; `no_answer` has k = 1 only.
+        or where all have the same value, `score_interval`, and for Max@k Student's. Samples are
+        never resampled within a problem: that would centre Pass@k on 1-(1-c/N)^k.
 
     Raises: InputError for a k below 1, or above every problem's number of responses.
     """
@@ -58,11 +54,11 @@ def curve_points(
     return [
         {"metric": metric, "k": k} | _mean(outcomes, metric, k, draw)
         for metric in metrics
-        for k in ([1] if metric == "no_answer" else ks)
+        for k in ks
     ]
 
 
-def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -> dict[str, Any]:
+def _mean(outcomes: Outcomes, metric: Metric, k: int, draw: _Draw) -> dict[str, Any]:
     """The mean over the problems with k responses, with its errors."""
     answered = np.flatnonzero(outcomes.responses >= k)
     part, estimates = outcomes.select(answered), outcomes.estimates(metric, k)[answered]
@@ -74,8 +70,6 @@ def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -
     low, high = np.quantile(estimates[draw(part.strata)].mean(axis=1), (0.025, 0.975))
     if len(answered) < FEW or low == high:
         low, high = _of_few(metric, estimates.mean(), total, len(answered))
-    if metric == "different_answers":
-        low, high = max(low, 0.0), min(high, float(k))  # keeps NaN
     return {
         "estimate": estimates.mean(),
         "error_within": within,
@@ -87,11 +81,9 @@ def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -
     }
 
 
-def _of_few(
-    metric: Metric | OfAnswers, value: float, error: float, problems: int
-) -> tuple[float, float]:
+def _of_few(metric: Metric, value: float, error: float, problems: int) -> tuple[float, float]:
     """The interval of a mean over few problems, or over equal ones; NaN if it is unknown."""
-    if metric not in ("max_at_k", "different_answers"):
+    if metric != "max_at_k":
         return score_interval(value, error, problems)
     estimate = Estimate(value, error, 0.0, error, problems - 1.0)
     return estimate.interval() if error > 0 else (np.nan, np.nan)
@@ -101,8 +93,6 @@ def pass_at_k_of_file(
     verdicts: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
 ) -> list[str]:
     """Write the curves of verified responses, without Max@k where they have no rewards.
-
-    With extracted answers, also how many responses have none, and how many answers differ.
 
     Args:
         verdicts: as `rspo verify` writes them, or a scores table (`read_outcomes`).
@@ -126,7 +116,6 @@ def pass_at_k_of_file(
     if not replace:
         step.require_replaceable()
     metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
-    metrics += get_args(OfAnswers) if outcomes.answers is not None else []
     points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
     frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
     if output.suffix == ".csv":

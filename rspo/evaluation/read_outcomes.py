@@ -30,7 +30,7 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
 
     Problems are sorted by id, samples by index.
 
-    Raises: InputError for a table that is missing or damaged, or lacks scores.
+    Raises: InputError for a table that is missing or damaged.
     """
     import pandas as pd
 
@@ -39,19 +39,11 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
     benchmarks = dict(iter(frame.sort_values("sample_index", kind="stable").groupby("benchmark")))
     result = {}
     for name in experiment.benchmarks_of(suite):
-        if name not in benchmarks:
-            raise InputError(f"{paths[0].parent}: has no scores of the benchmark {name}")
         rows = benchmarks[name]
         problem, ids = pd.factorize(rows["problem_id"], sort=True)
         known = bool(rows["reward"].notna().all())  # not those of a study's evidence
         result[name] = Outcomes.of_rows(
             ids, problem, rows["correct"], rows["reward"], has_rewards=known
-        )
-    numbers = {number for one in result.values() for number in one.responses.tolist()}
-    if len(numbers) > 1 or frame.duplicated(["benchmark", *_SAMPLE]).any():
-        raise InputError(
-            f"{paths[0].parent}: duplicated samples, or unequal numbers of samples of the problems "
-            f"({min(numbers)} to {max(numbers)}); sample and score again"
         )
     return result
 
@@ -59,7 +51,7 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
     """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS.
 
-    Raises: InputError for tables that are missing, or do not belong together.
+    Raises: InputError for tables that are missing or damaged.
     """
     import pandas as pd
 
@@ -73,68 +65,51 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
     problems = read_frame(experiment.problems(benchmark), PROBLEMS).rename(
         columns={"id": "problem_id"}
     )
-    known = samples["problem_id"].isin(problems["problem_id"]).all()
-    if not samples[_SAMPLE].equals(scores[_SAMPLE]) or not known:
-        raise InputError(
-            f"{score_files[0].parent}: samples, scores and problems do not belong together; "
-            "make them again"
-        )
-    joined = samples.drop(columns="benchmark").join(scores.drop(columns=["benchmark", *_SAMPLE]))
+    joined = samples.drop(columns="benchmark").merge(
+        scores.drop(columns="benchmark"), how="left", on=_SAMPLE, validate="one_to_one"
+    )
     return joined.merge(problems, how="left", on="problem_id")
 
 
 def read_outcomes(path: Path) -> Outcomes:
     """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
 
-    A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
-    `reward` (default: 1 if correct, else 0) and `extracted` (the answer, or null). Problems and
-    responses are in the order of the file; in a scores table, which has the keys `problem_id` and
-    `sample_index` instead of `problem`, they are sorted by both.
+    A row has the keys `problem` (text; in a scores table `problem_id`), `correct` (true or false,
+    or 1 or 0) and optionally `reward` (default: 1 if correct, else 0). Problems and responses are
+    in the order of the file.
 
     Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
         of the wrong type.
     """
-    table: dict[tuple[str, int], dict[str, Any]] = {}
     is_text = path.suffix == ".csv"
-    for row in rows_of(path):
-        values = _values(replace(row, values=_from_text(row.values)) if is_text else row)
-        sample = values["problem"], values.get("sample_index", len(table))
-        if sample in table:
-            raise InputError(f"{row}: sample {sample[1]} of problem {sample[0]!r} is duplicated")
-        table[sample] = values
-    if not table:
+    rows = [
+        _values(replace(row, values=_from_text(row.values)) if is_text else row)
+        for row in rows_of(path)
+    ]
+    if not rows:
         raise InputError(f"{path}: has no rows; at least one verified response is needed")
-    rows = list(table.values())
-    if all("sample_index" in row for row in rows):
-        rows = [table[sample] for sample in sorted(table)]
     index: dict[str, int] = {}
-    problem = [index.setdefault(row["problem"], len(index)) for row in rows]
-    answered = all("extracted" in row for row in rows)
     return Outcomes.of_rows(
         index,
-        np.array(problem),
-        [row["correct"] for row in rows],
-        [row.get("reward", row["correct"]) for row in rows],
-        [row["extracted"] for row in rows] if answered else None,
-        has_rewards=all("reward" in row for row in rows),
+        np.array([index.setdefault(problem, len(index)) for problem, _, _ in rows]),
+        [correct for _, correct, _ in rows],
+        [correct if reward is None else reward for _, correct, reward in rows],
+        has_rewards=all(reward is not None for _, _, reward in rows),
     )
 
 
 def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV file, which has text only, with verdict and numbers; the rest stays text."""
+    """A row of a CSV file, which has text only, with verdict and reward; the rest stays text."""
     result: dict[str, Any] = dict(row)
     if "correct" in row:
         result["correct"] = _VERDICTS_IN_CSV.get(row["correct"].lower(), row["correct"])
-    for key, number in (("reward", float), ("sample_index", int)):
-        with suppress(KeyError, ValueError):
-            result[key] = number(row[key])
-    if row.get("extracted") == "":
-        result["extracted"] = None
+    with suppress(KeyError, ValueError):
+        result["reward"] = float(row["reward"])
     return result
 
 
-def _values(row: Row) -> dict[str, Any]:
-    """Problem, verdict and, where the row has them, sample index, reward and answer.
+def _values(row: Row) -> tuple[str, bool, float | None]:
+    """Problem, verdict and, where the row has one, reward.
 
     Raises: InputError for a value that is missing or of the wrong type.
     """
@@ -146,17 +121,10 @@ def _values(row: Row) -> dict[str, Any]:
         raise row.refuse(name, "text")
     if correct not in (0, 1):
         raise row.refuse("correct", "true or false, or 1 or 0")
-    values: dict[str, Any] = {"problem": str(problem), "correct": bool(correct)}
-    if is_score:
-        values["sample_index"] = row.value("sample_index", hint)
-        if not isinstance(values["sample_index"], int):
-            raise row.refuse("sample_index", "a whole number")
-    if "reward" in row.values:
-        reward = values["reward"] = row.values["reward"]
-        is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
-        if not is_number or not math.isfinite(reward):
-            raise row.refuse("reward", "a finite number")
-    if "extracted" in row.values:
-        answer = row.values["extracted"]
-        values["extracted"] = None if answer is None else str(answer)
-    return values
+    if "reward" not in row.values:
+        return str(problem), bool(correct), None
+    reward = row.values["reward"]
+    is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
+    if not is_number or not math.isfinite(reward):
+        raise row.refuse("reward", "a finite number")
+    return str(problem), bool(correct), reward

@@ -11,7 +11,6 @@ import numpy as np
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.provenance import Done, code_version
 from rspo.core.step import Settings
@@ -84,7 +83,7 @@ def score(
     Args:
         force: whether to replace a table of other settings.
 
-    Raises: InputError for missing or bad tables, or samples of other problems.
+    Raises: InputError for missing or bad tables.
     """
     experiment.require_block(block)
     step, config = steps.score(experiment, policy, suite, block), experiment.config
@@ -94,7 +93,7 @@ def score(
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)
-        responses = _responses(problems, samples, rows)
+        responses = _responses(problems, rows)
         stored = experiment.verdicts(policy, f"{suite}.{block}")
         with verifier_of(experiment, config.verifier, stored) as verify:
             verdicts = verified(path, responses, verify, decides)
@@ -121,29 +120,16 @@ def score(
 
 
 def _responses(
-    problems: Mapping[str, Path], path: Path, samples: Sequence[Mapping[str, Any]]
+    problems: Mapping[str, Path], samples: Sequence[Mapping[str, Any]]
 ) -> list[Response]:
-    """What the verifier reads.
-
-    Args:
-        problems: the problems table of each benchmark.
-        path: of the samples.
-
-    Raises: InputError for samples of other problems.
-    """
+    """What the verifier reads; problems: the table of each benchmark."""
     problem_of = {
         (name, problem["id"]): problem
         for name, file in problems.items()
         for problem in read_table(file, PROBLEMS)
     }
-    keys = [(sample["benchmark"], sample["problem_id"]) for sample in samples]
-    if other := {*keys} ^ problem_of.keys():
-        benchmark, first = min(other)
-        raise InputError(
-            f"{path}: problem {first!r} of {benchmark} is only in the samples or only in the "
-            "benchmark; sample again"
-        )
+    of_samples = [problem_of[one["benchmark"], one["problem_id"]] for one in samples]
     return [
         Response(problem["prompt"][-1]["content"], problem["answers"], sample["text"])
-        for sample, problem in zip(samples, [problem_of[key] for key in keys], strict=True)
+        for sample, problem in zip(samples, of_samples, strict=True)
     ]

@@ -166,19 +166,10 @@ def extracted_answer(response: str, verifier: str) -> str | None:
 
 
 def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
-    """Lines about all responses: verdicts, accuracy and answers."""
+    """Lines about all responses: verdicts and accuracy."""
     responses, total = outcomes.responses, int(outcomes.responses.sum())
     number = f"{total} response{'s' * (total != 1)}"
     yield f"{number} to {counted(len(responses))}, {span(responses.tolist())} each"
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
-    if outcomes.answers is None:
-        return
-    k = int(responses.min())
-    different = outcomes.estimates("different_answers", k).mean()
-    common = (outcomes.answer_counts[:, 0] / responses).mean()
-    among = f"{k} response{'s' * (k != 1)} to a problem"
-    yield f"no extractable answer: {outcomes.without_answer.sum() / total:.1%} of the responses"
-    yield f"different answers, as text: {different:.2f} among {among}"
-    yield f"most common answer, as text: {common:.1%} of the responses to a problem"

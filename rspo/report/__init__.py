@@ -25,12 +25,11 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     shown = readable(experiment)
     benchmarks = dict.fromkeys(benchmark for _, benchmark in shown)
     suites = dict.fromkeys((policy, experiment.suite_of(benchmark)) for policy, benchmark in shown)
-    made = steps.contamination(experiment), steps.answers(experiment)
     return [  # what others are made from comes first, so that a message names the cause
         *(steps.first_output(steps.prepare(experiment, name)) for name in benchmarks),
         *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
-        *map(steps.first_output, made),
+        steps.first_output(steps.contamination(experiment)),
         *results_inputs(experiment),
     ]
 

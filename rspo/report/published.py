@@ -3,13 +3,13 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rspo.analysis import evidence, studies
-from rspo.analysis.evidence import FOLDER, Evidence, Kept
+from rspo.analysis.evidence import FOLDER, Evidence
 from rspo.analysis.trainings import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
@@ -49,11 +49,8 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
         restored = evidence.restore(known, experiment, _files(experiment, page))
         print(f"restored {len(restored)} files in {experiment.results}")
         return
-    known = Evidence(file, experiment.scale, experiment.overrides)
-    if file.exists():
-        known.policies = Evidence.read(file).policies
-    files, kept = _files(experiment, page), _kept(experiment, page)
-    for line in evidence.add(known, experiment, files, kept, force):
+    files, (keys, rewards) = _files(experiment, page), _read_by(experiment, page)
+    for line in evidence.add(file, experiment, files, keys, rewards, force):
         print(line)
 
 
@@ -79,17 +76,17 @@ def _files(experiment: Experiment, page: str) -> dict[Path, Step]:
     return files_behind(studies.step(experiment, page).inputs())
 
 
-def _kept(experiment: Experiment, page: str) -> Kept:
-    """What the page reads from training logs and scores."""
-    if page == RESULTS:
-        of_rewards = {
-            policy
-            for grid in experiment.config.grid
-            if any(cell.reward != "binary" for cell in experiment.cells_of(grid))
-            for policy in experiment.policies_of(grid)
-        }
-        return Kept(_RESULTS_KEYS, frozenset(of_rewards))
-    return Kept(("step", *log_keys(studies.study_of(experiment, page))), frozenset())
+def _read_by(experiment: Experiment, page: str) -> tuple[Sequence[str], set[str]]:
+    """The keys of training logs, and the policies whose rewards the page reads."""
+    if page != RESULTS:
+        return ("step", *log_keys(studies.study_of(experiment, page))), set()
+    of_rewards = {
+        policy
+        for grid in experiment.config.grid
+        if any(cell.reward != "binary" for cell in experiment.cells_of(grid))
+        for policy in experiment.policies_of(grid)
+    }
+    return _RESULTS_KEYS, of_rewards
 
 
 def _make_results(experiment: Experiment, page: Path) -> None:

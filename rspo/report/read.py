@@ -133,14 +133,6 @@ def setup(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def answers(experiment: Experiment) -> list[Row]:
-    """Each policy and suite with `share`, that of its responses without an answer, sorted by it."""
-    frame = read_rows(experiment.table("answers"))
-    pooled = frame[frame["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
-    pooled = pooled.assign(share=pooled["without_answer"] / pooled["responses"])
-    return pooled.sort_values("share", kind="stable").to_dict("records")
-
-
 def contamination(experiment: Experiment) -> list[Row]:
     """The pairs of data sets that have problems in common, after normalization."""
     frame = read_rows(experiment.table("contamination"))
@@ -175,7 +167,7 @@ def cost(experiment: Experiment) -> list[Row]:
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
     """For each benchmark a policy and the first of its responses of each kind, or None.
 
-    Raises: InputError for tables that are missing or do not belong together.
+    Raises: InputError for tables that are missing or damaged.
     """
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)

@@ -8,7 +8,6 @@ import pytest
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.locks import exclusive_lock
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
@@ -144,13 +143,3 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
     finally:
         write_table(path, PROBLEMS, rows)
         steps.prepare(experiment, BENCHMARKS[1]).record()
-
-
-def test_two_processes_make_two_blocks_but_not_the_same_table(experiment: Experiment) -> None:
-    larger = load(experiment.root, samples=16)
-    lock = steps.sample(larger, POLICY, SUITE, 0).lock
-    assert lock
-    with exclusive_lock(lock.parent, lock.name):
-        sample_suite(larger, POLICY, SUITE, 1)
-        with pytest.raises(InputError, match="is running here"):
-            sample_suite(larger, POLICY, SUITE, 0)

@@ -137,18 +137,6 @@ def compared_at(first: Responses, second: Responses, k: int) -> Difference:
     return paired_difference(*sides, "pass_at_k", k)
 
 
-def values_of(first: Responses, second: Responses, k: int) -> list[Fraction]:
-    return [pass_at_k(first[name], k) - pass_at_k(second[name], k) for name in first]
-
-
-@pytest.mark.parametrize(("seed", "gain"), [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)])
-@pytest.mark.parametrize("k", [1, 2])
-def test_p_is_near_that_of_the_exact_sign_flip_test(seed: int, gain: float, k: int) -> None:
-    first, second = random_responses(seed, gain)
-    exact = sign_flip_p(values_of(first, second, k))
-    assert compared_at(first, second, k).p == pytest.approx(exact, rel=0.2, abs=0.005)
-
-
 @pytest.mark.parametrize(("differing", "others"), [(2, 0), (3, 0), (5, 0), (3, 30), (5, 30)])
 def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     differing: int, others: int
@@ -220,7 +208,6 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
         table, output = compared(capsys, *names, *tiny_world.options())
         assert list(table) == [1, 2, 4, 8]
         assert all(row[2] in ("+0.000", "-0.000") for row in table.values())
-        assert "better" not in output
         assert "30 problems, 8 responses each" in output
 
 

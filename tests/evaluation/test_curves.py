@@ -86,30 +86,9 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     write_scores(cut, POLICY, "standard", SCORES)
     curves(cut, POLICY, "standard", force=True)
     pd.testing.assert_frame_equal(read_frame(cut.curves(POLICY, "standard"), CURVES), whole)
-    write_scores(experiment, POLICY, "standard", SCORES)  # both blocks in the first file
-    with pytest.raises(InputError, match="scores/standard: duplicated samples"):
-        curves(cut, POLICY, "standard", force=True)
     cut.scores(POLICY, "standard", 1).unlink()
     with pytest.raises(InputError, match=r"1\.parquet: no such file; `rspo score .* standard 1`"):
         curves(cut, POLICY, "standard")
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (random_scores(0)[:-1], r"unequal numbers of samples of the problems \(7 to 8\)"),
-        (random_scores(0, samples=16), r"unequal numbers of samples of the problems \(8 to 16\)"),
-        ([*random_scores(0)[:-1], random_scores(0)[-2]], "scores/standard: duplicated samples"),
-        ([], r"scores/standard: has no scores of the benchmark divide"),
-    ],
-)
-def test_incomplete_scores_are_refused(
-    experiment: Experiment, rows: list[Row], message: str
-) -> None:
-    write_scores(experiment, POLICY, "standard", SCORES | {"divide": rows})
-    with pytest.raises(InputError, match=message):
-        curves(experiment, POLICY, "standard")
-    assert not experiment.curves(POLICY, "standard").exists()
 
 
 def test_one_table_has_every_curve_with_the_policys_settings(experiment: Experiment) -> None:

@@ -1,8 +1,6 @@
 """Pass@k of any verified responses: the same estimates from JSON lines, Parquet and CSV."""
 
-from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pandas as pd
@@ -59,8 +57,6 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
         ),
         (HEADER + "p,0,maybe,x,y,1\n", "line 2: 'correct' is \"maybe\"; expected true or false"),
         (HEADER + "p,0,true,x,y,nan\n", "line 2: 'reward' is NaN; expected a finite number"),
-        (HEADER + "p,,true,x,y,1\n", "line 2: 'sample_index' is \"\"; expected a whole number"),
-        (HEADER + "p,0,true,x,y,1\n" * 2, "line 3: sample 0 of problem 'p' is duplicated"),
     ):
         source.write_text(text)
         with pytest.raises(InputError, match=message):
@@ -72,35 +68,6 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="k = 9; allowed: 1 to 8, the largest number"):
         pass_at_k_of_file(tmp_path / "mine.parquet", output, [9])
     assert not output.exists()
-
-
-def test_extracted_answers_have_rows_of_their_own(tmp_path: Path) -> None:
-    """Against all subsets; problems with fewer than k responses are left out."""
-    source, output = tmp_path / "mine.jsonl", tmp_path / "curve.csv"
-    answers = {"p": ["1", "1", None, "2"], "q": [None, None], "r": ["3", 4, "5"]}
-    rows = [
-        {"problem": problem, "correct": False, "extracted": answer}
-        for problem, of_problem in answers.items()
-        for answer in of_problem
-    ]
-    write_json_lines(source, rows)
-    pass_at_k_of_file(source, output, [2, 3])
-    frame = read_csv(output).set_index(["metric", "k"])
-    no_answer = frame.loc[("no_answer", "1")]
-    assert float(no_answer["estimate"]) == pytest.approx((1 / 4 + 1 + 0) / 3)
-    error = np.std([1 / 4, 1, 0], ddof=1) / np.sqrt(3)
-    assert float(no_answer["error_total"]) == pytest.approx(error)
-    assert (no_answer["problems"], no_answer["samples"]) == ("3", "2")
-    for k, problems in ((2, "pqr"), (3, "pr")):
-        subsets = [list(combinations(answers[problem], k)) for problem in problems]
-        kinds = [fmean(len({*subset} - {None}) for subset in of) for of in subsets]
-        point = frame.loc[("different_answers", str(k))]
-        assert float(point["estimate"]) == pytest.approx(fmean(kinds))
-        assert (point["problems"], point["error_within"]) == (str(len(problems)), "nan")
-        assert 0 <= float(point["low"]) < float(point["high"]) <= k
-    write_json_lines(source, [*rows, {"problem": "p", "correct": False}])  # one is unknown
-    pass_at_k_of_file(source, output, replace=True)
-    assert {*read_csv(output)["metric"]} == {"pass_at_k", "pass_hat_k"}
 
 
 def test_verdicts_without_rewards_have_no_max_at_k(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
 """Scores: a verdict and a reward for each sample of a policy; bad samples are refused."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
@@ -58,21 +56,6 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     assert note["settings"] == steps.score(experiment, POLICY, SUITE, 0).settings
     inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
     assert list(note["inputs"]) == list(map(str, inputs))
-
-
-@pytest.mark.parametrize(
-    ("rows", "which"),
-    [([*SAMPLES_OF_BOTH, sample("p2", 0, "")], "p2"), (SAMPLES_OF_BOTH[:2], "p1"), ([], "p0")],
-    ids=["another problem", "a problem without samples", "a benchmark without samples"],
-)
-def test_samples_of_other_problems_are_refused(
-    experiment: Experiment, rows: list[dict[str, Any]], which: str
-) -> None:
-    rows_of = dict(zip(BENCHMARKS, (SAMPLES_OF_BOTH, rows), strict=True))
-    write_samples(experiment, POLICY, SUITE, rows_of)
-    with pytest.raises(InputError, match=f"problem '{which}' of divide_larger is only in"):
-        score(experiment, POLICY, SUITE)
-    assert not experiment.scores(POLICY, SUITE, 0).exists()
 
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"

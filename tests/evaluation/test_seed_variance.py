@@ -26,8 +26,11 @@ def methods(seeds: tuple[int, ...]) -> list[Floats]:
     return [hard + rng.random((n, 1)) + 0.3 * rng.random((n, sum(SIZES))) for n in seeds]
 
 
-def by_hand(parts: list[Part]) -> tuple[float, float]:
-    """Variance and degrees of freedom of a sum, benchmark by benchmark, without moderation."""
+def by_hand(parts: list[Part]) -> tuple[float, ...]:
+    """Of a sum, benchmark by benchmark, without moderation.
+
+    Returns: the variances over problems, over seeds and over both, and the degrees of freedom.
+    """
     weights = [size / sum(SIZES) for size in SIZES]
     ends = np.cumsum(SIZES)
     strata = [slice(end - size, end) for end, size in zip(ends, SIZES, strict=True)]
@@ -50,17 +53,18 @@ def by_hand(parts: list[Part]) -> tuple[float, float]:
     of_seeds = sum(piece for piece, _ in pieces)
     variance = of_problems + max(0.0, of_seeds - both)
     spread = sum(piece**2 / degrees for piece, degrees in pieces)
-    return variance, variance**2 / (of_problems**2 / (sum(SIZES) - len(SIZES)) + spread)
+    degrees = variance**2 / (of_problems**2 / (sum(SIZES) - len(SIZES)) + spread)
+    return float(of_problems), of_seeds, variance, degrees
 
 
 @pytest.mark.parametrize("seeds", [(2, 3, 5), (4, 4, 4)])
 def test_the_error_of_a_sum_is_that_of_two_way_layouts_in_strata(seeds: tuple[int, ...]) -> None:
     weights = (1.0, -0.5, -0.5)
     parts = [Part(x, weight) for x, weight in zip(methods(seeds), weights, strict=True)]
-    variance, degrees = by_hand(parts)
     found = combine(parts, SIZES)
-    assert found.error**2 == pytest.approx(variance)
-    assert found.degrees == pytest.approx(degrees)
+    variances = [error**2 for error in (found.error_problems, found.error_seeds, found.error)]
+    assert [*variances, found.degrees] == pytest.approx(by_hand(parts))
+    assert found.value == pytest.approx(sum(part.weight * part.values.mean() for part in parts))
     assert found.error > found.error_problems > 0
 
 

@@ -16,7 +16,6 @@ from rspo.evaluation.statistics import (
     holm,
     least_p,
     mean_of_steps,
-    stratified_variance,
 )
 from tests.support.outcomes import outcomes_of
 
@@ -96,41 +95,6 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
         (point,) = curve_points(outcomes_of(right), ["pass_at_k"], [1], 400, number)
         covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
-
-
-def test_benchmarks_are_strata_so_their_levels_add_no_error() -> None:
-    """Two benchmarks with means 0.1 and 0.9: only the variance within each one counts."""
-    rng = np.random.default_rng(5)
-    sizes, levels = (20, 50), (0.1, 0.9)
-    values = [
-        np.concatenate(
-            [level + 0.05 * rng.standard_normal(n) for level, n in zip(levels, sizes, strict=True)]
-        )
-        for _ in range(2000)
-    ]
-    variance = np.var([one.mean() for one in values])
-    assert np.mean([stratified_variance(one, sizes) for one in values]) == pytest.approx(
-        variance, rel=0.1
-    )
-    assert stratified_variance(values[0], (70,)) > 10 * variance
-
-
-def test_two_way_variance_is_that_of_the_analysis_of_variance() -> None:
-    """(MS_seeds + MS_problems - MS_both) / (S P), from sums of squares by hand."""
-    rng = np.random.default_rng(7)
-    seeds, problems = 4, 9
-    x = rng.random((seeds, 1)) + rng.random((1, problems)) + 0.3 * rng.random((seeds, problems))
-    total, rows, columns = x.mean(), x.mean(axis=1), x.mean(axis=0)
-    of_seeds = problems * ((rows - total) ** 2).sum() / (seeds - 1)
-    of_problems = seeds * ((columns - total) ** 2).sum() / (problems - 1)
-    everything = ((x - total) ** 2).sum()
-    left = everything - of_seeds * (seeds - 1) - of_problems * (problems - 1)
-    both = left / ((seeds - 1) * (problems - 1))
-    found = combine([Part(x)], (problems,))
-    assert found.value == pytest.approx(total)
-    assert found.error**2 == pytest.approx((of_seeds + of_problems - both) / (seeds * problems))
-    assert found.error_seeds == pytest.approx(np.std(rows, ddof=1) / 2)
-    assert found.error_problems == pytest.approx(np.std(columns, ddof=1) / 3)
 
 
 def test_seeds_that_differ_widen_the_error_and_one_seed_gives_none() -> None:

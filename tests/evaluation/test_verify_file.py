@@ -2,11 +2,8 @@
 
 import gzip
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -76,7 +73,6 @@ def test_a_row_a_response_says_what_was_extracted_and_why(
         "5 responses to 3 problems, 1 to 2 each\n"
         "verdicts: 3 correct, 1 no answer, 1 incorrect\n"
         "accuracy: 60.0% of the responses are correct\n"
-        "no extractable answer: 20.0% of the responses\n"
     )
     assert output.endswith("\nwrote responses.verdicts.jsonl\n")
 
@@ -162,12 +158,7 @@ BAD_LINES = [
     ('{"problem": "a"', "x.jsonl, line 1: not JSON (Expecting ',' delimiter)"),
     ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
     ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
-    (
-        '{}\n{"answer": 1, "answer": 2}'.replace("{}", text_of(LINES[:1]).strip()),
-        "line 2: not JSON (t",
-    ),
     ('{"problem": "a", "answer": {"b": 1, "b": 2}}', "(the key 'b' is duplicated)"),
-    ("[1]", "x.jsonl, line 1: expected a JSON object, got [1]"),
     (text_of([line("a", "5", None)]), "line 1: 'response' is null; expected text"),
     (text_of([line(7, "5", "x")]), "line 1: 'problem' is 7; expected text"),
     (text_of([line("a", True, "x")]), "'answer' is true; expected text, number or list of them"),
@@ -266,21 +257,3 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
     assert [row["extracted"] for row in rows] == ["5", "one", None, "2", "42"]
     assert "accuracy: 100.0%" in capsys.readouterr().out
     assert main(["trace", "responses.verdicts.jsonl"]) == 0
-
-
-def test_verify_and_compare_import_neither_torch_nor_pandas() -> None:
-    verdicts = "responses.verdicts.jsonl"
-    for words in (
-        ["verify", "responses.jsonl", "--verifier=exact"],
-        ["compare", verdicts, verdicts],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "rspo", *words],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
-        packages = set(re.findall(r"^import time: .*\| +(\w+)$", done.stderr, flags=re.MULTILINE))
-        assert "numpy" in packages
-        assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, words

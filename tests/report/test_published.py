@@ -214,7 +214,7 @@ def test_restored_files_are_no_evidence(
     assert add() == add("--force") == 0
     said = capsys.readouterr().out
     assert said.count("added 0 policies, found 0 equal; has 19 of 19, 0 are not finished") == 2
-    assert Evidence.read(EVIDENCE).policies.keys() >= {"small--base"}
+    assert "small--base" in Evidence.read(EVIDENCE).policies
     assert EVIDENCE.read_bytes() == before
 
 
@@ -228,14 +228,14 @@ def test_restored_responses_have_no_rewards(project: Experiment) -> None:
 
 def test_a_changed_byte_is_refused_or_changes_nothing(project: Experiment) -> None:
     add()
-    original, content = Evidence.read(EVIDENCE), EVIDENCE.read_bytes()
+    original, content = Evidence.read(EVIDENCE).rows, EVIDENCE.read_bytes()
     refused = 0
     for place in range(0, len(content), len(content) // 200):
         changed = bytearray(content)
         changed[place] ^= 0x55
         EVIDENCE.write_bytes(changed)
         with contextlib.suppress(InputError):
-            assert Evidence.read(EVIDENCE) == original
+            assert Evidence.read(EVIDENCE).rows.equals(original)
             refused -= 1
         refused += 1
     assert refused > 50

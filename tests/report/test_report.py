@@ -278,15 +278,6 @@ def test_training_logs_are_complete_and_their_warnings_shown(experiment: Experim
         write_report(experiment, force=True)
 
 
-def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
-    scores = experiment.scores(CELL, "standard", 0)
-    rows = read_table(scores, SCORES)
-    write_table(scores, SCORES, rows[1:])
-    adopt(scores)
-    with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
-        write_report(experiment)
-
-
 # --- the Markdown page of the results ------------------------------------------------------------
 
 

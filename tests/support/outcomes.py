@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ def outcomes_of(
     correct: Sequence[Any],
     rewards: Sequence[Any] | None = None,
     sizes: tuple[int, ...] = (),
-    answers: Sequence[Sequence[str | None]] | None = None,
 ) -> Outcomes:
     """Outcomes of the problems p0, p1, ...
 
@@ -29,6 +27,5 @@ def outcomes_of(
         problem,
         np.concatenate([*correct]),
         np.concatenate([*(correct if rewards is None else rewards)]),
-        None if answers is None else [*chain.from_iterable(answers)],
     )
     return replace(made, strata=sizes or made.strata)

@@ -9,7 +9,6 @@ from rspo.config.experiment import Experiment
 from rspo.cost import write_cost_table
 from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.prepare import prepare
-from rspo.evaluation.answers import write_answers
 from rspo.evaluation.curves import curves, write_curves_table
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
@@ -53,7 +52,6 @@ def make() -> Experiment:
     write_curves_table(experiment)
     write_contamination_table(experiment)
     write_cost_table(experiment)
-    write_answers(experiment)
     write_claims(experiment)
     for figure in in_all(experiment):
         draw(experiment, figure)

@@ -27,7 +27,6 @@ STEPS: dict[str, Callable[..., Step]] = {
     "score": lambda e, policy, suite, block: steps.score(e, policy, suite, int(block)),
     "curves": steps.curves,
     "tables": steps.tables,
-    "answers": steps.answers,
     "cost": steps.cost,
     "fetch_judge": steps.fetch_judge,
     "claims": claims.step,

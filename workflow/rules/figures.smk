@@ -39,25 +39,6 @@ rule tables:
         "rspo tables 2>&1 | tee -ip {log}"
 
 
-# Responses without an answer, different answers, and pass^k of every policy.
-rule answers:
-    input:
-        [
-            f"{RESULTS}/cells/{policy}/{kind}/{suite}/{block}.parquet"
-            for policy, suite in experiment.evaluations
-            for block in experiment.blocks()
-            for kind in ("samples", "scores")
-        ],
-    output:
-        f"{RESULTS}/tables/answers.csv",
-    log:
-        f"{RESULTS}/logs/answers.log",
-    params:
-        settings=steps.answers(experiment).settings_hash,
-    shell:
-        "rspo answers 2>&1 | tee -ip {log}"
-
-
 # Time and GPUs that the jobs of every policy used.
 rule cost:
     input:
