@@ -7,8 +7,8 @@ matplotlib; its functions do.
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -102,15 +102,11 @@ _OTHERS = (
 )
 
 
-@contextmanager
-def applied() -> Iterator[None]:
+def applied() -> AbstractContextManager[None]:
     """Within this context all pictures have our theme, whatever the user's matplotlibrc says."""
-    import matplotlib
+    import matplotlib.style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_THEME)
-        yield
+    return matplotlib.style.context(_THEME, after_reset=True)
 
 
 def new_picture(width: float, height: float) -> Picture:
