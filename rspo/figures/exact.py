@@ -99,9 +99,8 @@ def draw(table: pd.DataFrame) -> Picture:
             every = 12 if x == "p" else 1
             style.draw_lines(axes, rows, methods, x, quantity, by="objective", every=every)
             axes.set(title=f"{name}; {fixed}", xlabel=label)
-            limited = (x, quantity) == ("p", "signal_to_noise")
-            style.make_log10(axes, LIMITS if limited else rows[quantity])
-            if limited:
+            style.make_log10(axes, digits=(1,) if x == "p" else (1, 2, 5))
+            if (x, quantity) == ("p", "signal_to_noise"):
                 axes.set_ylim(LIMITS)
             if x == "p":
                 axes.set_xlim(0, 1)

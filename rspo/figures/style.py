@@ -219,22 +219,20 @@ def make_log2(axes: Axes, values: Iterable[int]) -> None:
     axes.minorticks_off()
 
 
-def make_log10(axes: Axes, values: Iterable[float], axis: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic, with about five ticks.
+def make_log10(axes: Axes, axis: Literal["x", "y"] = "y", digits: Sequence[int] = (1,)) -> None:
+    """Make an axis logarithmic, with few ticks.
 
     Numbers are written without superscripts, which would be too small.
+
+    Args:
+        digits: the first digits of the ticks.
     """
-    values = [value for value in values if value > 0]
-    low, high = math.log10(min(values)), math.log10(max(values))
-    digits = (1, 2, 5) if high - low < 2 else (1,)
-    step = max(1, math.ceil((high - low) / 6))
-    decades = range(math.floor(low), math.ceil(high) + 1, step)
-    margin = 0.05 * (high - low)  # as in the axis limits
-    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-    ticks = [tick for tick in ticks if low - margin <= math.log10(tick) <= high + margin]
-    labels = [f"{t:,.0f}" if t >= 1 else f"{t:g}".replace("e-0", "e-") for t in ticks]
-    axes.set(**{f"{axis}scale": "log", f"{axis}ticks": ticks})
-    axes.set(**{f"{axis}ticklabels": labels})
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    axes.set(**{f"{axis}scale": "log"})
+    of_axis = axes.xaxis if axis == "x" else axes.yaxis
+    of_axis.set_major_locator(LogLocator(subs=digits, numticks=6))
+    of_axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axes.minorticks_off()
 
 
