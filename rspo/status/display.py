@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -75,14 +75,9 @@ def table_text(experiment: Experiment) -> str:
     return "\n".join([*lines, *found[:MOST_FAULTS], *more])
 
 
-@contextmanager
-def shown_in_terminal(experiment: Experiment) -> Iterator[None]:
+def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:
     """Show the progress of what the block trains, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    with shown(lambda: line(experiment)):
-        yield
+    return shown(lambda: line(experiment)) if sys.stderr.isatty() else nullcontext()
 
 
 @contextmanager
