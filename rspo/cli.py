@@ -191,12 +191,11 @@ def pretrain(
     experiment: "Experiment", model: Model, mirror: Mirror = None, force: Force = False
 ) -> None:
     """Create the base policy of a model: pretrain it, or fetch it from the hub."""
-    from rspo.config.experiment import base_name
     from rspo.status import display
     from rspo.training.pretraining import make_base_policy
 
     _use_one_thread()
-    with display.shown_in_terminal(experiment, base_name(model)):
+    with display.shown_in_terminal(experiment):
         make_base_policy(experiment, model, mirror, force)
 
 
@@ -226,7 +225,7 @@ def train(
 
         if not verl:
             _use_one_thread()
-        with display.shown_in_terminal(experiment, cell):
+        with display.shown_in_terminal(experiment):
             train(experiment, cell, force)
 
 

@@ -59,7 +59,7 @@ class LogHandler(LogHandlerBase):
             elif record.getMessage().startswith(INTERRUPTED):
                 self.is_interrupted = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
-                self._show_progress(record.experiment, record.suites)
+                self._show_progress(record.experiment)
             elif not self._is_hidden(record, event):
                 text = self.format(record)
                 if event == LogEvent.JOB_ERROR:
@@ -88,13 +88,12 @@ class LogHandler(LogHandlerBase):
         of_rules = event in HIDDEN or record.getMessage() == SELECTING_JOBS
         return "ALL" in self.quiet or ("RULES" in self.quiet and of_rules)
 
-    def _show_progress(self, experiment: Any, suites: Any) -> None:
+    def _show_progress(self, experiment: Any) -> None:
         from rspo.status.display import line, shown
-        from rspo.status.policies import statuses
 
         if "ALL" not in self.quiet:
             self.is_shown = True
-            self.display.enter_context(shown(lambda: line(statuses(experiment, suites), self.jobs)))
+            self.display.enter_context(shown(lambda: line(experiment, self.jobs)))
 
     def close(self) -> None:
         """End the display. Snakemake calls it at the end of a run, also after Ctrl-C."""

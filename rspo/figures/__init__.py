@@ -52,8 +52,7 @@ FIGURES: dict[str, Figure] = {
         difference.FIGURE,
         training_curves.ENTROPY,
         *curves.OTHERS,
-        exact.WEIGHT_BY_DIFFICULTY,
-        exact.ESTIMATOR_VARIANCE,
+        exact.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
     )
 }

@@ -183,7 +183,7 @@ def _figure(name: str, shows: str, *grids: str, metric: Metric = "pass_at_k") ->
     return Figure(name, caption, COLUMNS, table, draw, grids, inputs, metric=metric)
 
 
-def of_grid_entry(grid: str, entry: "GridEntry") -> Figure:
+def of_grid_entry(grid: str, entry: GridEntry) -> Figure:
     """The figure of a grid entry that no other figure draws."""
     binary = any(spec.reward == "binary" for spec in entry.cells)
     metric: Metric = "pass_at_k" if binary else "max_at_k"

@@ -1,22 +1,17 @@
-"""What each objective does with a prompt that is solved with probability p, and how noisily.
+"""How noisy each objective's gradient is for a prompt that is solved with probability p.
 
-`rspo.diagnose` has the expectations over groups of n responses with 0/1 rewards. The expected
-update follows the gradient of p times
+`rspo.diagnose` has the expectations over groups of n responses with 0/1 rewards. The figure draws
+mean and variance of
 
-    F'(p) = E[W+] / p - E[W-] / (1-p),    W+, W-: total weights of correct and of wrong responses
+    g = (1-p) W+ - p W-,    W+, W-: total weights of correct and of wrong responses
 
-which is 1 for policy gradient and k (1-p)^(k-1) for every estimator that is unbiased for Pass@k,
-including the hitchhiking baseline. These estimators differ in the weight of wrong responses.
-fig_weight_by_difficulty draws the update of the logit of p, for which grad p = p (1-p).
-
-fig_estimator_variance draws mean and variance of g = (1-p) W+ - p W-, the gradient of a policy with
-a single logit. The signal-to-noise ratio is E[g]^2 / Var[g]. For the mean over P prompts it is P
-times as large, and a constant factor of g does not change it. With a single logit, wrong responses
-tell as much as correct ones; this does not hold for real policies.
+which is the gradient of a policy with a single logit. The signal-to-noise ratio is E[g]^2 / Var[g].
+For the mean over P prompts it is P times as large, and a constant factor of g does not change it.
+With a single logit, wrong responses tell as much as correct ones; this does not hold for real
+policies.
 """
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -32,12 +27,9 @@ from rspo.objectives.diagnose import Form, diagnose
 
 Floats = NDArray[np.float64]
 
-_OBJECTIVE = {"objective": "name in rspo.objectives", "line": "that shows it, as in the legend"}
-
 N, KS = 16, (2, 4, 8)
 # Objectives that are equal on 0/1 rewards, by the one whose line shows them.
 SAME = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
-P_LABEL = "$p$, probability of a correct response"
 
 
 def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
@@ -54,7 +46,7 @@ def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
 
 
 def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFrame | None:
-    """The numbers of both figures, a row for each p; None where there are none."""
+    """A row for each p; None where there are no numbers."""
     try:
         form = expectations(objective, k, n, p)
     except ValueError:
@@ -62,61 +54,9 @@ def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFr
     mean, variance = p * (1 - p) * form.slope, form.variance
     ratio = mean**2 / np.where(variance > 0, variance, np.nan)
     line = label_of(SAME.get(objective, objective))
-    named = {"panel": panel, "objective": objective, "line": line, "k": k, "n": n}
-    weights = {"correct_weight": form.correct, "wrong_weight": form.wrong}
-    update = {"factor": form.slope, "update": mean, "mean": mean}
-    noise = {"variance": variance, "variance_times_n": n * variance}
-    ratios = {"signal_to_noise": ratio, "per_response": ratio / n}
-    return pd.DataFrame({**named, "p": p, **weights, **update, **noise, **ratios})
-
-
-def difficulty_table() -> pd.DataFrame:
-    """One row for each objective, k and p."""
-    p = np.arange(1, 50) / 50
-    found = [_numbers("", name, k, N, p) for k, name in product(KS, compared())]
-    return pd.concat(found, ignore_index=True)[list(WEIGHT_BY_DIFFICULTY.columns)]
-
-
-def draw_difficulty(table: pd.DataFrame) -> Picture:
-    picture = style.new_picture(style.TEXT_WIDTH, 5.6)
-    limits, methods = (1e-3, 10), _lines(table)
-    grid = picture.subplots(3, len(KS), sharex=True, sharey="row")
-    quantities = {
-        "correct_weight": "weight of correct",
-        "wrong_weight": "weight of wrong",
-        "update": "expected update",
-    }
-    for row, (quantity, label) in zip(grid, quantities.items(), strict=True):
-        for axes, k in zip(row, KS, strict=True):
-            of_k = table[table["k"] == k]
-            axes.axhline(0, color=style.INK, linewidth=0.6, zorder=1)
-            style.draw_lines(axes, of_k, methods, "p", quantity, by="objective", every=12)
-        row[0].set_ylabel(label)
-        if quantity != "wrong_weight":
-            style.make_log10(row[0], limits)
-            row[0].set_ylim(limits)
-    for axes, k in zip(grid[0], KS, strict=True):
-        axes.set(title=f"$k={k}$", xlim=(0, 1))
-    for axes in grid[-1]:
-        axes.set_xlabel(P_LABEL)
-    _explain(picture, table, f"exact; 0/1 rewards, groups of n = {N}")
-    return picture
-
-
-def _explain(picture: Picture, table: pd.DataFrame, facts: str) -> None:
-    """The legend, and small print that also says which objectives are missing."""
-    style.legend(picture, _lines(table))
-    missing = sorted({*compared()} - {*table["objective"]}, key=compared().index)
-    notes = [facts, f"on 0/1 rewards {' and '.join(SAME)} equal RSPO"]
-    if missing:
-        why = "equal rewards get different weights, or k and n do not fit"
-        notes.append(f"not shown: {', '.join(map(label_of, missing))} ({why})")
-    style.note(picture, *notes)
-
-
-def _lines(table: pd.DataFrame) -> list[Method]:
-    names = table["objective"].unique()
-    return [Method(label_of(name), objective=name) for name in names if name not in SAME]
+    named = {"panel": panel, "objective": objective, "line": line, "k": k, "n": n, "p": p}
+    noise = {"mean": mean, "variance": variance, "variance_times_n": n * variance}
+    return pd.DataFrame({**named, **noise, "signal_to_noise": ratio, "per_response": ratio / n})
 
 
 HARD, K = 0.1, 4
@@ -124,7 +64,7 @@ ALL_KS = (1, 2, 4, 8, 16)
 NS = (4, 8, 16, 32, 64)
 # Rows of panels: the column on the x axis, its label, and what the others are.
 _ROWS = {
-    "p": (P_LABEL, f"$k={K}$, $n={N}$"),
+    "p": ("$p$, probability of a correct response", f"$k={K}$, $n={N}$"),
     "k": ("$k$ of the objective", f"$p={HARD}$, $n={N}$"),
     "n": ("$n$, responses per prompt", f"$p={HARD}$, $k={K}$"),
 }
@@ -136,7 +76,7 @@ _PER_RESPONSE = {
 LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio; smaller ones are of no interest
 
 
-def variance_table() -> pd.DataFrame:
+def table() -> pd.DataFrame:
     """One row for each point."""
     names, p, hard = compared(), np.arange(1, 46) / 50, np.array([HARD])
     points = [("p", name, k, N, p) for k in KS for name in names]
@@ -145,12 +85,13 @@ def variance_table() -> pd.DataFrame:
         points += [("k", name, k, N, hard) for k in ks]
     points += [("n", name, K, n, hard) for name in names for n in NS]
     found = [_numbers(*point) for point in points]
-    return pd.concat(found, ignore_index=True)[list(ESTIMATOR_VARIANCE.columns)]
+    return pd.concat(found, ignore_index=True)[list(FIGURE.columns)]
 
 
-def draw_variance(table: pd.DataFrame) -> Picture:
+def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.TEXT_WIDTH, 6.6)
-    methods = _lines(table)
+    names = table["objective"].unique()
+    methods = [Method(label_of(name), objective=name) for name in names if name not in SAME]
     for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
         rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
         quantities = _PER_RESPONSE if x == "n" else _PER_GROUP
@@ -158,39 +99,27 @@ def draw_variance(table: pd.DataFrame) -> Picture:
             every = 12 if x == "p" else 1
             style.draw_lines(axes, rows, methods, x, quantity, by="objective", every=every)
             axes.set(title=f"{name}; {fixed}", xlabel=label)
-            limited = (x, quantity) == ("p", "signal_to_noise")
-            style.make_log10(axes, LIMITS if limited else rows[quantity])
-            if limited:
+            style.make_log10(axes, digits=(1,) if x == "p" else (1, 2, 5))
+            if (x, quantity) == ("p", "signal_to_noise"):
                 axes.set_ylim(LIMITS)
             if x == "p":
                 axes.set_xlim(0, 1)
             else:
                 style.make_log2(axes, rows[x])
-    _explain(picture, table, "exact; 0/1 rewards, gradient of a single logit")
+    style.legend(picture, methods)
+    missing = [label_of(name) for name in compared() if name not in {*table["objective"]}]
+    notes = [
+        "exact; 0/1 rewards, gradient of a single logit",
+        f"on 0/1 rewards {' and '.join(SAME)} equal RSPO",
+    ]
+    if missing:
+        why = "equal rewards get different weights, or k and n do not fit"
+        notes.append(f"not shown: {', '.join(missing)} ({why})")
+    style.note(picture, *notes)
     return picture
 
 
-WEIGHT_BY_DIFFICULTY = Figure(
-    "fig_weight_by_difficulty",
-    "What each objective does with a prompt that is solved with probability p, in exact "
-    "expectation: the total weight of correct responses (top) and of wrong ones (middle), and the "
-    "resulting update of p's logit (bottom). RSPO and the baseline have the same update, but the "
-    "baseline also gives weight to wrong responses.",
-    {
-        **_OBJECTIVE,
-        "k": "column of panels: of the objective, ignored by objectives without k",
-        "n": "responses to the prompt",
-        "p": "x: probability of a correct response",
-        "correct_weight": "first row of panels: expected total weight of the correct responses",
-        "wrong_weight": "second row: of the wrong responses",
-        "factor": "of grad p in the expected update",
-        "update": "third row: expected update of p's logit, p (1-p) times the factor",
-    },
-    difficulty_table,
-    draw_difficulty,
-    inputs=("objectives",),
-)
-ESTIMATOR_VARIANCE = Figure(
+FIGURE = Figure(
     "fig_estimator_variance",
     "Exact variance of each objective's gradient for a policy with a single logit (left), and its "
     "signal-to-noise ratio, the squared mean over the variance (right): against the probability p "
@@ -198,7 +127,8 @@ ESTIMATOR_VARIANCE = Figure(
     "(bottom, per response: the variance times n, and the ratio divided by n).",
     {
         "panel": "x of the row of panels: p, k or n",
-        **_OBJECTIVE,
+        "objective": "name in rspo.objectives",
+        "line": "that shows it, as in the legend",
         "k": "of the objective, ignored by objectives without k; for p, 4 is drawn",
         "n": "responses to a prompt",
         "p": "probability of a correct response",
@@ -208,7 +138,7 @@ ESTIMATOR_VARIANCE = Figure(
         "signal_to_noise": "E[g]^2 / Var[g]; right, first and second row",
         "per_response": "signal_to_noise / n; right, third row",
     },
-    variance_table,
-    draw_variance,
+    table,
+    draw,
     inputs=("objectives",),
 )

@@ -118,28 +118,18 @@ class Figure:
         return methods_of(experiment, self.policies(experiment))
 
     def full_caption(self, experiment: Experiment) -> str:
-        """The caption, followed by the scale, cells, seeds and samples of the config."""
+        """The caption, followed by the cells and seeds of the config."""
         if not self.of_results:
             return f"{self.caption} Computed from formulas, without samples: the values are exact."
         policies = self.policies(experiment)
-        scale, models = experiment.scale.capitalize(), model_labels(experiment, policies)
         bases = [policy for policy in policies if experiment.is_base(policy)]
         cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
-        caption = f"{self.caption} {scale} scale, {models}."
+        caption = self.caption
         if cells:
             caption += f" Cells: {', '.join(cells)}; {experiment.seeds_of(policies)} each."
         if bases:
             caption += f" Not trained: {', '.join(bases)}."
-        if not self.reads("curves", "scores", "comparisons", "study"):
-            return caption
-        evaluation = experiment.config.evaluation
-        suite = experiment.config.data.suites[self.suite(experiment)]
-        labels = ", ".join(benchmark.label for benchmark in suite.values())
-        caption += f" Evaluated on {labels} with N = {evaluation.samples} samples per problem"
-        if not self.reads("curves"):
-            return f"{caption}."
-        times = evaluation.resamples
-        return f"{caption}; each interval is computed from {times} resamplings of the problems."
+        return caption
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""

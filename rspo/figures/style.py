@@ -7,8 +7,8 @@ matplotlib; its functions do.
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -102,15 +102,11 @@ _OTHERS = (
 )
 
 
-@contextmanager
-def applied() -> Iterator[None]:
+def applied() -> AbstractContextManager[None]:
     """Within this context all pictures have our theme, whatever the user's matplotlibrc says."""
-    import matplotlib
+    import matplotlib.style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_THEME)
-        yield
+    return matplotlib.style.context(_THEME, after_reset=True)
 
 
 def new_picture(width: float, height: float) -> Picture:
@@ -223,22 +219,20 @@ def make_log2(axes: Axes, values: Iterable[int]) -> None:
     axes.minorticks_off()
 
 
-def make_log10(axes: Axes, values: Iterable[float], axis: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic, with about five ticks.
+def make_log10(axes: Axes, axis: Literal["x", "y"] = "y", digits: Sequence[int] = (1,)) -> None:
+    """Make an axis logarithmic, with few ticks.
 
     Numbers are written without superscripts, which would be too small.
+
+    Args:
+        digits: the first digits of the ticks.
     """
-    values = [value for value in values if value > 0]
-    low, high = math.log10(min(values)), math.log10(max(values))
-    digits = (1, 2, 5) if high - low < 2 else (1,)
-    step = max(1, math.ceil((high - low) / 6))
-    decades = range(math.floor(low), math.ceil(high) + 1, step)
-    margin = 0.05 * (high - low)  # as in the axis limits
-    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-    ticks = [tick for tick in ticks if low - margin <= math.log10(tick) <= high + margin]
-    labels = [f"{t:,.0f}" if t >= 1 else f"{t:g}".replace("e-0", "e-") for t in ticks]
-    axes.set(**{f"{axis}scale": "log", f"{axis}ticks": ticks})
-    axes.set(**{f"{axis}ticklabels": labels})
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    axes.set(**{f"{axis}scale": "log"})
+    of_axis = axes.xaxis if axis == "x" else axes.yaxis
+    of_axis.set_major_locator(LogLocator(subs=digits, numticks=6))
+    of_axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axes.minorticks_off()
 
 

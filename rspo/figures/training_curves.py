@@ -158,7 +158,7 @@ def draw_passes(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> 
         style.draw_intervals(axes, table, methods, x, ("lowest", "highest"))
         style.draw_lines(axes, table, methods, x, "smoothed", every=every)
         axes.set(xlabel=label, title=f"same {'prompts' if x == 'step' else x}")
-    style.make_log10(panels[1], table["responses"], "x")
+    style.make_log10(panels[1], "x", (1, 2, 5))
     panels[0].set_ylabel(f"Pass@{table['metric_k'].iloc[0]} of training prompts (%)")
     lines, one_seed = "first pass over the prompts, centred", "shaded: 95 % interval over prompts"
     _explain(picture, table, experiment, methods, lines, one_seed)

@@ -14,7 +14,6 @@ import jinja2
 from rspo.analysis import pages
 from rspo.analysis.trainings import origins
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
@@ -29,16 +28,10 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for missing or bad inputs.
     """
     made = step(experiment)
-    (path,) = made.outputs
-    if missing := [file for file in made.input_files if not file.exists()]:
-        names = "".join(f"\n  {file}" for file in missing)
-        command = _snakemake(experiment, path)
-        raise InputError(
-            f"{path.name} needs {len(missing)} missing files; `{command}` makes them:{names}"
-        )
 
     def work() -> None:
-        write_text(path, pages.fill(environment(experiment, html=True), "report.html.jinja", {}))
+        page = pages.fill(environment(experiment, html=True), "report.html.jinja", {})
+        write_text(made.outputs[0], page)
 
     made.run(work, force)
 
@@ -54,7 +47,6 @@ def write_results(experiment: Experiment, page: Path) -> None:
     commits = {note["git_commit"] for file in copied if (note := read_provenance(file))}
     contents = {
         "folder": folder.name,
-        "command": _snakemake(experiment, "all"),
         "origins": origins(experiment, experiment.cells),
         "commits": sorted(commits),
     }
@@ -65,18 +57,6 @@ def write_results(experiment: Experiment, page: Path) -> None:
             shutil.copyfile(file, partial / file.name)
     write_text(page, content)
     WRITTEN.append(page)
-
-
-def _snakemake(experiment: Experiment, target: Path | str) -> str:
-    """The Snakemake command that makes a file or follows a rule."""
-    options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
-    if experiment.has_own_results:
-        options.append(f"results={experiment.results}")
-    if experiment.config.seeds > 1:
-        options.append(f"seeds={experiment.config.seeds}")
-    # --config takes every word after it, so it comes last.
-    config = ["--config", *options] if options else []
-    return " ".join(["snakemake", str(target), *config])
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:

@@ -1,6 +1,5 @@
 """What the pages show: tables as rows for the templates, and what follows from them."""
 
-import re
 from base64 import b64encode
 from collections.abc import Iterator
 from math import ceil, inf, isnan, nan
@@ -54,7 +53,7 @@ def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
 def claims(experiment: Experiment) -> list[Row]:
     """The rows of claims.csv, each with the comparisons that decide it.
 
-    `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
+    `verdict` is without its `reason`, which untested claims have.
     `weakest`: the comparison with the weakest evidence, or None. `unresolved`: the comparisons that
     are not as claimed, those against the claim first, then the open ones by p, each with
     `seeds_to_halve`. `transfer`: differences between two suites.
@@ -71,7 +70,6 @@ def claims(experiment: Experiment) -> list[Row]:
         row |= {
             "verdict": verdict,
             "reason": reason,
-            "of_paper": bool(re.fullmatch(r"C\d+[a-z]?", row["claim"])),
             "deciding": deciding,
             "transfer": [one for one in every if one["family"] == TRANSFER],
             "weakest": by_id[row["comparison"]] if deciding else None,

@@ -1,72 +1,35 @@
-"""The filters of the pages: numbers with the digits that their errors allow, and safe text."""
+"""The filters of the pages: numbers with the digits of their unit, and safe text."""
 
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
-from statistics import median
-from typing import Any
 
 import yaml
 
 from rspo.analysis.pages import MINUS
 from rspo.config.schema import Config
 
+# In percentage points, units of reward, nats per token, and percent.
+_DECIMALS = {"pass_at_k": 1, "max_at_k": 3, "entropy": 3, "time_of_dropping": 1}
 # C: control, format (writing direction, zero width), surrogate, private, unassigned. Zl, Zp: two
 # separators that browsers and editors treat differently.
 _INVISIBLE = ("C", "Zl", "Zp")
 
 
-def decimals(error: float) -> int:
-    """Decimals that show an error: two significant digits if it begins with 1 or 2, else one.
+def rounded(value: float, metric: str = "pass_at_k", signed: bool = False) -> str:
+    """A value in the unit of a metric.
 
     Args:
-        error: above 0. Without an error (0, NaN or infinity) the result is 3.
+        signed: with its sign also where it is not below 0.
     """
-    if not 0 < error < math.inf:
-        return 3
-    exponent = math.floor(math.log10(error))
-    return (1 if error / 10**exponent < 3 else 0) - exponent
-
-
-def rounded(value: float, error: float, signed: bool = False) -> str:
-    """A value with the digits that its error allows.
-
-    Args:
-        signed: with its sign also where it is above 0.
-    """
-    places = decimals(error)  # less than 0: tens, hundreds, ...
-    near = round(value, places) or 0.0  # not -0.0
-    text = f"{near:{'+' if signed and near else ''}.{max(0, places)}f}"
-    return text.replace("-", MINUS)
-
-
-def common_error(rows: Iterable[Mapping[str, Any]]) -> float:
-    """The median half-width of the intervals of a table's rows, which gives all the same digits."""
-    known = [half for row in rows if (half := (row["high"] - row["low"]) / 2) > 0]
-    return median(known) if known else math.nan
-
-
-def interval(low: float, high: float) -> str:
-    """An interval, rounded by half of its width."""
-    half = (high - low) / 2
-    if any(end and round(end, decimals(half)) == 0 for end in (low, high)):
-        half /= 10  # 0 would be wrong about whether the interval includes 0
-    return f"{rounded(low, half)} to {rounded(high, half)}"
+    return f"{value:{'+' if signed else ''}z.{_DECIMALS[metric]}f}".replace("-", MINUS)
 
 
 def plus_minus(
-    value: float, low: float, high: float, signed: bool = True, error: float = math.nan
+    value: float, low: float, high: float, metric: str = "pass_at_k", signed: bool = True
 ) -> str:
-    """A value with half of the width of its interval; without an interval, two digits.
-
-    Args:
-        error: to round by, of the column of a table; default: half of the width.
-    """
-    if math.isnan(low):
-        return f"{value:+.2g}".replace("-", MINUS)
-    half = (high - low) / 2
-    by = half if math.isnan(error) else error
-    return f"{rounded(value, by, signed)}\u00a0\u00b1\u00a0{rounded(half, by)}"
+    """A value with half of the width of its interval, if it has an interval."""
+    text = rounded(value, metric, signed)
+    return text if math.isnan(low) else f"{text}\u00a0±\u00a0{rounded((high - low) / 2, metric)}"
 
 
 def p_value(p: float) -> str:

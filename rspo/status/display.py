@@ -9,66 +9,48 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.status.policies import Status, faults, statuses
-from rspo.training.progress import shown_metrics
+from rspo.status.policies import Status, faults, running, statuses
+from rspo.training.progress import Snapshot, shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
 MOST_NAMED = 4  # running policies in a line
 MOST_FAULTS = 20  # lines below a table
 DETAILS = ("step", "reward", "Pass@k", "entropy")
-Jobs = tuple[int, int]  # of Snakemake: done, and all
 
 
-def counts(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
-    """How much is done."""
-    states = Counter(status.state for status in policies)
-    parts = [f"{jobs[0]} of {jobs[1]} jobs done"] if jobs else []
-    if policies:
-        trained = states["trained"] + states["evaluated"]
-        parts.append(f"{trained} of {len(policies)} policies trained")
-        parts.append(f"{states['evaluated']} evaluated")
-    return ", ".join(parts)
-
-
-def _details(status: Status) -> dict[str, str]:
-    if (snapshot := status.snapshot) is None:
-        return {}
-    return _metrics(snapshot.step, snapshot.steps, snapshot.metrics)
-
-
-def _metrics(step: int, steps: int, metrics: Mapping[str, float]) -> dict[str, str]:
-    details = {"step": f"{step}/{steps}"}
-    for name, value in metrics.items():
+def _details(snapshot: Snapshot) -> dict[str, str]:
+    details = {"step": f"{snapshot.step}/{snapshot.steps}"}
+    for name, value in snapshot.metrics.items():
         details["Pass@k" if name.startswith("pass_at_") else name] = f"{value:.3f}"
     return details
 
 
-def _final(experiment: Experiment, status: Status) -> dict[str, str]:
-    """The details of a finished cell; none for a base policy, and if its log is damaged."""
+def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
+    """Of a finished cell; None for a base policy, and if its log is damaged."""
     if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
-        return {}
+        return None
     try:
         record = json.loads(experiment.training_log(status.policy).read_text().splitlines()[-1])
         metrics = shown_metrics(record, experiment.cell(status.policy))
-        return _metrics(record["step"], record["step"], metrics)
+        return Snapshot(record["step"], record["step"], metrics)
     except (OSError, ValueError, LookupError, TypeError):
-        return {}
+        return None
 
 
-def line(policies: Sequence[Status], jobs: Jobs | None = None) -> str:
-    """One line: how much is done, and some of the running policies."""
-    running = [status for status in policies if status.state == "running"]
-    parts = [counts(policies, jobs)]
-    for status in running[:MOST_NAMED]:
-        details = (f"{name} {text}" for name, text in _details(status).items())
-        parts.append(" ".join([status.policy, *details]))
-    if len(running) > MOST_NAMED:
-        parts.append(f"{len(running) - MOST_NAMED} more are running")
+def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
+    """One line: how many jobs of Snakemake are done, of all; and some of the running policies."""
+    parts = [f"{jobs[0]} of {jobs[1]} jobs done"] if jobs else []
+    at_work = running(experiment)
+    for policy, snapshot in list(at_work.items())[:MOST_NAMED]:
+        details = (f"{name} {text}" for name, text in _details(snapshot).items())
+        parts.append(" ".join([policy, *details]))
+    if len(at_work) > MOST_NAMED:
+        parts.append(f"{len(at_work) - MOST_NAMED} more are running")
     return " | ".join(parts)
 
 
@@ -77,26 +59,25 @@ def table_text(experiment: Experiment) -> str:
     policies = statuses(experiment)
     rows = [["policy", "state", *DETAILS]]
     for status in policies:
-        details = _details(status) or _final(experiment, status)
+        snapshot = status.snapshot or _last_step(experiment, status)
+        details = _details(snapshot) if snapshot else {}
         rows.append([status.policy, status.state, *(details.get(name, "") for name in DETAILS)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    states = Counter(status.state for status in policies)
+    trained = states["trained"] + states["evaluated"]
+    lines.append(f"{trained} of {len(policies)} policies trained, {states['evaluated']} evaluated")
     try:
         found = faults(experiment)
     except InputError as error:  # a file of the user that the config names
         found = [str(error)]
     more = [f"and {len(found) - MOST_FAULTS} more"] if len(found) > MOST_FAULTS else []
-    return "\n".join([*lines, counts(policies), *found[:MOST_FAULTS], *more])
+    return "\n".join([*lines, *found[:MOST_FAULTS], *more])
 
 
-@contextmanager
-def shown_in_terminal(experiment: Experiment, policy: str) -> Iterator[None]:
-    """Show the progress of a policy while the block trains it, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    with shown(lambda: line(statuses(experiment, {policy: ()}))):
-        yield
+def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:
+    """Show the progress of what the block trains, if standard error is a terminal."""
+    return shown(lambda: line(experiment)) if sys.stderr.isatty() else nullcontext()
 
 
 @contextmanager
@@ -111,10 +92,10 @@ def shown(read: Callable[[], str]) -> Iterator[None]:
     def write() -> None:
         last = ""
         while not ended.is_set():
-            if (now := read()) != last:
+            if (now := read()) and now != last:
                 print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
             last = now
-            ended.wait(SECONDS_BETWEEN_LINES)
+            ended.wait(SECONDS_BETWEEN_LINES if now else 1)
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
@@ -123,4 +104,5 @@ def shown(read: Callable[[], str]) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-    print(read(), file=sys.stderr, flush=True)
+    if last := read():
+        print(last, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """The state of each policy, read from the files that the jobs write."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from rspo.config import steps
@@ -10,9 +10,6 @@ from rspo.core.locks import LOCK, is_locked
 from rspo.core.step import faults_behind
 from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
-
-# For each policy, the suites that it is evaluated on.
-Suites = Mapping[str, Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -29,30 +26,27 @@ class Status:
     snapshot: Snapshot | None
 
 
-def suites_of_run(wildcards: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    """Policies of a Snakemake run, and their suites, from the wildcards of each of its jobs."""
+def statuses(experiment: Experiment) -> list[Status]:
+    """Of all policies of the grid, and of those of the studies for which anything was made."""
     suites: defaultdict[str, set[str]] = defaultdict(set)
-    for of_job in wildcards:
-        if policy := of_job.get("policy") or of_job.get("cell"):
-            suites[policy] |= {of_job["suite"]} if "suite" in of_job else set()
-    return dict(sorted(suites.items()))
-
-
-def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Status]:
-    """The status of each policy of a run.
-
-    Default: of all policies of the grid, and of those of the studies for which anything was made.
-    """
-    if suites is None:
-        found: defaultdict[str, set[str]] = defaultdict(set)
-        for policy in experiment.policies:
-            found[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
-        for name, study in experiment.config.studies.items():
-            for policy in experiment.policies_of(name):
-                if policy not in experiment.policies and experiment.folder(policy).exists():
-                    found[policy].add(study.suite)
-        suites = found
+    for policy in experiment.policies:
+        suites[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
+    for name, study in experiment.config.studies.items():
+        for policy in experiment.policies_of(name):
+            if policy not in experiment.policies and experiment.folder(policy).exists():
+                suites[policy].add(study.suite)
     return [Status(policy, *_state(experiment, policy, suites[policy])) for policy in suites]
+
+
+def running(experiment: Experiment) -> dict[str, Snapshot]:
+    """The progress of each policy of the grid and the studies that a job works on."""
+    grids = [*experiment.config.grid, *experiment.config.studies]
+    found = {}
+    for policy in dict.fromkeys(name for grid in grids for name in experiment.policies_of(grid)):
+        snapshot = read_progress(experiment.checkpoint(policy))
+        if snapshot is not None and _is_running(experiment, policy):
+            found[policy] = snapshot
+    return found
 
 
 def faults(experiment: Experiment) -> list[str]:
@@ -81,14 +75,17 @@ def _state(
     checkpoint = experiment.checkpoint(policy)
     snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
     if snapshot is not None and not damaged:
-        is_running = is_locked(experiment.folder(policy) / LOCK)  # a process ID may be reused
-        return "running" if is_running else "stopped", snapshot
+        return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):
         is_evaluated = suites and _is_evaluated(experiment, policy, suites)
         return "evaluated" if is_evaluated else "trained", None
     step = steps.policy_step(experiment, policy)
     is_stale = damaged or (step.has_outputs() and not step.is_current())
     return "stale" if is_stale else "waiting", None
+
+
+def _is_running(experiment: Experiment, policy: str) -> bool:
+    return is_locked(experiment.folder(policy) / LOCK)  # a process ID may be reused
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:

@@ -180,21 +180,13 @@ def test_the_line_of_an_objective_stands_out_by_pointer_and_by_keyboard(page: br
     assert len(every) == len(set(every)) == page.evaluate("OBJECTIVES.length")
     maxpo = "document.querySelector('#{} [data-objectives=maxpo]')"
     for place, begin, end in (
-        ("legend", "focus()", "blur()"),
-        (
-            "legend",
-            "dispatchEvent(new Event('pointerenter'))",
-            "dispatchEvent(new Event('pointerleave'))",
-        ),
-        (
-            "chart",
-            "dispatchEvent(new Event('pointerenter'))",
-            "dispatchEvent(new Event('pointerleave'))",
-        ),
+        ("legend", "focus", "blur"),
+        ("legend", "pointerenter", "pointerleave"),
+        ("chart", "pointerenter", "pointerleave"),
     ):
-        page.evaluate(f"{maxpo.format(place)}.{begin}")
+        page.evaluate(f"{maxpo.format(place)}.dispatchEvent(new Event('{begin}'))")
         assert page.evaluate(shown) == ["maxpo"]
-        page.evaluate(f"{maxpo.format(place)}.{end}")
+        page.evaluate(f"{maxpo.format(place)}.dispatchEvent(new Event('{end}'))")
         assert page.evaluate(shown) == every
 
 

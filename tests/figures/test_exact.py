@@ -2,24 +2,21 @@
 
 import itertools
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure as Picture
 from numpy.typing import NDArray
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
-from rspo.figures import FIGURES, exact, figures_of, style
-from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
+from rspo.figures import exact, figures_of, style
+from rspo.objectives import OBJECTIVES, KRule, Objective, response_weights
 from tests.support.planted import experiment_in
 from tests.support.steps import step_of
 
 Floats = NDArray[np.float64]
-EXACT = ["fig_weight_by_difficulty", "fig_estimator_variance"]
 
 
 @pytest.mark.parametrize(("k", "n"), [(2, 4), (4, 8), (1, 4)])
@@ -39,25 +36,8 @@ def test_groups_of_the_baseline_are_independent(k: int, n: int) -> None:
             assert total[place] == pytest.approx(expected, abs=1e-12)
 
 
-def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
-    """d Pass@k / dp = k (1-p)^(k-1), in rational arithmetic; policy gradient has 1."""
-    unbiased = {"rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked", "hitchhiking"}
-    table = exact.difficulty_table()
-    assert {*table["objective"]} == {*compared()}
-    for row in table.to_dict("records"):
-        p, k = Fraction(str(row["p"])), int(row["k"])
-        if row["objective"] == "policy_gradient":
-            assert row["factor"] == pytest.approx(1)
-        if row["objective"] in unbiased:
-            assert row["factor"] == pytest.approx(float(k * (1 - p) ** (k - 1)), abs=1e-12)
-        factor = row["correct_weight"] / float(p) - row["wrong_weight"] / float(1 - p)
-        assert row["factor"] == pytest.approx(factor, abs=1e-9)
-        assert row["update"] == pytest.approx(float(p * (1 - p)) * float(row["factor"]))
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
-    numbers = FIGURES[name].table().groupby("objective").agg(list).drop(columns="line")
+def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them() -> None:
+    numbers = exact.table().groupby("objective").agg(list).drop(columns="line")
     for objective, other in exact.SAME.items():
         assert numbers.loc[objective].equals(numbers.loc[other])
 
@@ -95,7 +75,7 @@ def settings(experiment: Experiment) -> dict[str, str]:
     return found | {f: fingerprint(every[f].settings(experiment)) for f in figures_of(experiment)}
 
 
-def test_a_new_objective_remakes_the_figures_of_formulas(
+def test_a_new_objective_remakes_the_figure_of_all_objectives(
     tmp_path: Path, register: Callable[..., None]
 ) -> None:
     experiment = experiment_in(tmp_path)
@@ -103,35 +83,26 @@ def test_a_new_objective_remakes_the_figures_of_formulas(
     assert settings(experiment) == before
     register(top_two_mean, least_n=2)
     after = settings(experiment)
-    assert {name for name in before if before[name] != after[name]} == {*EXACT}
+    assert {name for name in before if before[name] != after[name]} == {exact.FIGURE.name}
 
 
-def drawn(table: object, draw: Callable[..., Picture], *context: object) -> Picture:
-    with style.applied():
-        picture = draw(table, *context)
-        picture.draw_without_rendering()
-    return picture
-
-
-def legend_of(picture: Picture) -> list[str]:
-    return [text.get_text() for text in picture.legends[0].get_texts()]
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_figures_draw_a_new_objective_that_weighs_equal_rewards_equally(
-    name: str, register: Callable[..., None]
+def test_the_figure_has_a_new_objective_that_weighs_equal_rewards_equally(
+    register: Callable[..., None],
 ) -> None:
-    before = FIGURES[name].table()
+    before = exact.table()
     register(first_best)  # cannot be exact, so it has no numbers
     register(top_two_mean, least_n=8)  # the panels over n begin at 4
-    table = FIGURES[name].table()
+    table = exact.table()
     rows = table[table["objective"] == "top_two_mean"]
     assert len(rows) > 0
     assert rows["n"].min() >= 8
     others = table[table["objective"] != "top_two_mean"].reset_index(drop=True)
     assert others.equals(before)
-    picture = drawn(table, FIGURES[name].draw)
-    assert "top two mean" in legend_of(picture)
-    assert "first best" not in legend_of(picture)
+    with style.applied():
+        picture = exact.draw(table)
+        picture.draw_without_rendering()
+    legend = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert "top two mean" in legend
+    assert "first best" not in legend
     small_print = " ".join(picture.get_supxlabel().split())
     assert "not shown: first best (equal rewards get different weights" in small_print

@@ -14,13 +14,7 @@ from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.figures import draw
 from rspo.report.page import environment
 from rspo.report.read import claims
-from rspo.report.text import (
-    MINUS,
-    common_error,
-    one_line,
-    plus_minus,
-    rounded,
-)
+from rspo.report.text import MINUS, one_line, plus_minus
 from tests.support import planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
@@ -130,27 +124,7 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
         assert against == sorted(against, reverse=True)  # they come first
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "shown"),
-    [
-        (3.7560, 1.118, "3.8"),
-        (3.7560, 0.41, "3.8"),
-        (3.7560, 0.299, "3.76"),
-        (3.7560, 0.21, "3.76"),
-        (11.35, 3.12, "11"),
-        (1234.0, 57.0, "1230"),
-        (-0.04, 1.9, "0.0"),
-        (-0.00432, 0.0017, f"{MINUS}0.0043"),
-    ],
-)
-def test_a_number_has_the_digits_that_its_error_allows(
-    value: float, error: float, shown: str
-) -> None:
-    assert rounded(value, error) == shown
-
-
-def test_the_digits_of_a_table_are_those_of_its_median_error() -> None:
-    rows = [{"low": -half, "high": half} for half in (0.2, 1.7, 4.0)]
-    assert common_error([*rows, {"low": math.nan, "high": math.nan}]) == 1.7
-    shown = [plus_minus(3.14159, 3.14159 - h, 3.14159 + h, error=1.7) for h in (0.2, 4.0)]
-    assert shown == ["+3.1\u00a0\u00b1\u00a00.2", "+3.1\u00a0\u00b1\u00a04.0"]
+def test_digits_are_those_of_the_unit() -> None:
+    assert plus_minus(3.7560, 2.6, 5.0) == "+3.8\u00a0\u00b1\u00a01.2"
+    assert plus_minus(-0.0043, -0.006, -0.0026, "entropy") == f"{MINUS}0.004\u00a0\u00b1\u00a00.002"
+    assert plus_minus(-0.04, math.nan, math.nan, signed=False) == "0.0"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,18 @@ from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
-from rspo.status.display import MOST_NAMED, line, table_text
-from rspo.status.policies import Status, Suites, statuses, suites_of_run
+from rspo.status.display import line, shown_in_terminal, table_text
+from rspo.status.policies import statuses
 from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
 from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
-from tests.support.terminal import run_in_terminal
 
 RUNNING, STOPPED, DONE = (
     "small--rspo-pass--k2--n16--s0",
     "small--rspo-pass--k4--n16--s0",
     "small--policy-gradient--k1--n16--s0",
 )
-
-
-def line_of(experiment: Experiment, suites: Suites | None = None) -> str:
-    return line(statuses(experiment, suites))
 
 
 @pytest.fixture
@@ -72,8 +68,8 @@ def finish(experiment: Experiment, policy: str, training: float) -> None:
 
 
 def state_of(experiment: Experiment, policy: str) -> str:
-    (status,) = statuses(experiment, {policy: ["standard"]})
-    return status.state
+    (state,) = (one.state for one in statuses(experiment) if one.policy == policy)
+    return state
 
 
 def test_every_state_is_recognized(experiment: Experiment) -> None:
@@ -97,11 +93,13 @@ def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
     made(steps.pretrain(experiment, "small"))
     finish(experiment, DONE, 80)
     retrained = tiny_world.load(tmp_path, training={"steps": 7})
-    assert "0 of 1 policies trained, 0 evaluated" in line_of(retrained, {DONE: ["standard"]})
-    of_base_and_cell: Suites = {"small--base": [], DONE: []}
-    assert [s.state for s in statuses(experiment, of_base_and_cell)] == ["trained", "trained"]
+    assert state_of(retrained, DONE) == "stale"
+    assert (state_of(experiment, "small--base"), state_of(experiment, DONE)) == (
+        "trained",
+        "evaluated",
+    )
     changed = tiny_world.load(tmp_path, models={"small": {"scratch": {"steps": 7}}})
-    assert [s.state for s in statuses(changed, of_base_and_cell)] == ["stale", "stale"]
+    assert (state_of(changed, "small--base"), state_of(changed, DONE)) == ("stale", "stale")
     assert state_of(changed, RUNNING) == "waiting"  # it was never trained
 
 
@@ -142,56 +140,25 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
     finish(experiment, DONE, 80)
     assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "trained"
     scores = experiment.scores(DONE, "standard", 0)
-    text = line_of(experiment, {DONE: ["standard"]})
-    assert text == "1 of 1 policies trained, 1 evaluated"
+    assert state_of(experiment, DONE) == "evaluated"
     made(steps.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
     assert state_of(experiment, DONE) == "evaluated"
     made(steps.score(experiment, DONE, "standard", 0), digest="other")
     assert state_of(experiment, DONE) == "trained"
 
 
-def test_the_line_has_counts_and_running_cells(experiment: Experiment) -> None:
+def test_the_line_has_jobs_and_some_of_the_running_policies(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert line(experiment) == ""
+    report(experiment, STOPPED)
     report(experiment, RUNNING)
     with exclusive_lock(experiment.folder(RUNNING)):
-        text = line_of(experiment)
-    metrics = "reward 0.250 Pass@k 0.500 entropy 0.125"
-    assert text == f"0 of 27 policies trained, 0 evaluated | {RUNNING} step 50/200 {metrics}"
-    for policy in experiment.policies:
-        if policy != RUNNING:
-            finish(experiment, policy, 80)
-    with exclusive_lock(experiment.folder(RUNNING)):  # it is trained again: its curves are old
-        assert f"26 evaluated | {RUNNING} step 50/200" in line_of(experiment)
-
-
-def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
-    """And only the suites on which this run evaluates them."""
-    run = suites_of_run(
-        [
-            {"data_set": "train"},
-            {"cell": STOPPED},
-            {"policy": STOPPED, "suite": "standard", "block": "0"},
-            {"cell": DONE},
-        ]
-    )
-    assert (STOPPED, "contamination_free") in experiment.evaluations
-    for policy in (STOPPED, DONE):
-        finish(experiment, policy, 80)
-    experiment.curves(STOPPED, "standard").unlink()
-    assert line_of(experiment, run) == "2 of 2 policies trained, 0 evaluated"
-    made(steps.curves(experiment, STOPPED, "standard"))
-    experiment.curves(STOPPED, "contamination_free").unlink()
-    # A cell that was requested by itself is not evaluated in this run.
-    assert line_of(experiment, run) == "2 of 2 policies trained, 1 evaluated"
-    assert STOPPED in {s.policy for s in statuses(experiment) if s.state == "trained"}
-
-
-def test_a_line_names_a_few_running_policies_and_counts_the_others() -> None:
-    snapshot = Snapshot(50, 200, {})
-    running = [Status(f"cell{number}", "running", snapshot) for number in range(25)]
-    text = line(running, (3, 9))
-    assert text.startswith("3 of 9 jobs done, 0 of 25 policies trained, 0 evaluated | cell0 step ")
-    assert text.count(" step 50/200") == MOST_NAMED
-    assert text.endswith(f" | {25 - MOST_NAMED} more are running")
+        assert line(experiment, (3, 9)) == (
+            f"3 of 9 jobs done | {RUNNING} step 50/200 reward 0.250 Pass@k 0.500 entropy 0.125"
+        )
+        monkeypatch.setattr("rspo.status.display.MOST_NAMED", 0)
+        assert line(experiment) == "1 more are running"
 
 
 def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
@@ -241,12 +208,18 @@ def test_the_table_has_the_values_of_the_last_step_of_finished_cells(
         assert [DONE, "evaluated"] in rows_with(damaged)
 
 
-def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:
-    tiny_world.load_prepared(tmp_path)
-    status, output = run_in_terminal(tiny_world.command("train", STOPPED), tmp_path)
-    assert status == 0, output
-    assert "1 of 1 policies trained" in output
-    assert "training.jsonl" in output.splitlines()[-1]
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_a_training_by_hand_shows_its_progress_in_a_terminal(
+    experiment: Experiment,
+    in_terminal: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: in_terminal)
+    report(experiment, RUNNING)
+    with exclusive_lock(experiment.folder(RUNNING)), shown_in_terminal(experiment):
+        pass
+    assert (f"{RUNNING} step 50/200 reward 0.250" in capsys.readouterr().err) == in_terminal
 
 
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])

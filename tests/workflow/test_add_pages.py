@@ -71,7 +71,7 @@ def methods(project: Path, figure: str) -> set[str]:
 
 def objective(project: Path) -> None:
     assert methods(project, "fig_top_two") == {"base", "policy_gradient", "top_two_mean"}
-    plan = jobs(snakemake(project, "-n", "reports/fig_weight_by_difficulty.csv"))
+    plan = jobs(snakemake(project, "-n", "reports/fig_estimator_variance.csv"))
     assert plan == {"figure": 1, "total": 1}
     file = project / "top_two_mean.py"
     file.write_text(file.read_text().replace("least_n=2", "least_n=2, version=2"))

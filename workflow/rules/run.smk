@@ -13,7 +13,6 @@ from rspo.slurm.snakemake_patches import (
     forward_stop_requests,
     plan_jobs_behind_ancient_inputs,
 )
-from rspo.status.policies import suites_of_run
 from snakemake.logging import logger
 from snakemake.settings.types import DeploymentMethod
 
@@ -66,9 +65,5 @@ onstart:
         raise WorkflowError(str(error))
     except OSError as error:  # such as a read-only folder
         raise WorkflowError(f"{error.filename}: {error.strerror}")
-    # The logger plugin `rspo` shows the progress of these policies.
-    suites = suites_of_run(job.wildcards_dict for job in workflow.dag.jobs)
-    logger.info(
-        f"This run has {len(suites)} policies.",
-        extra={"experiment": experiment, "suites": suites},
-    )
+    # The logger plugin `rspo` shows the progress of its policies.
+    logger.info(f"Results are written to {RESULTS}.", extra={"experiment": experiment})
