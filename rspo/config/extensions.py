@@ -43,11 +43,7 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
         assert spec is not None  # of a file that ends with .py
         assert spec.loader is not None
         sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
+        spec.loader.exec_module(module)
 
 
 @contextmanager

@@ -29,3 +29,9 @@ def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> s
     close = difflib.get_close_matches(name, allowed, n=1, cutoff=cutoff)
     hint = f"did you mean {close[0]}? Allowed" if close else "allowed"
     return f"{hint}: {', '.join(allowed) or 'none'}"
+
+
+def require_name(what: str, name: str, allowed: Collection[str], cutoff: float = 0.6) -> None:
+    """Raises: InputError "no WHAT; ..." for a name that is not allowed (see `allowed_names`)."""
+    if name not in allowed:
+        raise InputError(f"no {what}; {allowed_names(name, allowed, cutoff)}")
