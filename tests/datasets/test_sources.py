@@ -17,6 +17,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
+from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import content_sha256, prepare
 from tests.support import paper_scale
@@ -201,9 +202,7 @@ def test_content_without_an_expected_hash_is_accepted_and_recorded(
     actual = content_sha256([("one", ["2"]), ("two", ["2"])])
     (file,) = mirror.rglob("*.jsonl")
     source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{digest(file)}"
-    path = experiment.problems("minerva")
-    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-    assert note["notes"] == {
+    assert read_provenance(experiment.problems("minerva"))["notes"] == {
         "rows": 2,
         "rows_without_answer": [],
         "content_sha256": actual,
