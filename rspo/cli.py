@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess, require_name
+from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -393,7 +393,6 @@ def diagnose(
     follows, its slope F', the signal-to-noise ratio of the gradient, and the expected share of zero
     weights; the same after subtracting the group's mean, and after dividing by its deviation too.
     """
-    from rspo.config.extensions import errors_of
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose
     from rspo.objectives.unbiased import check_pass_at_k

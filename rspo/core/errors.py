@@ -1,7 +1,8 @@
 """Exceptions that the `rspo` command prints as one line, and suggestions for mistyped names."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -18,6 +19,18 @@ class LostProcess(RuntimeError):
     The `rspo` command prints it as one line and exits with status 1. The same command resumes from
     the last checkpoint.
     """
+
+
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Calls a function that may be a user's own.
+
+    Raises: InputError "WHAT: REASON" for a ValueError. Other errors keep their traceback.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from error
 
 
 def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:

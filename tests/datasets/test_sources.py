@@ -176,11 +176,9 @@ def test_the_content_hash_is_the_sha256_of_one_json_line_per_problem() -> None:
         ("  What  is\r\n\t$1+1$?", [" 2 "], True),
         ("What\u00a0is $1+1$?", ["2.0"], True),
         ("What is $1+2$?", ["2"], False),
-        ("What is $1 + 1$?", ["2"], False),
         ("what is $1+1$?", ["2"], False),
         ("What is $1+1$?", ["02"], False),
         ("What is $1+1$?", ["2.00001"], False),
-        ("What is $1+1$?", ["-2"], False),
         ("What is $1+1$?", ["2", "two"], False),
     ],
 )
