@@ -24,10 +24,7 @@ rule figure:
 
 rule tables:
     input:
-        [
-            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
-            for policy, suite in experiment.evaluations
-        ],
+        steps.tables(experiment).input_files,
     output:
         f"{RESULTS}/tables/curves.csv",
     log:
@@ -42,12 +39,7 @@ rule tables:
 # Responses without an answer, different answers, and pass^k of every policy.
 rule answers:
     input:
-        [
-            f"{RESULTS}/cells/{policy}/{kind}/{suite}/{block}.parquet"
-            for policy, suite in experiment.evaluations
-            for block in experiment.blocks()
-            for kind in ("samples", "scores")
-        ],
+        steps.answers(experiment).input_files,
     output:
         f"{RESULTS}/tables/answers.csv",
     log:
