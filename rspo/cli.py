@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess, allowed_names
+from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -96,9 +96,7 @@ def _load(
     if results is None and given.get("results"):
         results = Path(given["results"])
     experiment = Experiment.load(scale, nested, results=results)
-    configured = None
-    if by_hand and not experiment.has_own_results:
-        configured = Experiment.load(scale)
+    configured = Experiment.load(scale) if by_hand and not experiment.has_own_results else None
     return replace(experiment, overrides=nested, as_configured=configured)
 
 
@@ -309,9 +307,7 @@ def verify(
     own = verifier not in VERIFIERS  # of the config's extensions
     has_config = own and _has_config(load.keywords["scale"])
     experiment = load() if has_config or verifier in NEED_CONFIG else None
-    if verifier not in verifier_names():
-        allowed = allowed_names(verifier, verifier_names())
-        raise InputError(f"verifier {verifier!r} is unknown; {allowed}")
+    require_name(f"verifier {verifier!r}", verifier, verifier_names())
     return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
 
 
@@ -394,7 +390,6 @@ def diagnose(
     follows, its slope F', the signal-to-noise ratio of the gradient, and the expected share of zero
     weights; the same after subtracting the group's mean, and after dividing by its deviation too.
     """
-    from rspo.config.extensions import errors_of
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose
     from rspo.objectives.unbiased import check_pass_at_k

@@ -421,7 +421,7 @@ def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
 
 def step(experiment: Experiment) -> Step:
     """`rspo claims`."""
-    return steps.claims(experiment, lambda: _inputs(experiment))
+    return steps.claims(experiment, inputs=lambda: _inputs(experiment))
 
 
 def evaluations(plan: Sequence[Comparison], experiment: Experiment) -> Pairs:

@@ -21,7 +21,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import POOLED, Contrast, Study
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError
 from rspo.core.step import Step
 from rspo.objectives import OBJECTIVES
 
@@ -38,9 +38,7 @@ OVER_MODELS = "mean over models"
 def study_of(experiment: Experiment, name: str) -> Study:
     """Raises: InputError for a study that the config lacks."""
     studies = experiment.config.studies
-    if name not in studies:
-        place = f"config/{experiment.scale}.yaml"
-        raise InputError(f"no study {name!r} in {place}; {allowed_names(name, studies)}")
+    experiment.require_name("study", name, studies)
     study, evaluated = studies[name], experiment.of_study(name).config.evaluation.k
     chosen: list[tuple[str, tuple[int, ...]]] = [("frontier", study.frontier or ())]
     chosen += [(f"contrasts, {one.family!r}: k", one.k or ()) for one in study.contrasts]

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 from rspo.config.load import errors_at, load_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, Evaluation, GridEntry, Training
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError, require_name
 from rspo.objectives import OBJECTIVES, short_name
 
 
@@ -141,10 +141,7 @@ class Experiment:
 
     def grid_entry(self, grid: str) -> GridEntry:
         entries = self.config.grid | self.config.studies
-        if grid not in entries:
-            raise InputError(
-                f"config/{self.scale}.yaml: grid has no {grid!r}; {allowed_names(grid, entries)}"
-            )
+        self.require_name("entry of grid", grid, entries)
         return entries[grid]
 
     def of_cell(self, name: str) -> "Experiment":
@@ -256,10 +253,12 @@ class Experiment:
         return sets
 
     def data_set(self, name: str) -> DataSet:
-        if name not in self.data_sets:
-            hint = allowed_names(name, self.data_sets)
-            raise InputError(f"no data set {name!r} in config/{self.scale}.yaml; {hint}")
+        self.require_name("data set", name, self.data_sets)
         return self.data_sets[name]
+
+    def require_name(self, kind: str, name: str, allowed: Collection[str]) -> None:
+        """Raises: InputError for a name that the config lacks."""
+        require_name(f"{kind} {name!r} in config/{self.scale}.yaml", name, allowed)
 
     def key_of(self, data_set: str) -> str:
         """Location of a data set in the config, for messages."""
@@ -272,11 +271,8 @@ class Experiment:
 
         Raises: InputError for an unknown suite.
         """
-        suites = self.config.data.suites
-        if suite not in suites:
-            hint = allowed_names(suite, suites)
-            raise InputError(f"no suite {suite!r} in config/{self.scale}.yaml; {hint}")
-        return list(suites[suite])
+        self.require_name("suite", suite, self.config.data.suites)
+        return list(self.config.data.suites[suite])
 
     def suite_of(self, benchmark: str) -> str:
         """The suite that has a benchmark; no two suites have one of the same name."""

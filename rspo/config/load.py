@@ -1,17 +1,19 @@
-"""Read a scale's config file, apply overrides, and report errors in one line each."""
+"""Read a scale's config file and run its extensions; errors are one line each."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError
+from rspo.core.files import fingerprint
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -48,6 +50,39 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
     """
     run_extensions(values.get("extensions", ()), root, f"{name}: extensions")
     return Config.model_validate(values)
+
+
+def run_extensions(files: Any, root: Path, key: str) -> None:
+    """Run the Python files of the user that a config lists, such as `extensions: [my_reward.py]`.
+
+    They register objectives, rewards, figures and so on. Each runs once in every process that
+    reads the config; its errors keep their traceback.
+
+    Args:
+        files: the list in the config, before its validation.
+        root: the folder that has config/; the files are relative to it.
+        key: location of the list, for messages.
+
+    Raises: InputError for a list that is none, and for a file that is missing.
+    """
+    if not isinstance(files, list | tuple):
+        raise InputError(f"{key} = {files!r}: expected a list of files, such as [my_reward.py]")
+    for file in files:
+        path = (root / str(file)).resolve()
+        if path.suffix != ".py" or not path.is_file():
+            raise InputError(
+                f"{key} = {file!r}: no such file FILE.py; paths are relative to the folder that "
+                "has config/"
+            )
+        # Not the file's own name, which may be that of an installed module.
+        name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
+        if name in sys.modules:
+            continue
+        spec = spec_from_file_location(name, path)
+        assert spec is not None  # of a file that ends with .py
+        assert spec.loader is not None
+        sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up
+        spec.loader.exec_module(module)
 
 
 class _Loader(yaml.SafeLoader):

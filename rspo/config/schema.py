@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from rspo.config.extensions import errors_of
 from rspo.config.merge import merge
 from rspo.config.names import (
     CASCADE,
@@ -30,7 +29,7 @@ from rspo.config.names import (
     reward_names,
     verifier_names,
 )
-from rspo.core.errors import allowed_names
+from rspo.core.errors import allowed_names, errors_of
 from rspo.core.gpus import GPUS
 from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 

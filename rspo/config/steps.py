@@ -35,11 +35,16 @@ Words = ParamSpec("Words")
 def step(
     make: Callable[Concatenate[Experiment, Words], Step],
 ) -> Callable[Concatenate[Experiment, Words], Step]:
-    """Make a step know the settings of the config too, without those of the command line."""
+    """Make a step know its command, and the settings of the config without the command line's.
+
+    The command has the function's name and positional arguments, unless the step states another.
+    """
 
     @wraps(make)
     def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Step:
         result = make(experiment, *words, **named)
+        command = experiment.command(make.__name__.replace("_", "-"), *map(str, words))
+        result = replace(result, command=result.command or command)
         if experiment.as_configured is None:
             return result
         try:
@@ -53,18 +58,16 @@ def step(
 
 @step
 def prepare(experiment: Experiment, data_set: str) -> Step:
-    command, output = experiment.command("prepare", data_set), experiment.problems(data_set)
     settings = source_settings(experiment, data_set)
     if data_set not in ("train", "validation") and experiment.config.evaluation.problems:
         settings["first"] = experiment.config.evaluation.problems
-    return Step(command, (output,), settings)
+    return Step((experiment.problems(data_set),), settings)
 
 
 @step
 def contamination(experiment: Experiment) -> Step:
-    command, output = experiment.command("contamination"), experiment.table("contamination")
-    sets = list(experiment.data_sets)
-    return Step(command, (output,), {"sets": sets}, lambda: _problems(experiment, sets))
+    output, sets = experiment.table("contamination"), list(experiment.data_sets)
+    return Step((output,), {"sets": sets}, lambda: _problems(experiment, sets))
 
 
 @step
@@ -77,8 +80,7 @@ def pretrain(experiment: Experiment, model: str) -> Step:
         settings["files"] = HUB_MODEL_REVISION
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
-    command, output = experiment.command("pretrain", model), experiment.policy(base)
-    return Step(command, (output,), settings, lock=experiment.folder(base) / LOCK)
+    return Step((experiment.policy(base),), settings, lock=experiment.folder(base) / LOCK)
 
 
 @step
@@ -105,9 +107,8 @@ def train(experiment: Experiment, cell: str) -> Step:
     if config.engine == "verl" and config.verl is not None:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts
-    command = experiment.command("train", cell)
     outputs = experiment.policy(cell), experiment.training_log(cell)
-    return Step(command, outputs, settings, inputs, experiment.folder(cell) / LOCK)
+    return Step(outputs, settings, inputs, experiment.folder(cell) / LOCK)
 
 
 @step
@@ -118,13 +119,13 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
             *_problems(experiment, experiment.benchmarks_of(suite)),
         ]
 
-    config, command = experiment.config, experiment.command("sample", policy, suite, str(block))
+    config = experiment.config
     # Settings of one block; the number of blocks does not change a block.
     settings = config.evaluation.model_dump(mode="json", include={"block", "seed"})
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
     output = experiment.samples(policy, suite, block)
-    return Step(command, (output,), settings, inputs, lock_of(output))
+    return Step((output,), settings, inputs, lock_of(output))
 
 
 @step
@@ -136,7 +137,6 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
             *judge_inputs(experiment, experiment.config.verifier),
         ]
 
-    command = experiment.command("score", policy, suite, str(block))
     config = experiment.config
     settings = verifier_settings(config, config.verifier)
     settings["benchmarks"] = experiment.benchmarks_of(suite)
@@ -144,7 +144,7 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
     output = experiment.scores(policy, suite, block)
-    return Step(command, (output,), settings, inputs, lock_of(output))
+    return Step((output,), settings, inputs, lock_of(output))
 
 
 def lock_of(table: Path) -> Path:
@@ -154,9 +154,8 @@ def lock_of(table: Path) -> Path:
 
 @step
 def curves(experiment: Experiment, policy: str, suite: str) -> Step:
-    command, output = experiment.command("curves", policy, suite), experiment.curves(policy, suite)
-    settings = _curve_settings(experiment)
-    return Step(command, (output,), settings, lambda: score_inputs(experiment, policy, suite))
+    output, settings = experiment.curves(policy, suite), _curve_settings(experiment)
+    return Step((output,), settings, lambda: score_inputs(experiment, policy, suite))
 
 
 def _curve_settings(experiment: Experiment) -> Settings:
@@ -169,7 +168,7 @@ def tables(experiment: Experiment) -> Step:
         return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
 
     settings = _curve_settings(experiment) | counted("evaluations", experiment.evaluations)
-    return Step(experiment.command("tables"), (experiment.table("curves"),), settings, inputs)
+    return Step((experiment.table("curves"),), settings, inputs)
 
 
 @step
@@ -180,11 +179,11 @@ def cost(experiment: Experiment) -> Step:
         return [pair for pair in tables(experiment).inputs() if pair[0].is_file()]
 
     settings = counted("policies", experiment.policies)
-    return Step(experiment.command("cost"), (experiment.table("cost"),), settings, inputs)
+    return Step((experiment.table("cost"),), settings, inputs)
 
 
 @step
-def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
+def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
     """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
     config = experiment.config
     # The grid and its seeds determine the compared cells; `k` the values of k.
@@ -198,7 +197,7 @@ def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     settings |= config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
     names = ("claims.csv", "claim_comparisons.csv")
     outputs = tuple(experiment.reports / name for name in names)
-    return Step(experiment.command("claims"), outputs, settings, inputs)
+    return Step(outputs, settings, inputs)
 
 
 @step
@@ -226,15 +225,14 @@ def study(experiment: Experiment, name: str) -> Step:
         settings["page"] = digest(file)
     names = (f"{name}.csv", f"{name}_methods.csv", f"{name}.md")
     outputs = tuple(experiment.table(name).with_name(file) for file in names)
-    return Step(experiment.command("study", name), outputs, settings, inputs)
+    return Step(outputs, settings, inputs)
 
 
 @step
-def report(experiment: Experiment, inputs: Inputs = tuple) -> Step:
+def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
     """Args: inputs: every file that the report reads (`rspo.report`)."""
     settings = {"scale": experiment.scale} | experiment.config.model_dump(mode="json")
-    output = experiment.reports / "report.html"
-    return Step(experiment.command("report"), (output,), settings, inputs)
+    return Step((experiment.reports / "report.html",), settings, inputs)
 
 
 @step
@@ -251,7 +249,7 @@ def fetch_judge(experiment: Experiment) -> Step:
         raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
     outputs = (prompt, model) if model else (prompt,)
     settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
-    return Step(experiment.command("fetch-judge"), outputs, settings, lock=prompt.parent / LOCK)
+    return Step(outputs, settings, lock=prompt.parent / LOCK)
 
 
 def policy_step(experiment: Experiment, policy: str) -> Step:

@@ -1,7 +1,8 @@
 """Exceptions that the `rspo` command prints as one line, and suggestions for mistyped names."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -20,6 +21,18 @@ class LostProcess(RuntimeError):
     """
 
 
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Calls a function that may be a user's own.
+
+    Raises: InputError "WHAT: REASON" for a ValueError. Other errors keep their traceback.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from error
+
+
 def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:
     """The end of a message about a name that is not allowed: a suggestion, and all that are.
 
@@ -29,3 +42,9 @@ def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> s
     close = difflib.get_close_matches(name, allowed, n=1, cutoff=cutoff)
     hint = f"did you mean {close[0]}? Allowed" if close else "allowed"
     return f"{hint}: {', '.join(allowed) or 'none'}"
+
+
+def require_name(what: str, name: str, allowed: Collection[str], cutoff: float = 0.6) -> None:
+    """Raises: InputError "no WHAT; ..." for a name that is not allowed (see `allowed_names`)."""
+    if name not in allowed:
+        raise InputError(f"no {what}; {allowed_names(name, allowed, cutoff)}")

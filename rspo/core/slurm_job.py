@@ -19,14 +19,12 @@ class Job:
     nodes: names of its nodes, such as `n[1-2]`.
     gpus: GPUs on all nodes together, such as `gpu:h800:8`; empty if unknown or none.
     gpu_count: their number.
-    devices: indices of this job step's GPUs on this node, such as `0,1,2,3,4,5,6,7`.
     """
 
     number: str
     nodes: str
     gpus: str
     gpu_count: int
-    devices: str
 
 
 @cache
@@ -37,14 +35,15 @@ def this_job() -> Job | None:
     """
     if "SLURM_JOB_ID" not in os.environ:
         return None
-    number, devices = os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_STEP_GPUS", "")
+    number = os.environ["SLURM_JOB_ID"]
     try:
         fields = _fields("--details", number)
     except (OSError, subprocess.SubprocessError):
-        return Job(number, host_name(), "", len(devices.split(",")) if devices else 0, devices)
+        devices = os.environ.get("SLURM_STEP_GPUS", "")  # indices, such as 0,1,2,3
+        return Job(number, host_name(), "", len(devices.split(",")) if devices else 0)
     gpus = fields.get("JOB_GRES", "").replace("(null)", "")
     count = sum(int(digits) for digits in re.findall(r"gpu:(?:[^:,]+:)?(\d+)", gpus))
-    return Job(number, fields.get("NodeList", ""), gpus, count, devices)
+    return Job(number, fields.get("NodeList", ""), gpus, count)
 
 
 def host_name() -> str:

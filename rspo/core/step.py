@@ -35,19 +35,19 @@ _LONGEST = 40  # characters of a value in a message
 class Step:
     """One call of the `rspo` command that writes results.
 
-    command: the call, for messages, such as "rspo prepare train".
     outputs: the files and folders that it writes.
     settings: what decides their content besides the inputs, as plain data.
     inputs: returns the results that it reads, each with the step that writes it.
     lock: a file that a call locks, so that only one works on the outputs at the same time.
+    command: the call, for messages, such as "rspo prepare train".
     configured: the settings according to the config file, where the command line gave others.
     """
 
-    command: str
     outputs: tuple[Path, ...]
     settings: Settings
     inputs: "Callable[[], Sequence[tuple[Path, Step]]]" = field(default=tuple, compare=False)
     lock: Path | None = None
+    command: str = ""
     configured: Settings | None = None
 
     @property

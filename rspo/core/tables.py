@@ -18,7 +18,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from rspo.core.errors import InputError
-from rspo.core.files import atomic_write
+from rspo.core.files import atomic_write, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,27 +113,23 @@ def _write(path: Path, table: pa.Table) -> None:
         pq.write_table(table, partial)
 
 
-def read_table(path: Path, schema: pa.Schema, benchmark: str | None = None) -> list[dict[str, Any]]:
+def read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
     """Rows of a Parquet table.
-
-    Args:
-        benchmark: only the rows that have this value in the column of that name.
 
     Raises: InputError for a file that is missing, truncated or empty, and for a column that is
         missing or has another type.
     """
-    rows: list[dict[str, Any]] = _read(path, schema, benchmark).to_pylist()
+    rows: list[dict[str, Any]] = _read(path, schema).to_pylist()
     return rows
 
 
 def read_frame(path: Path, schema: pa.Schema, benchmark: str | None = None) -> "pd.DataFrame":
-    """A Parquet table as a pandas frame. Arguments and errors are those of `read_table`."""
+    """A Parquet table, or its rows of one benchmark, as a pandas frame; errors as `read_table`."""
     return _read(path, schema, benchmark).to_pandas()
 
 
-def _read(path: Path, schema: pa.Schema, benchmark: str | None) -> pa.Table:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
+def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Table:
+    require_file(path)
     try:  # other writers use wider integers and strings for the same values
         table = pq.ParquetFile(path).read(columns=schema.names)  # `pq.read_table` imports pandas
         table = table.select(schema.names).cast(schema)

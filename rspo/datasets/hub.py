@@ -7,12 +7,10 @@ JSON object a line with the hub's columns.
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
-from rspo.core.files import digest, read_json_lines
-from rspo.datasets.own_file import Row
+from rspo.datasets.own_file import Row, rows_of_source
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -29,15 +27,9 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[Row]:
     for config in hub.configs or (None,):
         name = "/".join(filter(None, (hub.id, config, hub.split)))
         if mirror is None:
-            origin = f"https://huggingface.co/datasets/{hub.id} ({name})"
-            found, revision = _downloaded(hub, config, name)
+            rows += _downloaded(hub, config, name)
         else:
-            path = mirror / f"{name}.jsonl"
-            origin, found, revision = str(path), read_json_lines(path), f"sha256:{digest(path)}"
-        rows += [
-            Row(origin, f"line {number + 1}", values, name, revision, number)
-            for number, values in enumerate(found)
-        ]
+            rows += rows_of_source(mirror / f"{name}.jsonl", name)
     return rows
 
 
@@ -54,8 +46,9 @@ def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
         )
 
 
-def _downloaded(hub: Hub, config: str | None, name: str) -> tuple[list[dict[str, Any]], str]:
-    """Rows and revision: a commit, so that tables record more than `main`."""
+def _downloaded(hub: Hub, config: str | None, name: str) -> list[Row]:
+    """The rows at a commit, so that tables record more than `main`."""
+    origin = f"https://huggingface.co/datasets/{hub.id}"
     try:
         import datasets
         from huggingface_hub import HfApi
@@ -64,12 +57,15 @@ def _downloaded(hub: Hub, config: str | None, name: str) -> tuple[list[dict[str,
         if not _COMMIT.fullmatch(revision):
             revision = HfApi().dataset_info(hub.id, revision=revision).sha or revision
         rows = datasets.load_dataset(hub.id, name=config, split=hub.split, revision=revision)
-        return [dict(columns) for columns in rows], revision
+        return [
+            Row(f"{origin} ({name})", f"line {number + 1}", dict(columns), name, revision, number)
+            for number, columns in enumerate(rows)
+        ]
     except Exception as error:  # the library raises errors of many packages
         # The hub also denies the existence of a gated data set.
         raise InputError(
             f"{name} at revision {hub.revision} could not be downloaded "
             f"({' '.join(str(error).split()) or type(error).__name__}); if it is gated, accept its "
-            f"terms at https://huggingface.co/datasets/{hub.id} and set HF_TOKEN to a token of "
+            f"terms at {origin} and set HF_TOKEN to a token of "
             "that account; or use a mirror"
         ) from error

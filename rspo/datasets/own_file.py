@@ -3,12 +3,12 @@
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rspo.core.errors import InputError
-from rspo.core.files import numbered_json_lines, require_file
+from rspo.core.files import digest, numbered_json_lines, require_file
 
 _LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for long responses
 
@@ -59,6 +59,16 @@ def rows_of(path: Path) -> Iterator[Row]:
         return _parquet(path)
     lines = numbered_json_lines(path)
     return (Row(str(path), f"line {number}", values) for number, values in lines)
+
+
+def rows_of_source(path: Path, source: str) -> list[Row]:
+    """The rows of a file of problems, as `rows_of`, with what the problems table has of them."""
+    rows = list(rows_of(path))
+    revision = f"sha256:{digest(path)}"
+    return [
+        replace(row, source=source, revision=revision, number=number)
+        for number, row in enumerate(rows)
+    ]
 
 
 def _csv(path: Path) -> Iterator[Row]:

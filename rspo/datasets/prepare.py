@@ -6,7 +6,6 @@ import logging
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
 from rspo.config.schema import PROBLEM, Columns, Generated, Hub
 from rspo.core.errors import InputError
-from rspo.core.files import digest as digest_of
 from rspo.core.provenance import Done
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.normal_form import normal_form
-from rspo.datasets.own_file import Row, rows_of
+from rspo.datasets.own_file import Row, rows_of_source
 from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
 
 _log = logging.getLogger(__name__)
@@ -153,12 +151,7 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
     if data_set.file is None:
         assert data_set.hub is not None  # exactly one is set (schema)
         return read_rows(data_set.hub, mirror)
-    path = experiment.root / data_set.file
-    found, revision = list(rows_of(path)), f"sha256:{digest_of(path)}"
-    return [
-        replace(row, source=data_set.file, revision=revision, number=number)
-        for number, row in enumerate(found)
-    ]
+    return rows_of_source(experiment.root / data_set.file, data_set.file)
 
 
 def _problems(

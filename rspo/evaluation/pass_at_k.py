@@ -112,7 +112,7 @@ def pass_at_k_of_file(
         raise InputError(f"{output}: expected another file than the input, .parquet or .csv")
     outcomes = read_outcomes(verdicts)
     ks = chosen_ks(outcomes.responses, k)
-    step = Step("rspo pass-at-k", (output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})
+    step = Step((output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})
     if not replace:
         step.require_replaceable()
     metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]

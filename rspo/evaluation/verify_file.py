@@ -59,7 +59,6 @@ def verify_file(
     _check_output(path, output)
     decides = verifier_settings(experiment.config if experiment else None, verifier)
     step = Step(
-        "rspo verify",
         (output,),
         decides | {"columns": dict(columns)},
         lambda: judge_inputs(experiment, verifier) if experiment else [],

@@ -241,8 +241,8 @@ def _models(experiment: Experiment, policies: Iterable[str]) -> dict[str, str]:
 @steps.step
 def _step(experiment: Experiment, figure: Figure) -> Step:
     outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
-    command = experiment.command("figure", figure.name)
-    return Step(command, outputs, figure.settings(experiment), lambda: _read(experiment, figure))
+    settings, command = figure.settings(experiment), experiment.command("figure", figure.name)
+    return Step(outputs, settings, lambda: _read(experiment, figure), command=command)
 
 
 def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Step]]:

@@ -17,7 +17,7 @@ from rspo.figures import Figure, figures_of, in_all
 
 def step(experiment: Experiment) -> Step:
     """`rspo report`: writes report.html."""
-    return steps.report(experiment, lambda: _inputs(experiment))
+    return steps.report(experiment, inputs=lambda: _inputs(experiment))
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:

@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
-from rspo.config.extensions import errors_of
 from rspo.config.schema import Config
+from rspo.core.errors import errors_of
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
 from rspo.policies.qwen2 import Qwen2, response_logits

@@ -14,7 +14,7 @@ from torch import Tensor
 from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Sampling, Scratch
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import Done, read_provenance
 from rspo.datasets.generated import worked_examples
@@ -45,9 +45,7 @@ def make_base_policy(
 
     Raises: InputError for a model that the config does not have, or that could not be downloaded.
     """
-    if model not in experiment.config.models:
-        hint = allowed_names(model, experiment.config.models)
-        raise InputError(f"no model {model!r} in config/{experiment.scale}.yaml; {hint}")
+    experiment.require_name("model", model, experiment.config.models)
     name, step = base_name(model), steps.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
     own, (policy,) = experiment.root / "results" / experiment.scale, step.outputs

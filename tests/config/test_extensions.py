@@ -64,7 +64,6 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
     [
         (OBJECTIVE.replace("first", "grpo"), "'grpo' exists already"),
         (OBJECTIVE.replace("first", "First"), "objective 'First': allowed: lower-case"),
-        (REWARD.replace("half", "length"), "reward 'length' exists already"),
         (REWARD.replace("half", "a--b"), "reward 'a--b': allowed: lower-case"),
         (
             "from rspo.analysis import CLAIMS, register\nregister(CLAIMS['C1'])\n",

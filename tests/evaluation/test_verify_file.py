@@ -182,7 +182,7 @@ BAD_WORDS = [
     ([MINE, "--output=./responses.jsonl", "--force"], "has the responses; name another"),
     ([MINE, "--answer-column=gold"], "line 1: the key 'gold' is missing; has problem, a"),
     ([MINE, "--verifier=rule"], "did you mean rules? Allowed: exact, rules, math_verify"),
-    ([MINE, "--verifier=mine"], "verifier 'mine' is unknown"),
+    ([MINE, "--verifier=mine"], "no verifier 'mine'; allowed: "),
     (["/dev/null"], "/dev/null: not a file"),
 ]
 

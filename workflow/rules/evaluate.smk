@@ -58,10 +58,7 @@ rule judge:
 
 rule curves:
     input:
-        expand(
-            f"{RESULTS}/cells/{{{{policy}}}}/scores/{{{{suite}}}}/{{block}}.parquet",
-            block=experiment.blocks(),
-        ),
+        lambda wildcards: steps.curves(experiment, *wildcards).input_files,
     output:
         f"{RESULTS}/cells/{{policy}}/curves/{{suite}}.parquet",
     log:

@@ -24,10 +24,7 @@ rule figure:
 
 rule tables:
     input:
-        [
-            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
-            for policy, suite in experiment.evaluations
-        ],
+        steps.tables(experiment).input_files,
     output:
         f"{RESULTS}/tables/curves.csv",
     log:

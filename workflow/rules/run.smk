@@ -33,11 +33,7 @@ if "SLURM_JOB_ID" in os.environ:
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
-SLOW_STEPS = {
-    "train": steps.train,
-    "sample": steps.sample,
-    "score": steps.score,
-}
+SLOW_STEPS = {"train": steps.train, "sample": steps.sample, "score": steps.score}
 HELD = ExitStack()  # until the process ends, however it ends
 
 

@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config.extensions import errors_of
-from rspo.core.errors import InputError
+from rspo.core.errors import InputError, errors_of
 from rspo.core.seeds import generator_of
 from rspo.objectives import OBJECTIVES, response_weights
 
