@@ -10,28 +10,10 @@ from typing import Any
 
 import pytest
 
-from rspo.config.schema import Upstream, XVerifySettings
 from rspo.core.errors import InputError
 from rspo.rewards import verify
 from rspo.rewards.xverify.judge import XVerify, reason_of
-from tests.support.judge_server import Answer, Judge, reply, running
-
-TEMPLATE = "Q {question} | O {output} | A {answer}"
-MODEL = "IAAR-Shanghai/xVerify-0.5B-I"
-
-
-def settings(**changes: Any) -> XVerifySettings:
-    return XVerifySettings(
-        prompt=Upstream(repository="upstream", commit="0" * 40),
-        **{
-            "model": MODEL,
-            "start_seconds": 60,
-            "concurrent_requests": 8,
-            "request_seconds": 5,
-            "retry_seconds": 2,
-        }
-        | changes,
-    )
+from tests.support.judge_server import MODEL, TEMPLATE, Answer, Judge, reply, running, settings
 
 
 @pytest.fixture
