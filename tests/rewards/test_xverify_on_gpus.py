@@ -32,7 +32,7 @@ def on_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
 
 def judge_of(on_gpus: XVerifySettings, folder: Path, gpus: list[str]) -> XVerify:
     folder.mkdir(exist_ok=True)
-    return XVerify(on_gpus, TEMPLATE, folder / "verdicts", folder / "server.log", gpus=gpus)
+    return XVerify(on_gpus, TEMPLATE, folder / "verdicts", gpus=gpus)
 
 
 def reasons(judge: XVerify, responses: list[str]) -> list[str]:
@@ -52,7 +52,8 @@ def test_each_gpu_gets_a_server_and_a_similar_number_of_requests(
     assert set(expected) == {"correct", "incorrect"}
     assert processes_with(on_gpus.model) == []
     logs = [
-        (tmp_path / "several" / f"server.{number}.log").read_text() for number in range(len(GPUS))
+        (tmp_path / "several" / f"verdicts.server.{number}.log").read_text()
+        for number in range(len(GPUS))
     ]
     for gpu, log in zip(GPUS, logs, strict=True):
         first, _, *prompts = log.splitlines()
@@ -67,7 +68,8 @@ def test_a_server_that_exits_is_one_error_and_the_others_end(
     on_gpus: XVerifySettings, tmp_path: Path
 ) -> None:
     message = (
-        r"the judge's server has exited: RuntimeError: the GPU is lost \(see .*/server\.\d\.log\); "
+        r"the judge's server has exited: RuntimeError: the GPU is lost "
+        r"\(see .*/verdicts\.server\.\d\.log\); "
     )
     lost = pytest.raises(LostProcess, match=message + r"\d+ verdicts are stored")
     with lost as error, judge_of(on_gpus, tmp_path, GPUS) as judge:
@@ -79,7 +81,7 @@ def test_a_server_that_exits_is_one_error_and_the_others_end(
 def test_a_server_that_does_not_start_ends_the_others(
     on_gpus: XVerifySettings, tmp_path: Path
 ) -> None:
-    message = r"has exited: RuntimeError: no such GPU \(see .*/server\.1\.log\)"
+    message = r"has exited: RuntimeError: no such GPU \(see .*/verdicts\.server\.1\.log\)"
     with pytest.raises(InputError, match=message), judge_of(on_gpus, tmp_path, ["3", "broken"]):
         pass
     assert processes_with(on_gpus.model) == []

@@ -50,12 +50,13 @@ def test_a_judge_starts_its_server_once_and_leaves_no_process(
     """The model comes from a folder and keeps its name on the hub."""
     template, published = "{question} {output} {answer}", {"model": "a/judge", "revision": "b" * 40}
     named = tiny_judge.model_copy(update=published)
-    with XVerify(named, template, tmp_path / "verdicts", tmp_path / "log", model) as judge:
+    with XVerify(named, template, tmp_path / "verdicts", model) as judge:
         assert processes_with(str(model)) == []  # no request yet
         for responses in (["7", "8", "9"], ["7", "1"]):
             verdicts = judge.judge(["3+4"] * len(responses), responses, [("7",)] * len(responses))
             assert {verdict.reason for verdict in verdicts} == {"invalid reply"}
-        assert (tmp_path / "log").read_text().count("Started server process") == 1
+        log = (tmp_path / "verdicts.server.log").read_text()
+        assert log.count("Started server process") == 1
         assert processes_with(str(model))
     wait_until(lambda: not processes_with(str(model)))
     assert len((tmp_path / "verdicts").read_text().splitlines()) == 4
