@@ -74,7 +74,7 @@ GROUPS = {
     ),
     "rules": Group(
         ["rspo/rewards/rules/*.py"],
-        [f"tests/rewards/test_{one}.py" for one in ("attacks", "rules", "rules_properties")],
+        ["tests/rewards/test_attacks.py", "tests/rewards/test_rules.py"],
         one_in=40,
         elsewhere="tests/rewards/test_rules",
     ),

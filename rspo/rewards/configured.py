@@ -37,17 +37,13 @@ def rewards_of(
 
     Returns: (responses,), finite.
 
-    Raises: InputError for a registered reward that returns something else, and for responses that
-        are longer than `sampling.max_response_tokens`.
+    Raises: InputError for a registered reward that returns something else.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
         return correct.astype(np.float64)
     lengths = np.array(tokens, dtype=np.int64)
     if name == "length":  # section 5.5 of the paper
-        outside = lengths[(lengths < 0) | (lengths > limit)]
-        if outside.size:
-            raise InputError(f"a response of {outside[0]} tokens; allowed: 0 .. {limit}")
         return np.where(correct, 1.0 - config.rewards.length_discount * lengths / limit, 0.0)
     responses = VerifiedResponses(texts(), correct, lengths, limit)
     rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
@@ -68,7 +64,7 @@ def verifier_of(
     Args:
         experiment: required by the verifiers in `NEED_CONFIG`.
         verifier: one of `rspo.rewards.VERIFIERS`.
-        verdicts: where a judge stores its verdicts. The log of its server is written next to it.
+        verdicts: where a judge stores its verdicts.
         gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
             wait until they are ready. Default: start one server when it is first needed.
 
@@ -87,7 +83,7 @@ def verifier_of(
     from rspo.rewards.xverify.download import template_in
     from rspo.rewards.xverify.judge import XVerify
 
-    prompt, log = experiment.judge_prompt, verdicts.with_suffix(".server.log")
+    prompt = experiment.judge_prompt
     template, model = template_in(prompt.read_text(), str(prompt)), experiment.judge_model
-    with XVerify(experiment.config.xverify, template, verdicts, log, model, gpus) as judge:
+    with XVerify(experiment.config.xverify, template, verdicts, model, gpus) as judge:
         yield partial(configured, judge=judge)

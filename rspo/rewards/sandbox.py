@@ -36,7 +36,6 @@ from rspo.rewards.verdict import (
 
 Worker: TypeAlias = "subprocess.Popen[str]"
 
-MEMORY_LIMIT = 2 * 2**30  # bytes of address space of one worker
 # The longest answer of the eight benchmarks has 210 characters; a box may hold a full sentence.
 LONGEST_ANSWER = 10_000
 
@@ -120,7 +119,7 @@ def _start(verifier: str) -> Worker:
         raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    main = f"main({verifier!r}, {MEMORY_LIMIT}, parent={os.getpid()})"
+    main = f"main({verifier!r}, parent={os.getpid()})"
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "OPENBLAS_NUM_THREADS": "1",  # each thread reserves address space

@@ -23,6 +23,7 @@ import sys
 import traceback
 
 READY = "ready\n"
+MEMORY_LIMIT = 2 * 2**30  # bytes of address space
 CLOCK_FACTOR = 60  # limit of wall-clock time / limit of processor time
 SIGNALS_OF_LIMITS = (signal.SIGPROF, signal.SIGALRM)
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
@@ -32,12 +33,11 @@ _MODULES = {
 }
 
 
-def main(verifier: str, memory_limit: int, parent: int) -> None:
+def main(verifier: str, parent: int) -> None:
     """Serve until standard input closes.
 
     Args:
         verifier: `rules` or `math_verify`.
-        memory_limit: bytes of address space.
         parent: process ID of the parent.
     """
     _end_with(parent)
@@ -47,7 +47,7 @@ def main(verifier: str, memory_limit: int, parent: int) -> None:
     for number in SIGNALS_OF_LIMITS:
         signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses; the time limit remains
-        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     equivalent = importlib.import_module(_MODULES[verifier]).equivalent
 
     results.write(READY)

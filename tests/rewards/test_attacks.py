@@ -9,7 +9,7 @@ import pytest
 
 from rspo.rewards import extraction, verify
 from rspo.rewards.rules import notation, prose
-from rspo.rewards.sandbox import MEMORY_LIMIT
+from rspo.rewards.sandbox_worker import MEMORY_LIMIT
 from tests.support import ROOT
 from tests.support.attacks import ATTACKS, CODE, ENDLESS, SIZE, boxed
 

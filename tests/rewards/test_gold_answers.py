@@ -1,7 +1,6 @@
 """`rules` on the answers of the real data sets: each equals itself, and none equals another."""
 
 import json
-import random
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -85,7 +84,9 @@ def bare(answer: str) -> str:
     return re.sub(r"(\.\d*?)0+$", r"\1", answer).rstrip(".")
 
 
-def assert_only_equal_ones_are_accepted(pairs: list[tuple[str, str]]) -> None:
+def test_the_most_similar_answer_is_wrong(golds: list[str]) -> None:
+    """Neighbours in alphabetical order: 28 and 28_9, (3,4) and (3,5), x+1 and x-1."""
+    pairs = list(pairwise(sorted(set(golds))))
     found = is_correct([boxed(prediction) for _, prediction in pairs], [gold for gold, _ in pairs])
     wrong = [
         pair
@@ -93,16 +94,3 @@ def assert_only_equal_ones_are_accepted(pairs: list[tuple[str, str]]) -> None:
         if verdict and bare(pair[0]) != bare(pair[1]) and set(pair) not in EQUAL
     ]
     assert wrong == []
-
-
-def test_another_problems_answer_is_wrong(golds: list[str]) -> None:
-    draw = random.Random(0)
-    pairs = [(draw.choice(golds), draw.choice(golds)) for _ in range(4000)]
-    different = [pair for pair in pairs if bare(pair[0]) != bare(pair[1])][:2000]
-    assert len(different) == 2000
-    assert_only_equal_ones_are_accepted(different)
-
-
-def test_the_most_similar_answer_is_wrong(golds: list[str]) -> None:
-    """Neighbours in alphabetical order: 28 and 28_9, (3,4) and (3,5), x+1 and x-1."""
-    assert_only_equal_ones_are_accepted(list(pairwise(sorted(set(golds)))))

@@ -75,32 +75,23 @@ def test_anything_else_is_an_error_that_names_it(
         is_correct(responses, answers, **{"verifier": "exact"} | options)
 
 
-def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path) -> None:
-    for answer in (
-        "4",
-        4,
-        0.5,
-        12.0,
-        10**400,
-        1e300,
-        ["a", 7],
-        True,
-        None,
-        [],
-        [None],
-        {"a": 1},
-        float("inf"),
-    ):
-        (tmp_path / "a.jsonl").write_text(
-            json.dumps({"problem": "p", "answer": answer, "response": "r"})
-        )
-        try:
-            (response,) = read_responses(tmp_path / "a.jsonl", COLUMNS)
-        except InputError:
-            with pytest.raises(InputError):
-                is_correct(["r"], [answer], "exact")
-        else:
-            is_correct(["r"], [response.answers], "exact")
+FORMS: list[Any] = [
+    *("4", 4, 0.5, 12.0, 10**400, 1e300, ["a", 7]),
+    *(True, None, [], [None], {"a": 1}, float("inf")),
+]
+
+
+@pytest.mark.parametrize("answer", FORMS, ids=lambda answer: f"{answer!r:.20}")
+def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path, answer: Any) -> None:
+    row = {"problem": "p", "answer": answer, "response": "r"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    try:
+        (response,) = read_responses(tmp_path / "a.jsonl", COLUMNS)
+    except InputError:
+        with pytest.raises(InputError):
+            is_correct(["r"], [answer], "exact")
+    else:
+        is_correct(["r"], [response.answers], "exact")
 
 
 def test_the_documented_examples_give_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:

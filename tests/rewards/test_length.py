@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.rewards.configured import rewards_of
 from tests.support import ROOT
 
@@ -20,8 +19,3 @@ def test_the_formula_in_exact_arithmetic(correct: bool) -> None:
     found = rewards_of(CONFIG, "length", np.full(len(tokens), correct), tokens, list)
     expected = [correct * (1 - Fraction(3, 10) * Fraction(length, LIMIT)) for length in tokens]
     assert found == pytest.approx([float(reward) for reward in expected], abs=1e-15)
-
-
-def test_a_response_over_the_limit_is_refused() -> None:
-    with pytest.raises(InputError, match=f"of {LIMIT + 1} tokens; allowed: 0 .. {LIMIT}"):
-        rewards_of(CONFIG, "length", np.array([True, False]), [3, LIMIT + 1], list)

@@ -7,7 +7,7 @@ import sys
 
 from rspo.rewards import extraction, verify
 from tests.support import ROOT
-from tests.support.attacks import CODE, ENDLESS, SIZE, boxed
+from tests.support.attacks import CODE, boxed
 
 
 def test_the_library_decides_on_the_content_of_the_last_box() -> None:
@@ -22,17 +22,6 @@ def test_the_library_decides_on_the_content_of_the_last_box() -> None:
     verdicts = verify([row[0] for row in rows], [row[1] for row in rows], "math_verify")
     assert [verdict.reason for verdict in verdicts] == [row[2] for row in rows]
     assert {verdict.verifier for verdict in verdicts} == {"math_verify"}
-
-
-def test_a_row_that_reaches_a_limit_affects_no_other_row() -> None:
-    honest = boxed(r"\frac{14}{2}")
-    attacks = [*list(ENDLESS.values())[:3], SIZE["megabyte of braces"], SIZE["huge matrix"]]
-    responses = [text for attack in attacks for text in (attack, honest)]
-    verdicts = verify(responses, ["7"] * len(responses), "math_verify", time_limit=2)
-    reasons = [verdict.reason for verdict in verdicts]
-    assert set(reasons[1::2]) == {"correct"}
-    assert set(reasons[:6:2]) <= {"timeout", "worker died"}
-    assert reasons[6] == "too long"
 
 
 EVALUATED = r"""

@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 from rspo.rewards import is_correct, sandbox, sandbox_worker, verify
-from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
 from tests.support.attacks import ENDLESS, boxed
 from tests.support.processes import LONGEST_WAIT, processes_with, wait_until
@@ -34,9 +33,12 @@ linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /
 
 @linux
 def test_workers_have_a_memory_limit_and_serve_batch_after_batch() -> None:
+    """Also after the thread that verified first: with a worker's own thread, the worker ends."""
     sandbox.close()
     row = ([boxed("0.5")], [r"\frac{1}{2}"])
-    assert is_correct(*row) == [True]
+    verifying = threading.Thread(target=is_correct, args=row)
+    verifying.start()
+    verifying.join()
     before = workers_of(os.getpid())
     assert len(before) == 1
     os.kill(before[0], signal.SIGINT)  # a terminal sends Ctrl-C to workers too; they ignore it
@@ -44,7 +46,7 @@ def test_workers_have_a_memory_limit_and_serve_batch_after_batch() -> None:
     assert workers_of(os.getpid()) == before
     limits = Path(f"/proc/{before[0]}/limits").read_text()
     (line,) = [line for line in limits.splitlines() if line.startswith("Max address space")]
-    assert line.split()[3] == line.split()[4] == str(MEMORY_LIMIT)
+    assert line.split()[3] == line.split()[4] == str(sandbox_worker.MEMORY_LIMIT)
 
 
 @linux
@@ -130,19 +132,6 @@ def test_a_killed_process_leaves_no_worker(
     wait_until(lambda: not any(map(psutil.pid_exists, pids)))
 
 
-@linux
-def test_workers_outlive_the_thread_that_verified() -> None:
-    """The kernel kills a worker when the thread that started it ends."""
-    sandbox.close()
-    verifying = threading.Thread(target=is_correct, args=[[boxed("0.5")], [r"\frac{1}{2}"]])
-    verifying.start()
-    verifying.join()
-    before = workers_of(os.getpid())
-    assert len(before) == 1
-    assert is_correct([boxed("0.5")], [r"\frac{1}{2}"]) == [True]
-    assert workers_of(os.getpid()) == before
-
-
 MIXED = [HANGS, boxed("0.5"), boxed("8"), "It is 7."]
 REASONS = ["timeout", "correct", "incorrect", "no answer"]
 
@@ -219,7 +208,7 @@ def equivalent(accepted, predictions):
 
 sys.modules["rspo.rewards.rules.equivalence"] = types.SimpleNamespace(equivalent=equivalent)
 sandbox_worker.CLOCK_FACTOR = float(sys.argv[1])
-sandbox_worker.main("rules", 2**31, int(sys.argv[2]))
+sandbox_worker.main("rules", int(sys.argv[2]))
 """
 
 

@@ -16,8 +16,8 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "f3184d055b8a",
-    ("rules", 5): "416bfe0cc25b",
-    ("math_verify", 3): "d30ad0d3dcf2",
+    ("rules", 5): "7cd028347f09",
+    ("math_verify", 3): "d14fef5b02e0",
 }
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rspo.config.schema import Upstream, XVerifySettings
+from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.xverify.judge import XVerify
 from tests.support import fake_vllm
+from tests.support.judge_server import TEMPLATE, settings
 from tests.support.processes import processes_with
 
 GPUS = ["3", "5", "GPU-7f"]
@@ -16,25 +17,22 @@ RESPONSES = [str(number) for number in range(60)]
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
+def on_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
     monkeypatch.setenv("PYTHONPATH", fake_vllm.PATH)
     (tmp_path / "model").mkdir()
-    return XVerifySettings(
-        prompt=Upstream(repository="upstream", commit="0" * 40),
+    return settings(
         model=str(tmp_path / "model"),
         server_arguments=("--gpu-memory-utilization", "0.85"),
         training_gpu_memory=0.07,
-        start_seconds=60,
         concurrent_requests=4,
         request_seconds=10,
         retry_seconds=10,
     )
 
 
-def judge_of(settings: XVerifySettings, folder: Path, gpus: list[str]) -> XVerify:
+def judge_of(on_gpus: XVerifySettings, folder: Path, gpus: list[str]) -> XVerify:
     folder.mkdir(exist_ok=True)
-    template = "Q {question} | O {output} | A {answer}"
-    return XVerify(settings, template, folder / "verdicts", folder / "server.log", gpus=gpus)
+    return XVerify(on_gpus, TEMPLATE, folder / "verdicts", gpus=gpus)
 
 
 def reasons(judge: XVerify, responses: list[str]) -> list[str]:
@@ -44,17 +42,18 @@ def reasons(judge: XVerify, responses: list[str]) -> list[str]:
 
 
 def test_each_gpu_gets_a_server_and_a_similar_number_of_requests(
-    settings: XVerifySettings, tmp_path: Path
+    on_gpus: XVerifySettings, tmp_path: Path
 ) -> None:
-    with judge_of(settings, tmp_path / "one", []) as judge:
+    with judge_of(on_gpus, tmp_path / "one", []) as judge:
         expected = reasons(judge, RESPONSES)
-    with judge_of(settings, tmp_path / "several", GPUS) as judge:
-        assert len(processes_with(settings.model)) == 2 * len(GPUS)  # each has a supervisor
+    with judge_of(on_gpus, tmp_path / "several", GPUS) as judge:
+        assert len(processes_with(on_gpus.model)) == 2 * len(GPUS)  # each has a supervisor
         assert reasons(judge, RESPONSES) == expected
     assert set(expected) == {"correct", "incorrect"}
-    assert processes_with(settings.model) == []
+    assert processes_with(on_gpus.model) == []
     logs = [
-        (tmp_path / "several" / f"server.{number}.log").read_text() for number in range(len(GPUS))
+        (tmp_path / "several" / f"verdicts.server.{number}.log").read_text()
+        for number in range(len(GPUS))
     ]
     for gpu, log in zip(GPUS, logs, strict=True):
         first, _, *prompts = log.splitlines()
@@ -66,30 +65,31 @@ def test_each_gpu_gets_a_server_and_a_similar_number_of_requests(
 
 
 def test_a_server_that_exits_is_one_error_and_the_others_end(
-    settings: XVerifySettings, tmp_path: Path
+    on_gpus: XVerifySettings, tmp_path: Path
 ) -> None:
     message = (
-        r"the judge's server has exited: RuntimeError: the GPU is lost \(see .*/server\.\d\.log\); "
+        r"the judge's server has exited: RuntimeError: the GPU is lost "
+        r"\(see .*/verdicts\.server\.\d\.log\); "
     )
     lost = pytest.raises(LostProcess, match=message + r"\d+ verdicts are stored")
-    with lost as error, judge_of(settings, tmp_path, GPUS) as judge:
+    with lost as error, judge_of(on_gpus, tmp_path, GPUS) as judge:
         reasons(judge, [*RESPONSES, "crash", *(response * 2 for response in RESPONSES)])
     assert "\n" not in str(error.value)
-    assert processes_with(settings.model) == []
+    assert processes_with(on_gpus.model) == []
 
 
 def test_a_server_that_does_not_start_ends_the_others(
-    settings: XVerifySettings, tmp_path: Path
+    on_gpus: XVerifySettings, tmp_path: Path
 ) -> None:
-    message = r"has exited: RuntimeError: no such GPU \(see .*/server\.1\.log\)"
-    with pytest.raises(InputError, match=message), judge_of(settings, tmp_path, ["3", "broken"]):
+    message = r"has exited: RuntimeError: no such GPU \(see .*/verdicts\.server\.1\.log\)"
+    with pytest.raises(InputError, match=message), judge_of(on_gpus, tmp_path, ["3", "broken"]):
         pass
-    assert processes_with(settings.model) == []
+    assert processes_with(on_gpus.model) == []
 
 
-def test_a_server_that_takes_too_long_is_ended(settings: XVerifySettings, tmp_path: Path) -> None:
-    hasty = settings.model_copy(update={"start_seconds": 0.01})
+def test_a_server_that_takes_too_long_is_ended(on_gpus: XVerifySettings, tmp_path: Path) -> None:
+    hasty = on_gpus.model_copy(update={"start_seconds": 0.01})
     late = pytest.raises(InputError, match=r"not ready after 0\.01 seconds")
     with late, judge_of(hasty, tmp_path, ["3"]):
         pass
-    assert processes_with(settings.model) == []
+    assert processes_with(on_gpus.model) == []

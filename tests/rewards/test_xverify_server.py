@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import transformers
 
-from rspo.config.schema import Upstream, XVerifySettings
-from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
+from rspo.config.schema import XVerifySettings
 from rspo.rewards.xverify.judge import XVerify
 from rspo.rewards.xverify.server import _command
 from tests.support import ROOT, paper_scale
+from tests.support.judge_server import settings
 from tests.support.processes import LONGEST_WAIT, processes_with, wait_until
+from tests.support.random_policy import random_model, save_policy
 
 pytestmark = pytest.mark.ci
 
@@ -23,25 +23,11 @@ ON_A_CPU = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "4096")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen2 with random weights, whose replies are never valid."""
-    folder = tmp_path_factory.mktemp("judge")
-    config = transformers.Qwen2Config(
-        vocab_size=build_tokenizer().get_vocab_size(),
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-        eos_token_id=1,
-        pad_token_id=0,
-    )
-    transformers.Qwen2ForCausalLM(config).save_pretrained(folder)
-    save_tokenizer(folder, prompt_tokens=1, context=4096)
-    return folder
+    return save_policy(random_model(context=4096), tmp_path_factory.mktemp("judge"))
 
 
 @pytest.fixture
-def settings(model: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
+def tiny_judge(model: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
     for name, value in {
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "HF_HUB_OFFLINE": "1",
@@ -49,29 +35,28 @@ def settings(model: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
         "OMP_NUM_THREADS": "1",
     }.items():
         monkeypatch.setenv(name, value)
-    return XVerifySettings(
-        prompt=Upstream(repository="upstream", commit="0" * 40),
+    return settings(
         model=str(model),
         server_arguments=ON_A_CPU,
         start_seconds=300,
-        concurrent_requests=4,
         request_seconds=60,
         retry_seconds=10,
     )
 
 
 def test_a_judge_starts_its_server_once_and_leaves_no_process(
-    settings: XVerifySettings, model: Path, tmp_path: Path
+    tiny_judge: XVerifySettings, model: Path, tmp_path: Path
 ) -> None:
     """The model comes from a folder and keeps its name on the hub."""
     template, published = "{question} {output} {answer}", {"model": "a/judge", "revision": "b" * 40}
-    named = settings.model_copy(update=published)
-    with XVerify(named, template, tmp_path / "verdicts", tmp_path / "log", model) as judge:
+    named = tiny_judge.model_copy(update=published)
+    with XVerify(named, template, tmp_path / "verdicts", model) as judge:
         assert processes_with(str(model)) == []  # no request yet
         for responses in (["7", "8", "9"], ["7", "1"]):
             verdicts = judge.judge(["3+4"] * len(responses), responses, [("7",)] * len(responses))
             assert {verdict.reason for verdict in verdicts} == {"invalid reply"}
-        assert (tmp_path / "log").read_text().count("Started server process") == 1
+        log = (tmp_path / "verdicts.server.log").read_text()
+        assert log.count("Started server process") == 1
         assert processes_with(str(model))
     wait_until(lambda: not processes_with(str(model)))
     assert len((tmp_path / "verdicts").read_text().splitlines()) == 4
@@ -89,11 +74,11 @@ with serving(XVerifySettings.model_validate_json(sys.argv[1]), Path(sys.argv[2])
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_the_server_ends_with_the_process_that_started_it(
-    settings: XVerifySettings, model: Path, tmp_path: Path, number: signal.Signals
+    tiny_judge: XVerifySettings, model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     """All processes that vLLM has started so far must end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, settings.model_dump_json(), str(tmp_path / "log")],
+        [sys.executable, "-c", PROGRAM, tiny_judge.model_dump_json(), str(tmp_path / "log")],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
     )

@@ -9,7 +9,26 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from rspo.config.schema import Upstream, XVerifySettings
+
+TEMPLATE = "Q {question} | O {output} | A {answer}"
+MODEL = "IAAR-Shanghai/xVerify-0.5B-I"
 Answer = tuple[int, str]  # HTTP status, body
+
+
+def settings(**changes: Any) -> XVerifySettings:
+    """Settings of a judge, with a prompt that nothing fetches."""
+    return XVerifySettings(
+        prompt=Upstream(repository="upstream", commit="0" * 40),
+        **{
+            "model": MODEL,
+            "start_seconds": 60,
+            "concurrent_requests": 8,
+            "request_seconds": 5,
+            "retry_seconds": 2,
+        }
+        | changes,
+    )
 
 
 def reply(text: str) -> Answer:

@@ -6,7 +6,7 @@ This module does not compare answers. `equivalence` decides whether two structur
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from rspo.rewards.rules import labels
 from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
@@ -175,11 +175,8 @@ def whole_numbers(tokens: Tokens) -> str | None:
 
 def nesting(tokens: Tokens) -> int:
     """The largest depth of nested brackets."""
-    depth = deepest = 0
-    for token in tokens:
-        depth += _opens(token) - _closes(token)
-        deepest = max(deepest, depth)
-    return deepest
+    steps = (_opens(token) - _closes(token) for token in tokens)
+    return max(accumulate(steps, initial=0))
 
 
 def _opens(token: str) -> bool:

@@ -105,7 +105,8 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
             answers.as_matrix(answers.as_vector(side)) for side in (gold, prediction)
         )
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
-        return _same_matrices(gold, prediction)
+        same_height = len(gold.rows) == len(prediction.rows)
+        return same_height and all(map(_same_in_order, gold.rows, prediction.rows))
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
     for one, other in ((gold, prediction), (prediction, gold)):
@@ -152,14 +153,6 @@ def _words(tokens: Tokens) -> list[str]:
 
 
 # --- collections ----------------------------------------------------------------------------------
-
-
-def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
-    if [len(row) for row in gold.rows] != [len(row) for row in prediction.rows]:
-        return False
-    return all(
-        _same_in_order(row, other) for row, other in zip(gold.rows, prediction.rows, strict=True)
-    )
 
 
 def _same_collections(gold: Answer, prediction: Answer) -> bool:
@@ -320,7 +313,8 @@ def _proportional(gold: Relation, prediction: Relation) -> bool:
     if factor is None or factor == 0:
         return False
     if sign in INEQUALITIES:
-        return values.is_positive(factor) == (sign == other_sign)
+        real = values.real(factor)
+        return (real is not None and real > 0) == (sign == other_sign)
     return True
 
 

@@ -189,7 +189,7 @@ def tokens(text: str) -> Tokens:
             continue
         text = pattern.sub(canonical, text)
     items = _canonical(text, in_text=False)[:LONGEST]
-    return trimmed(tuple(_braced(_lowered(_raised(items)))))
+    return trimmed(tuple(_braced(_scripts(items))))
 
 
 def trimmed(items: Tokens) -> Tokens:
@@ -250,25 +250,20 @@ def _argument(following: list[str]) -> list[str]:
     return argument
 
 
-def _lowered(items: list[str]) -> list[str]:
-    r"""Write a_{n} as a_n, and \pmod{3} as \pmod 3."""
+_MARKS = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
+
+
+def _scripts(items: list[str]) -> list[str]:
+    r"""Write a_{n} as a_n, \pmod{3} as \pmod 3, ^{\circ} as \degree and ^\prime as a prime."""
     text: list[str] = []
     for token in items:
         text.append(token)
-        if token == "}" and text[-3:-2] == ["{"] and text[-4:-3] in (["_"], [r"\pmod"]):
-            text[-3:] = [text[-2]]
-    return text
-
-
-def _raised(items: list[str]) -> list[str]:
-    r"""Write ^\circ and ^{\circ} as \degree, and ^\prime as a prime."""
-    marks = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
-    text: list[str] = []
-    for token in items:
-        text.append(token)
-        bare, braced = text[-2:-1] == ["^"], text[-4:-2] == ["^", "{"] and token == "}"
-        if bare and token in marks:
-            text[-2:] = [marks[token]]
-        elif braced and text[-2] in marks:
-            text[-4:] = [marks[text[-2]]]
+        if token in _MARKS and text[-2:-1] == ["^"]:
+            text[-2:] = [_MARKS[token]]
+        elif token == "}" and text[-3:-2] == ["{"]:
+            argument = text[-2]
+            if text[-4:-3] == ["^"] and argument in _MARKS:
+                text[-4:] = [_MARKS[argument]]
+            elif text[-4:-3] in (["_"], [r"\pmod"]):
+                text[-3:] = [argument]
     return text

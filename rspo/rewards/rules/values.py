@@ -292,10 +292,6 @@ def real(value: Value) -> Value | None:
     return mpmath.re(_mpmath(value)) if _real(value) else None
 
 
-def is_positive(value: Value) -> bool:
-    return _real(value) and mpmath.re(_mpmath(value)) > 0
-
-
 def _mentions(names: Sequence[str], *formulas: Expression) -> bool:
     """Whether any of the formulas has a symbol or an operation of one of these names."""
     return any(

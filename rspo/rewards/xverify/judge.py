@@ -60,19 +60,17 @@ class XVerify:
         settings: XVerifySettings,
         template: str,
         verdicts: Path,
-        server_log: Path,
         folder: Path | None = None,
         gpus: Sequence[str] = (),
     ) -> None:
         """
         Args:
             template: prompt with the fields question, output and answer.
-            verdicts: file of stored verdicts.
-            server_log, folder, gpus: for the servers, see `serving`.
+            verdicts: file of stored verdicts. The log of its servers is written next to it.
+            folder, gpus: for the servers, see `serving`.
         """
         self._settings = settings
         self._template = template
-        self._server_log = server_log
         self._folder, self._gpus = folder, gpus
         self._servers: list[Server] = []
         self._path = verdicts
@@ -155,10 +153,10 @@ class XVerify:
             for key, prompt in waiting:
                 try:
                     reply = await self._reply(client, check, prompt, seed=int(key[:8], 16))
-                except _FailedError as error:  # not stored: a later run may get a reply
+                except _RefusedError as error:  # not stored: a later run may get a reply
                     try:
                         await self._reply(client, check, "1", max_tokens=1)
-                    except _FailedError as other:
+                    except _RefusedError as other:
                         check()
                         raise InputError(
                             f"the judge at {client.base_url} {error}; and for the prompt '1' it "
@@ -190,12 +188,12 @@ class XVerify:
     ) -> str:
         """The reply to a prompt, which is sent for `retry_seconds` until there is one.
 
-        Raises: _FailedError.
+        Raises: _RefusedError or _NoReplyError.
         """
         message = {"role": "user", "content": prompt}
         request = {"model": self._settings.model, "messages": [message], **JUDGE_SAMPLING, **more}
         repeatedly = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_may_succeed),
+            retry=tenacity.retry_if_exception_type(_NoReplyError),
             wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
             stop=tenacity.stop_after_delay(self._settings.retry_seconds),
             before_sleep=lambda _: check(),
@@ -223,7 +221,8 @@ class XVerify:
         if self._settings.url is not None:
             return [(self._client(self._settings.url), lambda: None)]
         if not self._servers:
-            servers = serving(self._settings, self._server_log, self._folder, self._gpus)
+            log = self._path.with_suffix(".server.log")
+            servers = serving(self._settings, log, self._folder, self._gpus)
             self._servers = self._stack.enter_context(servers)
         return [(self._client(each.url, str(each.socket)), each.check) for each in self._servers]
 
@@ -243,17 +242,16 @@ def _as_text(text: str) -> str:
     return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()
 
 
-class _FailedError(Exception):
-    """A request without a chat completion; the reason is that of its verdict."""
+class _RefusedError(Exception):
+    """The server refuses a prompt, and would refuse it again."""
 
-    def __init__(self, message: str, reason: str = NO_REPLY) -> None:
-        super().__init__(message)
-        self.reason = reason
+    reason = REFUSED
 
 
-def _may_succeed(error: BaseException) -> bool:
-    """Whether a retry may get a reply; a prompt that the server refuses is refused again."""
-    return isinstance(error, _FailedError) and error.reason == NO_REPLY
+class _NoReplyError(_RefusedError):
+    """No chat completion; a retry may get one."""
+
+    reason = NO_REPLY
 
 
 def reason_of(reply: str) -> str:
@@ -266,13 +264,13 @@ async def _ask_once(client: httpx.AsyncClient, request: dict[str, object]) -> st
     try:
         answer = await client.post("v1/chat/completions", json=request)
     except httpx.TransportError as error:
-        raise _FailedError(f"gave no reply: {error or type(error).__name__}") from None
+        raise _NoReplyError(f"gave no reply: {error or type(error).__name__}") from None
     said = f"HTTP {answer.status_code} {' '.join(answer.text.split())[:200]}"
     if answer.status_code in _RETRIABLE:
-        raise _FailedError(f"gave no reply: {said}")
+        raise _NoReplyError(f"gave no reply: {said}")
     if answer.status_code != 200:
-        raise _FailedError(f"refused: {said}", REFUSED)
+        raise _RefusedError(f"refused: {said}")
     try:
         return str(answer.json()["choices"][0]["message"]["content"])
     except (ValueError, LookupError, TypeError):
-        raise _FailedError(f"gave no chat completion: {said}") from None
+        raise _NoReplyError(f"gave no chat completion: {said}") from None
