@@ -193,6 +193,21 @@ def test_the_checked_node_is_one_that_the_jobs_may_get(
     assert "--signal" not in asked
 
 
+def test_a_node_must_have_the_packages_and_the_gpu_that_its_jobs_use(
+    tmp_path: Path, project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the scale of the paper, whose cells select flash-attn."""
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    attention = ConfigCheck([], ["flash_attention_2"])
+    monkeypatch.setattr(launch_module, "check_configs", lambda experiment: attention)
+    fake("srun", f"""printf '%s\\n' "$@" >> {tmp_path}/asked""")
+    list(node_checks.nodes(Launch.read(Experiment.load("paper"))))
+    words = (tmp_path / "asked").read_text().splitlines()
+    tasks = [json.loads(word) for word in words if word.startswith('{"file"')]
+    found = {tuple(task["packages"]): task["gpu"] for task in tasks}
+    assert found == {(): False, ("torch", "vllm", "flash_attn", "verl"): True}
+
+
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.slurm import node_checks
 from rspo.slurm.doctor import findings
 from rspo.slurm.launch import INFO
-from tests.support import ROOT, slurm_cluster, slurm_world
+from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
@@ -27,11 +27,9 @@ def project(tmp_path: Path) -> Path:
     return slurm_world.make_project(tmp_path / "project")
 
 
-def doctor(
-    project: Path, environment: dict[str, str], *first: str
-) -> subprocess.CompletedProcess[str]:
+def doctor(project: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*first, sys.executable, "-m", "rspo.cli", "doctor"],
+        [sys.executable, "-m", "rspo.cli", "doctor"],
         cwd=project,
         env=environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -135,33 +133,3 @@ def test_a_precommand_that_fails_on_a_node_is_reported(cluster: Cluster, project
         doctor(project, cluster.environment),
         *(rf"error    partition {partition}: {line}" for partition in ("cpu", "gpu")),
     )
-
-
-def test_slurm_commands_that_fail_in_jobs_are_reported(cluster: Cluster, project: Path) -> None:
-    """Snakemake's plugin removes SLURM_CONF from the environment of jobs."""
-    done = doctor(project, cluster.environment | {"PATH": slurm_cluster.PATH})
-    lines = [
-        ("error  ", "srun --version", "no job could start its step"),
-        ("warning", "scontrol ping", "no job could requeue itself"),
-    ]
-    require(
-        done,
-        *(
-            rf"{kind}  partition {partition}: node n[12] cannot run `{command}`.*: {consequence};"
-            for kind, command, consequence in lines
-            for partition in ("cpu", "gpu")
-        ),
-    )
-
-
-def test_a_folder_that_the_nodes_do_not_see_is_reported(cluster: Cluster, project: Path) -> None:
-    """A mount that this process has and the nodes' daemons do not."""
-    copy = f"{project}-copy"
-    script = (
-        f"cp -r {project} {copy} && mount -t tmpfs tmpfs {project} && cp -r {copy}/. {project} && "
-        f'cd {project} && exec "$@"'
-    )
-    hidden = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
-    done = doctor(project, cluster.environment, *hidden)
-    line = r"error    partition (cpu|gpu): (node n[12] does not see|.* fails on a node)"
-    require(done, *[line] * 2)

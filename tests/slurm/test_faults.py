@@ -6,13 +6,11 @@ further failures.
 """
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -177,47 +175,6 @@ def test_a_full_disk_is_reported_and_more_space_fixes_it(
         assert results_of(project) == undisturbed
     finally:
         subprocess.run(["umount", "--lazy", cell], check=True)
-
-
-@pytest.mark.release
-def test_an_interrupt_cancels_a_job_whose_submission_is_under_way(
-    cluster: Cluster, project: Path, tmp_path: Path
-) -> None:
-    """Ctrl-C in a terminal interrupts all processes, also `sbatch`."""
-    submitted = tmp_path / "submitted"
-    with slow_sbatch(cluster, submitted), cleaned_up(Run(cluster, project)) as run:
-        run.wait_for(submitted.exists)
-        os.killpg(run.process.pid, signal.SIGINT)
-        status, output = run.end()
-        cluster.wait_until_idle()
-    number = submitted.read_text().strip()
-    assert status != 0, output
-    assert cluster.job(number)["JobState"] == "CANCELLED"
-    assert not (project / POLICY).exists()
-
-
-@contextmanager
-def slow_sbatch(cluster: Cluster, submitted: Path) -> Iterator[None]:
-    """Let `sbatch` return some seconds after SLURM accepted a job for training.
-
-    submitted: file for the job's number.
-    """
-    command = cluster.folder / "bin" / "sbatch"
-    fast = command.with_name("fast-sbatch")
-    command.rename(fast)
-    script = f"""\
-#!/bin/sh
-case "$*" in *rule_train*) ;; *) exec {fast} "$@" ;; esac
-{fast} "$@" > {submitted}.part && mv {submitted}.part {submitted}
-sleep 4
-cat {submitted}
-"""
-    command.write_text(script)
-    command.chmod(0o755)
-    try:
-        yield
-    finally:
-        fast.replace(command)
 
 
 # --- a time limit ---------------------------------------------------------------------------------
