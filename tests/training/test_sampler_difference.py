@@ -1,6 +1,6 @@
 """The bound on the difference between the sampler's log-probabilities and the actor's.
 
-tests/training/verl/test_stale_sampler.py has a sampler with old weights.
+tests/training/verl/test_trainer.py has a sampler with old weights.
 """
 
 from typing import Any
