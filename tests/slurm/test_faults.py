@@ -8,7 +8,6 @@ further failures.
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -25,7 +24,6 @@ from tests.support import slurm_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.slurm_run import (
     CELL,
-    POLICY,
     TRAINING,
     Run,
     cleaned_up,
@@ -151,30 +149,6 @@ def test_out_of_memory_is_reported_and_more_memory_fixes_it(
     status, output = Run(cluster, project).end()
     assert status == 0, output
     assert results_of(project) == undisturbed
-
-
-@pytest.mark.release
-def test_a_full_disk_is_reported_and_more_space_fixes_it(
-    cluster: Cluster, project: Path, undisturbed: bytes
-) -> None:
-    """Room for one checkpoint and not for the second beside it."""
-    cell = (project / POLICY).parent
-    cell.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", cell], check=True)
-    try:
-        status, output = Run(cluster, project, "--retries=0").end()
-        assert status != 0
-        line, *at_the_end = lines(output)
-        assert at_the_end == given_up(line)
-        assert line.startswith(f"train {CELL}: SLURM job ")
-        assert "No space left on device" in line
-        assert (cell / "checkpoint" / "state.pt").exists()
-        subprocess.run(["mount", "-o", "remount,size=100m", cell], check=True)
-        status, output = Run(cluster, project).end()
-        assert status == 0, output
-        assert results_of(project) == undisturbed
-    finally:
-        subprocess.run(["umount", "--lazy", cell], check=True)
 
 
 # --- a time limit ---------------------------------------------------------------------------------
