@@ -222,6 +222,17 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     require(found, [(ERROR, "no flash-attn"), (ERROR, no_answer)])
 
 
+def test_commands_do_not_belong_to_the_job_that_starts_them(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", "/slurm.conf")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    fake("sinfo", "env")
+    assert "SLURM_CONF=/slurm.conf" in Slurm().ask("sinfo")
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    assert "SLURM_" not in Slurm().ask("sinfo")
+
+
 @pytest.mark.parametrize(
     ("text", "minutes"),
     [("2-00:00:00", 2880), ("4:00:00", 240), ("1:30", 1.5), ("UNLIMITED", None)],
