@@ -110,7 +110,9 @@ def test_a_job_that_fits_no_node_is_refused_unless_a_node_is_down(
 def test_what_slurm_refuses_is_named_with_what_it_has(
     project: Path, fake: Fake, values: dict[str, Any], there: str
 ) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", **values)
+    slurm_world.edit_profile(
+        project, {f"set-resources.train.{key}": value for key, value in values.items()}
+    )
     fake("sbatch", "echo 'Requested node configuration is not available' >&2; exit 1")
     found = list(cluster_checks.requests(launch("train")))
     line = rf"^slurm/config\.yaml: set-resources\.train: sbatch .*gpu:h800:8 .*: Reque.*; {there}$"
@@ -177,12 +179,9 @@ def test_the_checked_node_is_one_that_the_jobs_may_get(
     tmp_path: Path, project: Path, fake: Fake
 ) -> None:
     """Options that decide on nodes apply; the signal and seven of the eight GPUs do not."""
+    changes = {"qos": "high", "slurm_extra": "'--signal=USR1@600 -x n2 --nodelist n1'"}
     slurm_world.edit_profile(
-        project,
-        "set-resources",
-        "train",
-        qos="high",
-        slurm_extra="'--signal=USR1@600 -x n2 --nodelist n1'",
+        project, {f"set-resources.train.{key}": value for key, value in changes.items()}
     )
     fake("srun", f'echo "$@" > {tmp_path}/asked')
     (finding,) = node_checks.nodes(launch("train"))

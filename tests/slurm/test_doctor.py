@@ -51,11 +51,8 @@ def require(done: subprocess.CompletedProcess[str], *patterns: str) -> None:
 def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path) -> None:
     """Its precommand is run as the plugin does: this host's variables are expanded here, escaped
     ones in the job."""
-    slurm_world.set_precommand(
-        project,
-        'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
-        "export HF_HUB_OFFLINE=1",
-    )
+    command = 'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
+    slurm_world.edit_profile(project, {"precommand": f"{command}export HF_HUB_OFFLINE=1"})
     done = doctor(project, cluster.environment | {"RSPO_HERE": "here"})
     require(done)
     for partition in ("cpu", "gpu"):
@@ -65,8 +62,11 @@ def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path
 
 
 def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, project: Path) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", constraint="nvlink")
-    slurm_world.edit_profile(project, "default-resources", slurm_partition="short")
+    changes = {
+        "set-resources.train.constraint": "nvlink",
+        "default-resources.slurm_partition": "short",
+    }
+    slurm_world.edit_profile(project, changes)
     cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=CANCEL")
     try:
         done = doctor(project, cluster.environment)
@@ -82,18 +82,18 @@ def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, proje
 
 
 @pytest.mark.parametrize(
-    ("changes", "refused"),
+    ("change", "refused"),
     [
-        ({"mem_mb": 2_000_000}, "node configuration is not available"),
-        ({"cpus_per_task": 500}, "would never start it"),
-        ({"gres": "gpu:h800:16"}, "node configuration is not available"),
-        ({"gres": "gpu:a100:1"}, "node configuration is not available"),
+        (("mem_mb", 2_000_000), "node configuration is not available"),
+        (("cpus_per_task", 500), "would never start it"),
+        (("gres", "gpu:h800:16"), "node configuration is not available"),
+        (("gres", "gpu:a100:1"), "node configuration is not available"),
     ],
 )
 def test_a_job_that_no_node_can_run_is_refused_with_what_nodes_have(
-    cluster: Cluster, project: Path, changes: dict[str, object], refused: str
+    cluster: Cluster, project: Path, change: tuple[str, object], refused: str
 ) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", **changes)
+    slurm_world.edit_profile(project, {f"set-resources.train.{change[0]}": change[1]})
     key = r"error    slurm/config\.yaml: set-resources\.train"
     there = r"partition gpu has nodes with \d+ CPUs, "
     require(doctor(project, cluster.environment), rf"{key}: sbatch .*{refused}.*; {there}")
@@ -127,7 +127,8 @@ def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
 
 
 def test_a_precommand_that_fails_on_a_node_is_reported(cluster: Cluster, project: Path) -> None:
-    slurm_world.set_precommand(project, "export HF_HUB_OFFLINE=1; echo no licence today; false")
+    command = "export HF_HUB_OFFLINE=1; echo no licence today; false"
+    slurm_world.edit_profile(project, {"precommand": command})
     line = r"slurm/config\.yaml: its precommand (?=.* no licence today)(?=.*n[12]: task 0: Exited)"
     require(
         doctor(project, cluster.environment),

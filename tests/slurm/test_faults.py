@@ -137,7 +137,7 @@ def test_a_cell_resumes_on_another_node_after_its_node_died(
 def test_out_of_memory_is_reported_and_more_memory_fixes_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=250)
+    slurm_world.edit_profile(project, {"set-resources.train.mem_mb": 250})
     status, output = Run(cluster, project, "--retries=0").end()
     assert status != 0
     line, *at_the_end = lines(output)
@@ -145,7 +145,7 @@ def test_out_of_memory_is_reported_and_more_memory_fixes_it(
     assert re.fullmatch(
         rf"train {CELL}: SLURM job \d+ needed more memory than its mem_mb \[.+\.log\]", line
     )
-    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=64000)
+    slurm_world.edit_profile(project, {"set-resources.train.mem_mb": 64000})
     status, output = Run(cluster, project).end()
     assert status == 0, output
     assert results_of(project) == undisturbed
@@ -163,14 +163,13 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     training = TRAINING | {"steps": LONG_STEPS, "checkpoint_every": 100}
     project = prepare_project(tmp_path / "project", training)
     shutil.copytree(project, tmp_path / "undisturbed")
-    extra = "--signal=USR1@1 --open-mode=append"
+    changes = {
+        "slurm_partition": "short",
+        "runtime": 1,
+        "slurm_extra": "'--signal=USR1@1 --open-mode=append'",
+    }
     slurm_world.edit_profile(
-        project,
-        "set-resources",
-        "train",
-        slurm_partition="short",
-        runtime=1,
-        slurm_extra=f"'{extra}'",
+        project, {f"set-resources.train.{key}": value for key, value in changes.items()}
     )
     run = Run(cluster, project)
     train_here(tmp_path / "undisturbed")

@@ -1,7 +1,6 @@
 """The checks of `rspo doctor` that need no SLURM."""
 
 import errno
-import json
 import re
 import shutil
 from pathlib import Path
@@ -9,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.plan import memory
@@ -38,21 +36,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def set_free_space(monkeypatch: pytest.MonkeyPatch, free: float) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
-
-
-def change(project: Path, changes: dict[str, Any]) -> None:
-    """Set values of slurm/config.yaml by dotted key; None removes the key."""
-    path = project / "slurm" / "config.yaml"
-    profile = json.loads(json.dumps(yaml.safe_load(path.read_text())))  # without aliases
-    for key, value in changes.items():
-        *parents, last = key.split(".")
-        section = profile
-        for parent in parents:
-            section = section[parent]
-        section.pop(last, None)
-        if value is not None:
-            section[last] = value
-    path.write_text(yaml.safe_dump(profile))
 
 
 def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
@@ -101,7 +84,9 @@ def test_each_value_that_does_not_fit_the_paper_is_named_with_what_to_set(
     expected: list[tuple[Kind, str]],
 ) -> None:
     """Changes of `set-resources`."""
-    change(project, {f"set-resources.{key}": value for key, value in changes.items()})
+    slurm_world.edit_profile(
+        project, {f"set-resources.{key}": value for key, value in changes.items()}
+    )
     found = check("paper", **settings)
     assert [kind for kind, _ in found] == [kind for kind, _ in expected]
     for (_, line), (_, pattern) in zip(found, expected, strict=True):
@@ -109,7 +94,7 @@ def test_each_value_that_does_not_fit_the_paper_is_named_with_what_to_set(
 
 
 def test_a_run_without_such_jobs_is_not_told(project: Path) -> None:
-    change(project, {"set-resources.train.gres": None})
+    slurm_world.edit_profile(project, {"set-resources.train.gres": None})
     assert check("paper", "curves", "sample") == []
     assert len(check("paper", "train")) == 1
 
@@ -144,7 +129,7 @@ def test_a_disk_without_space_for_checkpoints_is_reported(
     """By hand: two checkpoints of 16 bytes per parameter are 49 GB for 1.54e9 parameters. For 18
     cells of 1.54e9 and 7 of 7.62e9 parameters at a time, they are 2,595 GB. One cell of 7.62e9
     parameters is 244 GB, and the policies of the others are 294."""
-    change(project, {"jobs": jobs})
+    slurm_world.edit_profile(project, {"jobs": jobs})
     set_free_space(monkeypatch, gigabytes * 1e9)
     found = check("paper")
     assert [kind for kind, _ in found] == ([expected[0]] if expected else [])
