@@ -217,7 +217,6 @@ class Workers:
 
     def __init__(self, queue: Queue, worker: PolicyWorker) -> None:
         self.queue, self.worker = queue, worker
-        self._dispatch_info = {"actor": list(range(RANKS))}
         self.updated: list[str] = []  # keys
         self.save_checkpoint = worker.save_checkpoint
         self.load_checkpoint = worker.load_checkpoint

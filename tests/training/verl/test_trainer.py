@@ -168,10 +168,10 @@ def test_responses_of_weight_0_are_dropped(
     assert kept_rows(weights, tokens, ranks) == kept
 
 
-def test_ranks_get_similar_numbers_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trainer, "_ranks", lambda self: 2)
-    lengths = torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
-    rows = Trainer._balanced(Trainer.__new__(Trainer), [0, 1, 2, 3, 4, 5], lengths)
+def test_ranks_get_similar_numbers_of_tokens() -> None:
+    trainer, lengths = Trainer.__new__(Trainer), torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
+    trainer.ranks = 2
+    rows = trainer._balanced([0, 1, 2, 3, 4, 5], lengths)
     assert sorted(rows) == [0, 1, 2, 3, 4, 5]
     assert sorted(int(lengths[part].sum()) for part in (rows[:3], rows[3:])) == [11, 19]
 
