@@ -3,12 +3,10 @@
     python heartbeat.py FOLDER SECONDS -m snakemake ...
 
 A controller that lost its last seconds may forget a job that runs, and may show a job as running
-that has ended. So each start of a job locks a file in FOLDER, named after the job's number and the
-number of its restarts, and touches it every SECONDS. At the end it writes Snakemake's exit status
-to it. Locks alone would not do, because some file systems do not share them between nodes.
+that has ended. So each start of a job touches a file in FOLDER every SECONDS, named after the job's
+number and the number of its restarts. At the end it writes Snakemake's exit status to it.
 """
 
-import fcntl
 import os
 import runpy
 import shlex
@@ -44,12 +42,12 @@ class Heartbeats:
             start.unlink(missing_ok=True)
 
     def is_alive(self, number: str) -> bool:
-        """Whether a start without an exit status is locked or was touched in the last `seconds`."""
+        """Whether a start without an exit status was touched in the last `seconds`."""
         clock = self.folder / "now"  # its modification time is the time of the file server
         try:
             starts = [path for path in self.folder.glob(f"{number}.*") if not path.stat().st_size]
-            if not starts or any(map(_is_locked, starts)):
-                return bool(starts)
+            if not starts:
+                return False
             clock.touch()
             latest = max(start.stat().st_mtime for start in starts)
             return clock.stat().st_mtime - latest <= self.seconds
@@ -67,17 +65,6 @@ class Heartbeats:
         return False
 
 
-def _is_locked(path: Path) -> bool:
-    try:
-        with path.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:  # a process holds the lock, or the file system does not tell
-        return True
-    return False
-
-
 def _touch(start: Path, seconds: float) -> None:
     while True:
         time.sleep(seconds)
@@ -91,9 +78,8 @@ def main(folder: Path, seconds: float) -> None:
     start = folder / f"{number}.{restarts}"
     with suppress(OSError):  # as on a full disk, of which the job itself reports more
         folder.mkdir(parents=True, exist_ok=True)
-        file = start.open("a")
+        start.touch()
         threading.Thread(target=_touch, args=[start, seconds], daemon=True).start()
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
         runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
     except SystemExit as end:

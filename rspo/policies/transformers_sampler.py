@@ -8,7 +8,7 @@ The random numbers of a response are its own. Its tokens do not depend on the ot
 rounding.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
 
@@ -45,10 +45,6 @@ class TransformersModel:
             )
         # A sliding window would count padding.
         self.pads = all(type(layer) is DynamicLayer for layer in layers) and self._may_pad()
-
-    def kind(self, prompt: Sequence[int]) -> Hashable:
-        """The same for all prompts: `sample` takes any together."""
-        return None
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         """Replace weights, under the names of transformers. A tied weight has one name.

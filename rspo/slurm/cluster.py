@@ -7,8 +7,10 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
-# Variables with which a user changes what these commands list or cancel.
+# Variables with which a user changes what these commands list or cancel. In a job, also those of
+# the job: `srun` would start a step of it instead of a job on the node to check.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
+_OPTIONS_IN_JOB = re.compile("(SQUEUE|SINFO|SCANCEL|SLURM)_")
 # States of nodes that jobs start on, now or later.
 _UP = {"allocated", "completing", "idle", "mixed"}
 
@@ -75,7 +77,8 @@ def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
 
     Raises: NoAnswer if it is not installed or does not end in time.
     """
-    environment = {key: value for key, value in os.environ.items() if not _OPTIONS.match(key)}
+    left_out = _OPTIONS_IN_JOB if "SLURM_JOB_ID" in os.environ else _OPTIONS
+    environment = {key: value for key, value in os.environ.items() if not left_out.match(key)}
     try:
         return subprocess.run(
             words,

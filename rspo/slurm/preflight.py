@@ -30,7 +30,7 @@ def run_doctor(workflow: Any) -> None:
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
     )
-    done = subprocess.run(words, env=_environment(), capture_output=True, text=True)
+    done = subprocess.run(words, capture_output=True, text=True)
     lines = [(line[:7].strip(), line[9:]) for line in done.stdout.splitlines()]
     errors = [line for kind, line in lines if kind == Kind.ERROR]
     warnings = [line for kind, line in lines if kind == Kind.WARNING]
@@ -43,16 +43,6 @@ def run_doctor(workflow: Any) -> None:
         raise WorkflowError("\n".join(errors))
     for line in warnings:
         print(f"rspo: {line}", file=sys.stderr, flush=True)
-
-
-def _environment() -> dict[str, str]:
-    """Without the variables of a SLURM job in which Snakemake may have been started.
-
-    Otherwise `srun` would start a step of this job instead of a job on the node to check.
-    """
-    if "SLURM_JOB_ID" not in os.environ:
-        return dict(os.environ)
-    return {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
 
 
 def _uses_profile() -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from rspo.config.experiment import Experiment
 from rspo.plan.hours import sizes_of, step_seconds
-from rspo.plan.jobs import hours_of, jobs
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 from rspo.training.verl.disk import CHECKPOINT
@@ -78,24 +77,6 @@ def signals(launch: Launch) -> Iterator[Finding]:
             WARNING,
             f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few for "
             f"a step and a checkpoint; set '{option}'",
-        )
-
-
-def sampling_time(launch: Launch) -> Iterator[Finding]:
-    """Whether the longest sampling ends within all tries; a job does not requeue itself."""
-    request = launch.request("sample")
-    if not launch.runs("sample") or request.minutes is None or not request.requests_gpus:
-        return  # without a GPU, `missing_gpus` reports it
-    known = hours_of(jobs(launch.experiment), "sample")
-    hours = max((float(most) for _, most in known), default=0.0)
-    retries = int(launch.profile.get("retries") or 0)
-    if hours * 60 > request.minutes * (retries + 1):
-        needed = math.ceil(hours * 60 / request.minutes) - 1
-        yield Finding(
-            WARNING,
-            f"{request.key}.runtime = {format_hours(request.minutes)}: the longest sampling may "
-            f"take {hours:.1f} h, and retries = {retries} resumes it {retries} times: set a longer "
-            f"runtime, or retries: {needed}",
         )
 
 

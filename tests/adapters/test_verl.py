@@ -1,13 +1,14 @@
-"""The reward function and the validation metrics in verl itself, with the settings of the page."""
+"""The reward function and the validation metrics in verl itself, with the settings of the page.
+
+tests/integrations/test_verl_recipe.py trains with them.
+"""
 
 import asyncio
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,12 @@ import pytest
 import torch
 from hydra import compose, initialize_config_module
 
-from tests.support import ROOT, subsets, tiny_world
+from tests.support import ROOT, subsets
 from tests.support.attacks import boxed
 from tests.support.pages import code_of
 
 PAGE = ROOT / "docs" / "verify_while_training.md"
 MODULES = "VERL_USE_EXTERNAL_MODULES"
-CPU = "rspo.training.verl.cpu_platform,rspo.training.verl.prompt_dataset"
 HANGS = boxed("10^{10^{10}}")
 
 
@@ -124,31 +124,3 @@ def test_max_at_k_of_the_reward_leaves_lost_responses_out(metrics: dict[str, flo
     expected = np.mean([subsets.mean_with_errors([group] * 2, 3)[0] for group in given])
     assert metrics["val-aux/b/reward/max@3/mean"] == pytest.approx(expected)
     assert metrics["val-core/a/acc/mean@4"] == 0.5  # verl's own are there
-
-
-@pytest.mark.long
-def test_a_training_with_verls_own_trainer(tmp_path: Path) -> None:
-    """Two steps with verl's reward loop, data set and validation, on a CPU."""
-    longer = {"scratch": {"examples": 2000, "batch": 32, "steps": 300}}  # right now and then
-    tiny_world.load_prepared(tmp_path, models={"small": longer})
-    module, settings = of_page()
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.verl_own_trainer", str(tmp_path), *settings],
-        env=os.environ
-        | {
-            **{MODULES: f"{CPU},{module}", "VERL_PLATFORM": "cpu"},
-            **{"OMP_NUM_THREADS": "1", "TQ_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        },
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    steps = re.findall(r"^.*\bstep:(\d+) - (.*)", done.stdout, flags=re.MULTILINE)
-    validated = {int(step): dict(re.findall(r"(\S+):(\S+)", line)) for step, line in steps}
-    assert validated.keys() == {0, 1, 2}
-    for found in validated.values():
-        ones, fours, all_ = (float(found[f"val-aux/sums/acc/pass@{k}/mean"]) for k in (1, 4, 16))
-        assert 0 < ones < fours < all_ <= 1
-        assert float(found["val-aux/sums/acc/pass@4/within"]) > 0
-        assert "val-aux/sums/reward/max@4/error" in found

@@ -253,7 +253,7 @@ RELEASED = "was held (BadConstraints): released"
         # `squeue` does not list it.
         (None, None, "run_job", [], [FORGOTTEN + AGAIN]),
         (None, ("", OLD), "run_job", [], [FORGOTTEN + AGAIN]),
-        (None, ("", OLD - 60), None, [], []),  # alive, on a file system with locks of each node
+        (None, ("", OLD - 60), None, [], []),  # alive
         (None, ("0", OLD), "success", [], [FORGOTTEN + COMPLETE]),
         # It runs, says SLURM.
         ({}, None, None, [], []),

@@ -71,15 +71,6 @@ def test_a_job_is_alive_while_snakemake_runs_and_has_succeeded_afterwards(
     assert not heartbeats.is_alive("12")
 
 
-def test_a_touched_file_shows_that_a_job_is_alive_where_locks_are_local(
-    heartbeats: Heartbeats, job: JobProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = sys.modules[Heartbeats.__module__]
-    monkeypatch.setattr(module, "_is_locked", lambda path: False)
-    time.sleep(2 * heartbeats.seconds)
-    assert heartbeats.is_alive("12")
-
-
 def test_a_killed_job_has_ended_without_success(heartbeats: Heartbeats, job: JobProcess) -> None:
     job.process.kill()
     job.process.wait()

@@ -110,7 +110,9 @@ def test_a_job_that_fits_no_node_is_refused_unless_a_node_is_down(
 def test_what_slurm_refuses_is_named_with_what_it_has(
     project: Path, fake: Fake, values: dict[str, Any], there: str
 ) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", **values)
+    slurm_world.edit_profile(
+        project, {f"set-resources.train.{key}": value for key, value in values.items()}
+    )
     fake("sbatch", "echo 'Requested node configuration is not available' >&2; exit 1")
     found = list(cluster_checks.requests(launch("train")))
     line = rf"^slurm/config\.yaml: set-resources\.train: sbatch .*gpu:h800:8 .*: Reque.*; {there}$"
@@ -177,12 +179,9 @@ def test_the_checked_node_is_one_that_the_jobs_may_get(
     tmp_path: Path, project: Path, fake: Fake
 ) -> None:
     """Options that decide on nodes apply; the signal and seven of the eight GPUs do not."""
+    changes = {"qos": "high", "slurm_extra": "'--signal=USR1@600 -x n2 --nodelist n1'"}
     slurm_world.edit_profile(
-        project,
-        "set-resources",
-        "train",
-        qos="high",
-        slurm_extra="'--signal=USR1@600 -x n2 --nodelist n1'",
+        project, {f"set-resources.train.{key}": value for key, value in changes.items()}
     )
     fake("srun", f'echo "$@" > {tmp_path}/asked')
     (finding,) = node_checks.nodes(launch("train"))
@@ -191,6 +190,21 @@ def test_the_checked_node_is_one_that_the_jobs_may_get(
     where = "--partition=gpu --qos=high -x n2 --nodelist n1 --gres=gpu:h800:1 /bin/sh "
     assert where in asked
     assert "--signal" not in asked
+
+
+def test_a_node_must_have_the_packages_and_the_gpu_that_its_jobs_use(
+    tmp_path: Path, project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the scale of the paper, whose cells select flash-attn."""
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    attention = ConfigCheck([], ["flash_attention_2"])
+    monkeypatch.setattr(launch_module, "check_configs", lambda experiment: attention)
+    fake("srun", f"""printf '%s\\n' "$@" >> {tmp_path}/asked""")
+    list(node_checks.nodes(Launch.read(Experiment.load("paper"))))
+    words = (tmp_path / "asked").read_text().splitlines()
+    tasks = [json.loads(word) for word in words if word.startswith('{"file"')]
+    found = {tuple(task["packages"]): task["gpu"] for task in tasks}
+    assert found == {(): False, ("torch", "vllm", "flash_attn", "verl"): True}
 
 
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
@@ -205,6 +219,17 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     found = [finding for finding in doctor.findings(Experiment.load("paper")) if finding.kind]
     no_answer = r"^SLURM does not answer \(scontrol: error: first error: second\)$"
     require(found, [(ERROR, "no flash-attn"), (ERROR, no_answer)])
+
+
+def test_commands_do_not_belong_to_the_job_that_starts_them(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", "/slurm.conf")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    fake("sinfo", "env")
+    assert "SLURM_CONF=/slurm.conf" in Slurm().ask("sinfo")
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    assert "SLURM_" not in Slurm().ask("sinfo")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.slurm import node_checks
 from rspo.slurm.doctor import findings
 from rspo.slurm.launch import INFO
-from tests.support import ROOT, slurm_cluster, slurm_world
+from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
@@ -27,11 +27,9 @@ def project(tmp_path: Path) -> Path:
     return slurm_world.make_project(tmp_path / "project")
 
 
-def doctor(
-    project: Path, environment: dict[str, str], *first: str
-) -> subprocess.CompletedProcess[str]:
+def doctor(project: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*first, sys.executable, "-m", "rspo.cli", "doctor"],
+        [sys.executable, "-m", "rspo.cli", "doctor"],
         cwd=project,
         env=environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -53,11 +51,8 @@ def require(done: subprocess.CompletedProcess[str], *patterns: str) -> None:
 def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path) -> None:
     """Its precommand is run as the plugin does: this host's variables are expanded here, escaped
     ones in the job."""
-    slurm_world.set_precommand(
-        project,
-        'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
-        "export HF_HUB_OFFLINE=1",
-    )
+    command = 'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
+    slurm_world.edit_profile(project, {"precommand": f"{command}export HF_HUB_OFFLINE=1"})
     done = doctor(project, cluster.environment | {"RSPO_HERE": "here"})
     require(done)
     for partition in ("cpu", "gpu"):
@@ -67,8 +62,11 @@ def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path
 
 
 def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, project: Path) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", constraint="nvlink")
-    slurm_world.edit_profile(project, "default-resources", slurm_partition="short")
+    changes = {
+        "set-resources.train.constraint": "nvlink",
+        "default-resources.slurm_partition": "short",
+    }
+    slurm_world.edit_profile(project, changes)
     cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=CANCEL")
     try:
         done = doctor(project, cluster.environment)
@@ -84,18 +82,18 @@ def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, proje
 
 
 @pytest.mark.parametrize(
-    ("changes", "refused"),
+    ("change", "refused"),
     [
-        ({"mem_mb": 2_000_000}, "node configuration is not available"),
-        ({"cpus_per_task": 500}, "would never start it"),
-        ({"gres": "gpu:h800:16"}, "node configuration is not available"),
-        ({"gres": "gpu:a100:1"}, "node configuration is not available"),
+        (("mem_mb", 2_000_000), "node configuration is not available"),
+        (("cpus_per_task", 500), "would never start it"),
+        (("gres", "gpu:h800:16"), "node configuration is not available"),
+        (("gres", "gpu:a100:1"), "node configuration is not available"),
     ],
 )
 def test_a_job_that_no_node_can_run_is_refused_with_what_nodes_have(
-    cluster: Cluster, project: Path, changes: dict[str, object], refused: str
+    cluster: Cluster, project: Path, change: tuple[str, object], refused: str
 ) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", **changes)
+    slurm_world.edit_profile(project, {f"set-resources.train.{change[0]}": change[1]})
     key = r"error    slurm/config\.yaml: set-resources\.train"
     there = r"partition gpu has nodes with \d+ CPUs, "
     require(doctor(project, cluster.environment), rf"{key}: sbatch .*{refused}.*; {there}")
@@ -129,39 +127,10 @@ def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
 
 
 def test_a_precommand_that_fails_on_a_node_is_reported(cluster: Cluster, project: Path) -> None:
-    slurm_world.set_precommand(project, "export HF_HUB_OFFLINE=1; echo no licence today; false")
+    command = "export HF_HUB_OFFLINE=1; echo no licence today; false"
+    slurm_world.edit_profile(project, {"precommand": command})
     line = r"slurm/config\.yaml: its precommand (?=.* no licence today)(?=.*n[12]: task 0: Exited)"
     require(
         doctor(project, cluster.environment),
         *(rf"error    partition {partition}: {line}" for partition in ("cpu", "gpu")),
     )
-
-
-def test_slurm_commands_that_fail_in_jobs_are_reported(cluster: Cluster, project: Path) -> None:
-    """Snakemake's plugin removes SLURM_CONF from the environment of jobs."""
-    done = doctor(project, cluster.environment | {"PATH": slurm_cluster.PATH})
-    lines = [
-        ("error  ", "srun --version", "no job could start its step"),
-        ("warning", "scontrol ping", "no job could requeue itself"),
-    ]
-    require(
-        done,
-        *(
-            rf"{kind}  partition {partition}: node n[12] cannot run `{command}`.*: {consequence};"
-            for kind, command, consequence in lines
-            for partition in ("cpu", "gpu")
-        ),
-    )
-
-
-def test_a_folder_that_the_nodes_do_not_see_is_reported(cluster: Cluster, project: Path) -> None:
-    """A mount that this process has and the nodes' daemons do not."""
-    copy = f"{project}-copy"
-    script = (
-        f"cp -r {project} {copy} && mount -t tmpfs tmpfs {project} && cp -r {copy}/. {project} && "
-        f'cd {project} && exec "$@"'
-    )
-    hidden = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
-    done = doctor(project, cluster.environment, *hidden)
-    line = r"error    partition (cpu|gpu): (node n[12] does not see|.* fails on a node)"
-    require(done, *[line] * 2)

@@ -6,13 +6,10 @@ further failures.
 """
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -27,7 +24,6 @@ from tests.support import slurm_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.slurm_run import (
     CELL,
-    POLICY,
     TRAINING,
     Run,
     cleaned_up,
@@ -141,7 +137,7 @@ def test_a_cell_resumes_on_another_node_after_its_node_died(
 def test_out_of_memory_is_reported_and_more_memory_fixes_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=250)
+    slurm_world.edit_profile(project, {"set-resources.train.mem_mb": 250})
     status, output = Run(cluster, project, "--retries=0").end()
     assert status != 0
     line, *at_the_end = lines(output)
@@ -149,75 +145,10 @@ def test_out_of_memory_is_reported_and_more_memory_fixes_it(
     assert re.fullmatch(
         rf"train {CELL}: SLURM job \d+ needed more memory than its mem_mb \[.+\.log\]", line
     )
-    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=64000)
+    slurm_world.edit_profile(project, {"set-resources.train.mem_mb": 64000})
     status, output = Run(cluster, project).end()
     assert status == 0, output
     assert results_of(project) == undisturbed
-
-
-@pytest.mark.release
-def test_a_full_disk_is_reported_and_more_space_fixes_it(
-    cluster: Cluster, project: Path, undisturbed: bytes
-) -> None:
-    """Room for one checkpoint and not for the second beside it."""
-    cell = (project / POLICY).parent
-    cell.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", cell], check=True)
-    try:
-        status, output = Run(cluster, project, "--retries=0").end()
-        assert status != 0
-        line, *at_the_end = lines(output)
-        assert at_the_end == given_up(line)
-        assert line.startswith(f"train {CELL}: SLURM job ")
-        assert "No space left on device" in line
-        assert (cell / "checkpoint" / "state.pt").exists()
-        subprocess.run(["mount", "-o", "remount,size=100m", cell], check=True)
-        status, output = Run(cluster, project).end()
-        assert status == 0, output
-        assert results_of(project) == undisturbed
-    finally:
-        subprocess.run(["umount", "--lazy", cell], check=True)
-
-
-@pytest.mark.release
-def test_an_interrupt_cancels_a_job_whose_submission_is_under_way(
-    cluster: Cluster, project: Path, tmp_path: Path
-) -> None:
-    """Ctrl-C in a terminal interrupts all processes, also `sbatch`."""
-    submitted = tmp_path / "submitted"
-    with slow_sbatch(cluster, submitted), cleaned_up(Run(cluster, project)) as run:
-        run.wait_for(submitted.exists)
-        os.killpg(run.process.pid, signal.SIGINT)
-        status, output = run.end()
-        cluster.wait_until_idle()
-    number = submitted.read_text().strip()
-    assert status != 0, output
-    assert cluster.job(number)["JobState"] == "CANCELLED"
-    assert not (project / POLICY).exists()
-
-
-@contextmanager
-def slow_sbatch(cluster: Cluster, submitted: Path) -> Iterator[None]:
-    """Let `sbatch` return some seconds after SLURM accepted a job for training.
-
-    submitted: file for the job's number.
-    """
-    command = cluster.folder / "bin" / "sbatch"
-    fast = command.with_name("fast-sbatch")
-    command.rename(fast)
-    script = f"""\
-#!/bin/sh
-case "$*" in *rule_train*) ;; *) exec {fast} "$@" ;; esac
-{fast} "$@" > {submitted}.part && mv {submitted}.part {submitted}
-sleep 4
-cat {submitted}
-"""
-    command.write_text(script)
-    command.chmod(0o755)
-    try:
-        yield
-    finally:
-        fast.replace(command)
 
 
 # --- a time limit ---------------------------------------------------------------------------------
@@ -232,14 +163,13 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     training = TRAINING | {"steps": LONG_STEPS, "checkpoint_every": 100}
     project = prepare_project(tmp_path / "project", training)
     shutil.copytree(project, tmp_path / "undisturbed")
-    extra = "--signal=USR1@1 --open-mode=append"
+    changes = {
+        "slurm_partition": "short",
+        "runtime": 1,
+        "slurm_extra": "'--signal=USR1@1 --open-mode=append'",
+    }
     slurm_world.edit_profile(
-        project,
-        "set-resources",
-        "train",
-        slurm_partition="short",
-        runtime=1,
-        slurm_extra=f"'{extra}'",
+        project, {f"set-resources.train.{key}": value for key, value in changes.items()}
     )
     run = Run(cluster, project)
     train_here(tmp_path / "undisturbed")

@@ -1,9 +1,8 @@
 """`snakemake --profile slurm` from nothing to figures, on a real SLURM of three nodes.
 
-About a minute on two idle cores. test_verl_cell.py has a cell through verl.
+About a minute on two idle cores. test_rehearsal.py has cells through verl.
 """
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,7 @@ def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The shell of the plugin removes the backslash; the shell of the job inserts the number.
     more = r" && env > \\$SLURM_JOB_ID.environment"
     profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
-    targets = [slurm_world.FIGURE, "results/tiny/tables/cost.csv"]
-    status, output = slurm_world.run(cluster, project, *targets, "--jobs=4")
+    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE, "--jobs=4")
     assert status == 0, output
     return project
 
@@ -64,7 +62,7 @@ def test_evaluations_have_one_gpu_other_jobs_none_and_downloads_run_outside_slur
     for place, gpus in (("samples/standard/0", "gpu:h800:1"), ("curves/standard", "")):
         note = json.loads((cell / f"{place}.parquet.provenance.json").read_text())
         assert note["slurm"]["gpus"] == gpus
-    for name in ("problems/train.parquet", "cells/small--base/policy", "tables/cost.csv"):
+    for name in ("problems/train.parquet", "cells/small--base/policy"):
         assert json.loads((results / f"{name}.provenance.json").read_text())["slurm"] is None
 
 
@@ -74,17 +72,6 @@ def test_no_job_connects_to_the_hub(grid: Path) -> None:
     # Without those of the checks before the run.
     jobs = [lines for lines in environments if "SLURM_JOB_NAME=rspo_" in "\n".join(lines)]
     assert len(jobs) == 2 + 3 * 3  # cells trained; policies sampled, scored, made curves
-
-
-def test_the_cost_table_charges_eight_gpus_for_training(grid: Path) -> None:
-    with (grid / "results" / "tiny" / "tables" / "cost.csv").open() as stream:
-        rows = {(row["policy"], row["step"]): row for row in csv.DictReader(stream)}
-    for cell in slurm_world.CELLS:
-        row = rows[cell, "train"]
-        assert float(row["gpu_seconds"]) == pytest.approx(8 * float(row["wall_seconds"]), abs=0.1)
-        assert row["jobs"] == note_of(grid, cell)["slurm"]["number"]
-        assert float(rows[cell, "curves"]["gpu_seconds"]) == 0
-    assert rows["small--base", "pretrain"]["jobs"] == ""
 
 
 def test_the_figure_is_drawn_and_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:

@@ -1,6 +1,5 @@
 """The start of `rspo doctor` by Snakemake, with a command that replaces it."""
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -67,16 +66,3 @@ def test_a_failure_of_the_checks_is_not_taken_for_success(start: Start) -> None:
         start("echo 'rspo: error: slurm/config.yaml: a' >&2; exit 2")
     with pytest.raises(WorkflowError, match="exited with -9"):
         start("kill -9 $$")
-
-
-def test_the_checks_do_not_belong_to_the_job_that_starts_snakemake(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in os.environ if name.startswith("SLURM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("SLURM_CONF", "/slurm.conf")
-    start("env > checked")
-    assert "SLURM_CONF=/slurm.conf" in Path("checked").read_text()
-    monkeypatch.setenv("SLURM_JOB_ID", "12")
-    start("env > checked")
-    assert "SLURM_" not in Path("checked").read_text()

@@ -1,9 +1,10 @@
 """A folder where `snakemake --profile slurm` runs cells of seconds on a real SLURM."""
 
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +104,16 @@ def run(
     return status, log.read_bytes()[before:].decode()
 
 
-def edit_profile(project: Path, section: str, rule: str | None = None, **values: Any) -> None:
-    """Change values of a section of slurm/config.yaml, or of a rule in it."""
+def edit_profile(project: Path, changes: Mapping[str, Any]) -> None:
+    """Set values of slurm/config.yaml by dotted key; None removes the key."""
     path = project / "slurm" / "config.yaml"
-    profile = yaml.safe_load(path.read_text())
-    entry = profile[section] if rule is None else profile[section][rule]
-    entry |= values
+    profile = json.loads(json.dumps(yaml.safe_load(path.read_text())))  # without aliases
+    for key, value in changes.items():
+        *parents, last = key.split(".")
+        section = profile
+        for parent in parents:
+            section = section[parent]
+        section.pop(last, None)
+        if value is not None:
+            section[last] = value
     path.write_text(yaml.safe_dump(profile))
-
-
-def set_precommand(project: Path, command: str) -> None:
-    path = project / "slurm" / "config.yaml"
-    profile = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump(profile | {"precommand": command}))

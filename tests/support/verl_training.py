@@ -59,11 +59,15 @@ TIMEOUT = 500  # seconds for which ranks wait for each other
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """An objective, settings of `training`, and the step at which a stop is requested."""
+    """An objective, settings of `training`, and the step at which a stop is requested.
+
+    late: whether the sampler gets new weights after every second step only.
+    """
 
     objective: str
     settings: dict[str, Any]
     stop: int = STEPS
+    late: bool = False
 
 
 CASES = {
@@ -74,6 +78,7 @@ CASES = {
         "rspo_pass_at_k_plug_in",
         {"loss_aggregation": "token-mean", "entropy_bonus": 0.1, "k_schedule": [K, 2]},
     ),
+    "late": Case("pkpo_s", {}, late=True),
 }
 
 
@@ -212,7 +217,6 @@ class Workers:
 
     def __init__(self, queue: Queue, worker: PolicyWorker) -> None:
         self.queue, self.worker = queue, worker
-        self._dispatch_info = {"actor": list(range(RANKS))}
         self.updated: list[str] = []  # keys
         self.save_checkpoint = worker.save_checkpoint
         self.load_checkpoint = worker.load_checkpoint
@@ -241,11 +245,14 @@ class Workers:
 class Servers:
     """Stands in for verl's manager of the servers: gives the actor's weights to the sampler."""
 
+    late: bool  # see `Case`
+
     def __init__(self, worker: PolicyWorker, server: Server) -> None:
         self.worker, self.server = worker, server
 
     def update_weights(self, step: int) -> None:
-        self.server.policy.load_weights(weights_of(self.worker))
+        if not self.late or step % 2 == 0:
+            self.server.policy.load_weights(weights_of(self.worker))
 
     def sleep_replicas(self) -> None: ...
 
@@ -368,7 +375,7 @@ def main(folder: Path) -> None:
         experiment = load_experiment(root, case, "local")
         cell = next(iter(experiment.cells))
         verify = Verifier(experiment, cell)
-        local = locally(experiment, cell, verify)
+        local, Servers.late = locally(experiment, cell, verify), case.late
         stop = case.stop if RANKS == 1 else STEPS  # several ranks write no checkpoint
         result = with_verl(load_experiment(root, case, "verl"), cell, verify, stop)
         start = qwen2.to_hub(qwen2.load(experiment.policy(base_name("small"))))

@@ -108,19 +108,6 @@ def test_the_same_cell_again_gives_the_same_file(
     assert not (again.policy(CELL) / stamp.name).exists()
 
 
-@pytest.mark.parametrize(("clip", "warned"), [(1e-3, True), (1e3, False)])
-def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
-    world: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture, clip: float, warned: bool
-) -> None:
-    changes = {"steps": 2, "optimizer": {"gradient_clip": clip}}
-    experiment = elsewhere(
-        tiny_world.load(world.reports.parent, training=TRAINING | changes), tmp_path / "results"
-    )
-    train(experiment, CELL)
-    assert [record["gradient_clipped"] for record in without_times(experiment)] == [warned] * 2
-    assert [f"{CELL} (100%)" in record.message for record in caplog.records] == [True] * warned
-
-
 def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     world: Experiment, tmp_path: Path
 ) -> None:

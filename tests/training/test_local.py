@@ -108,42 +108,6 @@ def test_the_update_is_the_stated_loss(
     assert (gradient(model) - expected).norm() <= 2e-5 * expected.norm()
 
 
-def mean_entropy(model: Qwen2, rollout: Rollout) -> float:
-    """Of the distributions before every sampled token, in float64, by numpy."""
-    total, tokens = 0.0, 0
-    for row, length in enumerate(rollout.responses.lengths.tolist()):
-        sequence = torch.cat((rollout.prompts[row // N], rollout.responses.tokens[row, :length]))
-        with torch.no_grad():
-            logits = model.logits(model(sequence[None], KVCache()))[0, 9:-1].double().numpy()
-        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        p /= p.sum(axis=-1, keepdims=True)
-        total, tokens = total - (p * np.log(p)).sum(), tokens + length
-    return total / tokens
-
-
-def test_the_entropy_bonus_has_the_slope_of_the_mean_entropy_per_token() -> None:
-    """By finite differences along a random direction; all weights are 0, and none is dropped."""
-    model = make_model()
-    rollout = make_rollout(model, "rspo_pass_at_k", 4, fraction_correct=0.0)
-    assert not rollout.weights.any()
-    model.zero_grad()
-    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0, entropy_bonus=0.5)
-    draw = torch.Generator().manual_seed(0)
-    direction = [torch.randn(p.shape, generator=draw) for p in model.parameters()]
-    slope = sum(
-        float((parameter.grad * one).sum())
-        for parameter, one in zip(model.parameters(), direction, strict=True)
-    )
-    ends = []
-    for step in (1e-3, -2e-3):
-        with torch.no_grad():
-            for parameter, one in zip(model.parameters(), direction, strict=True):
-                parameter.add_(step * one)
-        ends.append(mean_entropy(model, rollout))
-    assert abs(slope) > 1e-3
-    assert -slope / 0.5 == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.01)
-
-
 def test_responses_of_weight_0_count_in_the_bonus_and_not_in_the_clipped_fraction() -> None:
     model = make_model()
     rollout = make_rollout(model, "rspo_pass_at_k", 4)

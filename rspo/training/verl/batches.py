@@ -63,7 +63,7 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
     Args:
         advantages: (B,) of the mini-batch's responses, a multiple of the ranks (by the config).
         lengths: (B,) in tokens.
-        ranks: number of data-parallel ranks.
+        ranks: number of ranks.
     """
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
     missing = -len(kept) % ranks if kept else ranks

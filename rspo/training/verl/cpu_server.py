@@ -6,7 +6,7 @@ verl/workers/rollout/replica.py (fields of `TokenOutput`).
 """
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,9 @@ class Request:
 class Server:
     """Answers requests in batches. Everything but the sampling runs in one thread.
 
+    verl samples either for training or for validation, so all requests that wait have the same
+    temperature and top-p; prompts of models from scratch have the same length.
+
     A response depends only on its request and the weights, and not on its batch (of models of the
     hub up to rounding). So it is the same from any server and at any time.
     """
@@ -86,13 +89,8 @@ class Server:
             while len(self.waiting) > seen:
                 seen = len(self.waiting)
                 await asyncio.sleep(SECONDS_OF_QUIET)
-            arrived, self.waiting = self.waiting, []
-            alike: dict[Hashable, list[Request]] = {}
-            for request in arrived:
-                key = request.temperature, request.top_p, self.policy.kind(request.prompt)
-                alike.setdefault(key, []).append(request)
-            for batch in alike.values():
-                await self._answer(batch)
+            batch, self.waiting = self.waiting, []
+            await self._answer(batch)
 
     async def _answer(self, batch: list[Request]) -> None:
         try:
@@ -154,10 +152,6 @@ class TinyPolicy:
     def __init__(self, folder: Path, tokenizer: ChatTokenizer) -> None:
         self.model = qwen2.load(folder)
         self.end, self.pad = tokenizer.end, tokenizer.pad
-
-    def kind(self, prompt: Sequence[int]) -> Hashable:
-        """Prompts of the same kind can be in one call of `sample`: those of the same length."""
-        return len(prompt)
 
     def sample(
         self,

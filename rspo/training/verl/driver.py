@@ -72,19 +72,12 @@ def _run(config: Any) -> None:
 
 
 def _reason(error: BaseException) -> Exception:
-    """A lost process, or else the original error, in whatever process it was raised."""
+    """The original error, in whatever process it was raised; an unexpected one as a LostProcess."""
     import ray
 
     while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
         error = error.cause
-    if isinstance(error, Stopped | LostProcess):
-        return error
-    lost = cluster.lost_process()
-    with suppress(Exception):  # Ray itself may have failed
-        lost = lost or (cluster.lost_actor() if ray.is_initialized() else None)
-    if lost is not None:
-        return LostProcess(lost)
-    if isinstance(error, InputError):
+    if isinstance(error, InputError | LostProcess | Stopped):
         return error
     traceback.print_exc()
     last = str(error).strip().splitlines()[-1:]

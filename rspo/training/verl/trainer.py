@@ -112,7 +112,7 @@ class Trainer(PPOTrainerSync):
         self.experiment = experiment_of(config.rspo)
         self.cell = self.experiment.cell(config.rspo.cell)
         self.training = self.experiment.config.training
-        self.verify = verify
+        self.verify, self.ranks = verify, config.trainer.n_gpus_per_node
         self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
@@ -277,7 +277,7 @@ class Trainer(PPOTrainerSync):
             part = slice(first, first + mini_batch)
             rows = list(range(len(advantages[part])))
             if drops:
-                rows = kept_rows(advantages[part], lengths[part], self._ranks())
+                rows = kept_rows(advantages[part], lengths[part], self.ranks)
             parts.append(self._balanced([first + row for row in rows], lengths))
         remaining = self._balanced([row for rows in parts for row in rows], lengths)
         with_log_probs = self._select(batch, remaining)
@@ -313,17 +313,10 @@ class Trainer(PPOTrainerSync):
         require_finite(metrics["grad_norm"], self.cell.name, self.global_steps, rate)
         return metrics
 
-    def _ranks(self) -> int:
-        """Number of data-parallel ranks of the actor."""
-        group = self.actor_rollout_wg
-        if "actor" not in group._dispatch_info:
-            group._dispatch_info["actor"] = group._query_dispatch_info("actor")
-        return max(group._dispatch_info["actor"]) + 1
-
     def _balanced(self, rows: list[int], lengths: Tensor) -> list[int]:
         """Order rows so that equal consecutive parts, one per rank, have similar token counts."""
         parts = get_seqlen_balanced_partitions(
-            lengths[rows].tolist(), k_partitions=self._ranks(), equal_size=True
+            lengths[rows].tolist(), k_partitions=self.ranks, equal_size=True
         )
         return [rows[index] for part in parts for index in part]
 

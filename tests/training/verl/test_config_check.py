@@ -7,7 +7,6 @@ import pytest
 
 from rspo.training.verl.config_check import check_configs
 from tests.support import paper_scale
-from tests.support.gpu_stubs import make_login_node
 
 pytestmark = pytest.mark.long
 
@@ -22,7 +21,12 @@ def test_each_problem_of_the_cells_is_one_line(
     assert "flash-attn is not installed" in without_flash
     assert indivisible.endswith("allowed: numbers of ranks that divide 64")
     assert dict(os.environ) == environment
-    monkeypatch.setenv("PYTHONPATH", str(make_login_node(tmp_path)), prepend=os.pathsep)
+    (tmp_path / "flash_attn.py").touch()
+    about = tmp_path / "flash_attn-2.8.3.dist-info"  # transformers reads it
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.3\n")
+    (about / "top_level.txt").write_text("flash_attn\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     check = check_configs(paper_scale.load(tmp_path))
     assert check.problems == []
     assert set(check.attention) == {"flash_attention_2"}

@@ -1,7 +1,6 @@
 """A short cell with verl, Ray, FSDP and a rollout server, on a CPU, killed once.
 
-Two minutes: verl starts twice. test_kills.py kills each kind of process;
-test_agreement_of_engines.py compares longer trainings with the local engine.
+Two minutes: verl starts twice. test_kills.py kills each kind of process.
 """
 
 import json

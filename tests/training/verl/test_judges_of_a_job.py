@@ -1,4 +1,4 @@
-"""The servers of the judge that a training job starts. test_own_judge.py has a real one."""
+"""The servers of the judge that a training job starts; tests/gpu/test_node.py has a real one."""
 
 from pathlib import Path
 from typing import Any

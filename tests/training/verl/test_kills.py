@@ -1,11 +1,10 @@
 """Kills processes of a cell's training one after the other: no step is lost, no process is left.
 
-Four minutes on two quiet cores: verl starts six times.
+Four minutes on two quiet cores: verl starts six times. test_driver.py has a process that hangs.
 """
 
 import json
 import random
-import re
 import signal
 import time
 from pathlib import Path
@@ -118,22 +117,3 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
     assert records[: done + 1] == first
     assert not checkpoint.exists()
     assert (experiment.policy(CELL) / "model.safetensors").exists()
-
-
-def test_a_server_that_never_answers_ends_the_job_which_resumes(experiment: Experiment) -> None:
-    limits = {"hang_seconds": 100}
-    run = Run(experiment, verl=limits)
-    run.wait_for(2)
-    (server,) = run.descendants("ray::Server")
-    server.suspend()
-    status, line = run.end()
-    done = last_step(experiment.checkpoint(CELL))
-    assert status == 1
-    assert done >= 2
-    message = rf"rspo: error: {CELL}: no step for 1\d\d s .* a process hangs; .* from step {done}"
-    assert re.fullmatch(message, line)
-    assert left_over(experiment) == []
-
-    assert Run(experiment, verl=limits).end()[0] == 0
-    records = read_json_lines(experiment.training_log(CELL))
-    assert [record["step"] for record in records] == list(range(1, STEPS + 1))

@@ -14,6 +14,7 @@ import torch
 from transfer_queue import KVBatchMeta
 
 from rspo.core.errors import InputError, LostProcess
+from rspo.training.logs import steps_above
 from rspo.training.verl import disk
 from rspo.training.verl.batches import kept_rows, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
@@ -40,6 +41,7 @@ def trained(
     with cpu_ranks(ranks, *arguments, stdout=subprocess.PIPE) as processes:
         outputs = [process.communicate()[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * ranks, outputs[0][-3000:]
+    (folder / "log").write_text(outputs[0])
     return ranks, folder
 
 
@@ -79,6 +81,14 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
         assert ours["sampler"]["difference"] < 1e-4
         assert min(ours["memory_gb"].values()) > 0
     assert ["validation" in record for record in result["records"]] == [False, True, False, True]
+
+
+def test_a_sampler_with_weights_of_one_step_ago_is_reported_once(trained: tuple[int, Path]) -> None:
+    """It gets new weights after steps 2 and 4 only."""
+    records = json.loads((trained[1] / "late.json").read_text())["records"]
+    assert steps_above(records) == [2, 4], [record["sampler"] for record in records]
+    warning = "The log-probabilities of the sampler and the actor differ by more than"
+    assert (trained[1] / "log").read_text().count(warning) == 1
 
 
 def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all(
@@ -139,7 +149,7 @@ def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoint
         parameters = sum(shard.numel() for shard in shards.values())
         measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
         assert 1 <= measured / (disk.CHECKPOINT * parameters) < 1.1
-    assert len(notes) == len(PROMPTS_OF_UPDATE)
+    assert len(notes) == len(PROMPTS_OF_UPDATE) + 1  # of the case `late`
 
 
 @pytest.mark.parametrize(
@@ -158,10 +168,10 @@ def test_responses_of_weight_0_are_dropped(
     assert kept_rows(weights, tokens, ranks) == kept
 
 
-def test_ranks_get_similar_numbers_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trainer, "_ranks", lambda self: 2)
-    lengths = torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
-    rows = Trainer._balanced(Trainer.__new__(Trainer), [0, 1, 2, 3, 4, 5], lengths)
+def test_ranks_get_similar_numbers_of_tokens() -> None:
+    trainer, lengths = Trainer.__new__(Trainer), torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
+    trainer.ranks = 2
+    rows = trainer._balanced([0, 1, 2, 3, 4, 5], lengths)
     assert sorted(rows) == [0, 1, 2, 3, 4, 5]
     assert sorted(int(lengths[part].sum()) for part in (rows[:3], rows[3:])) == [11, 19]
 
