@@ -329,7 +329,8 @@ def compare(
 ) -> Iterable[str]:
     """Compare two policies, or two files of verified responses, problem by problem.
 
-    Prints the difference at each k with its interval and p-value.
+    Prints the difference at each k with its interval and p-value, and the problems where the two
+    differ most.
     """
     from rspo.evaluation.compare import compare
 

@@ -15,6 +15,8 @@ from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number,
 from rspo.evaluation.read_outcomes import read_outcomes, suite_scores
 from rspo.evaluation.statistics import ROUNDING, Part, combine, holm, least_p
 
+SHOWN = 5  # problems to list for each of the two
+
 TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
 
 
@@ -57,7 +59,7 @@ def compare(
     metric: Metric = "pass_at_k",
     ks: Sequence[int] | None = None,
 ) -> Iterator[str]:
-    """Lines with the difference at each k.
+    """Lines with the difference at each k, and the problems on which the two differ most.
 
     Args:
         names: two files (`read_outcomes`) or policies. Problems are the same if their names are, or
@@ -88,7 +90,10 @@ def compare(
         side.outcomes.select(np.array(places))
         for side, places in zip(sides, zip(*shared, strict=True), strict=True)
     )
-    titles = [short(sides[0].texts[place]) for place, _ in shared]
+    titles = [
+        f"{sides[0].outcomes.ids[place]} " * bool(sides[0].ks) + short(sides[0].texts[place])
+        for place, _ in shared
+    ]
     of_both = np.minimum(first.responses, second.responses)
     ks = chosen_ks(of_both, ks, default={*sides[0].ks} & {*sides[1].ks})
     results = [paired_difference(first, second, metric, k) for k in ks]
@@ -102,6 +107,7 @@ def compare(
     yield from few(len(shared))
     yield ""
     yield from _table(results, metric)
+    yield from _most_different(first, second, titles, metric, ks)
     if sides[0].ks and sides[1].ks:
         yield ""
         yield "The errors are about these two policies; `rspo claims` compares methods over seeds."
@@ -187,3 +193,26 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
 
 def _p(value: float) -> str:
     return f"{'< .001' if value < 0.001 else number(value, 0):>8}"
+
+
+def _most_different(
+    first: Outcomes,
+    second: Outcomes,
+    titles: Sequence[str],
+    metric: Metric,
+    ks: Sequence[int],
+) -> Iterator[str]:
+    """Lines with the problems of the largest differences, averaged over k, for each of the two."""
+    by_k = [first.estimates(metric, k) - second.estimates(metric, k) for k in ks]
+    known = np.isfinite(by_k)  # a problem with fewer than k responses has no value
+    mean = np.where(known, by_k, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    for better, gains in (("A", mean), ("B", -mean)):
+        places = np.argsort(-gains, kind="stable")[: int((gains > ROUNDING).sum())]
+        if len(places):
+            yield ""
+            yield f"{better} is better at {counted(len(places))}; A - B, averaged over k:"
+        for place in places[:SHOWN]:
+            counts = " against ".join(
+                f"{side.counts[place]} of {side.responses[place]}" for side in (first, second)
+            )
+            yield f"  {mean[place]:+.3f}  {counts} correct  {titles[place]}"

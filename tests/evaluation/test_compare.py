@@ -208,6 +208,7 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
         table, output = compared(capsys, *names, *tiny_world.options())
         assert list(table) == [1, 2, 4, 8]
         assert all(row[2] in ("+0.000", "-0.000") for row in table.values())
+        assert "better" not in output
         assert "30 problems, 8 responses each" in output
 
 
