@@ -99,6 +99,29 @@ def pass_hat_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     return pass_at_k_variance(n, n - _counts(n, c), k)
 
 
+def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
+    """Expected number of different values in a random k-subset of n samples.
+
+        sum_a 1 - C(n - n_a, k) / C(n, k)
+
+    n_a is how often value a was sampled. This is the rarefaction of Hurlbert (1971,
+    doi:10.2307/1934145); unlike the number of different values among all n samples, its expectation
+    does not depend on n.
+
+    Args:
+        counts: n_a, of shape [..., values]; 0 for values that were not sampled. Samples without a
+            value, such as responses without an answer, count in n only.
+
+    Returns: float64 of shape [...].
+
+    Raises: InputError unless 1 <= k <= n, 0 <= n_a and sum_a n_a <= n.
+    """
+    expected = pass_at_k(n, counts, k)
+    if (np.asarray(counts).sum(axis=-1) > n).any():
+        raise InputError(f"counts of values must sum to at most n = {n}")
+    return np.asarray(expected.sum(axis=-1))
+
+
 def max_at_k(rewards: ArrayLike, k: int) -> Floats:
     """Expected best reward of a random k-subset of n samples.
 

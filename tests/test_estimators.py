@@ -11,6 +11,7 @@ import pytest
 
 from rspo.core.errors import InputError
 from rspo.estimators import (
+    distinct_values,
     max_at_k,
     max_at_k_variance,
     pass_at_k,
@@ -105,6 +106,13 @@ def test_max_at_k_variance_is_exact(n: int) -> None:
             assert np.isnan(max_at_k_variance(rewards, k))
 
 
+def test_distinct_values_are_those_of_all_subsets() -> None:
+    samples = [0, 0, 1, 2, 2, 2, None]  # one without a value
+    for k in range(1, 8):
+        found = [len({*subset} - {None}) for subset in combinations(samples, k)]
+        assert distinct_values(7, [[2, 1, 3, 0]], k) == pytest.approx(np.mean(found))
+
+
 VALUES = (Fraction(-1), Fraction(0), Fraction(3, 4))
 CHANCES = (Fraction(1, 6), Fraction(1, 2), Fraction(1, 3))
 
@@ -173,6 +181,7 @@ def test_shapes_are_kept() -> None:
         (lambda: max_at_k([1, 2], True), "k must be an integer, got True"),
         (lambda: pass_at_k(10.0, [3], 2), "n must be an integer, got"),  # type: ignore[arg-type]
         (lambda: max_at_k(3.0, 1), "rewards need a last axis of n samples"),
+        (lambda: distinct_values(4, [4, 4], 2), "counts of values must sum to at most n = 4"),
     ],
 )
 def test_impossible_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
