@@ -46,6 +46,10 @@ def source_rows(shared: Path, path: str) -> Rows:
     return [json.loads(line) for line in lines]
 
 
+def answers(rows: Rows) -> list[list[str]]:
+    return [row["answers"] for row in rows]
+
+
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts_and_layout(name: str, problems: dict[str, Rows]) -> None:
     rows = problems[name]
@@ -78,3 +82,32 @@ def test_boxes_of_math_hold_what_its_authors_extracted(shared: Path) -> None:
     published = {row["solution"]: row["answer"] for row in rows}
     assert len(published) == 500
     assert {solution: last_box(solution) for solution in published} == published
+
+
+def test_quirks_of_answers(problems: dict[str, Rows], shared: Path) -> None:
+    """Floats lose their `.0`; leading zeros, degrees, units, dollars and lists stay."""
+    amc = source_rows(shared, "AI-MO/aimo-validation-amc/train")
+    assert answers(problems["amc"]) == [[f"{row['answer']:.0f}"] for row in amc]
+    assert ["-4"] in answers(problems["amc"])
+    aime = source_rows(shared, "AI-MO/aimo-validation-aime/train")
+    assert answers(problems["aime2024"]) == [[row["answer"]] for row in aime]
+    assert ["025"] in answers(problems["aime2024"])
+    assert [r"336^\circ"] in answers(problems["aime2025"])
+    assert ["4.5e33"] in answers(problems["minerva"])
+    olympiad = source_rows(shared, "Hothan/OlympiadBench/OE_TO_maths_en_COMP/train")
+    with_units = [
+        row["final_answer"]
+        + [f"{form} {row['unit']}" for form in row["final_answer"] if row["unit"]]
+        for row in olympiad
+    ]
+    assert answers(problems["olympiadbench"]) == with_units
+    assert sum(len(forms) == 2 for forms in with_units) == 8
+    assert ["4.2", "4.2 %"] in with_units
+    assert ["$69$,$84$"] in answers(problems["olympiadbench"])
+    assert ["$2$"] in answers(problems["livemathbench"])
+    boxes = {row["row"]: row["answers"] for row in problems["train"]}
+    math = source_rows(shared, "DigitalLearningGmbH/MATH-lighteval/train")
+    bare = [number for number, row in enumerate(math) if r"\boxed 2" in row["solution"]]
+    assert [boxes[number] for number in bare] == [["2"]]
+    assert boxes[3997] == ["9", "1, 9"]  # "Enter all possible values, separated by commas."
+    assert sum(len(forms) > 1 for forms in boxes.values()) == 6

@@ -58,7 +58,10 @@ rule judge:
 
 rule curves:
     input:
-        lambda wildcards: steps.curves(experiment, *wildcards).input_files,
+        expand(
+            f"{RESULTS}/cells/{{{{policy}}}}/scores/{{{{suite}}}}/{{block}}.parquet",
+            block=experiment.blocks(),
+        ),
     output:
         f"{RESULTS}/cells/{{policy}}/curves/{{suite}}.parquet",
     log:

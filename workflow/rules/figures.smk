@@ -24,7 +24,10 @@ rule figure:
 
 rule tables:
     input:
-        steps.tables(experiment).input_files,
+        [
+            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
+            for policy, suite in experiment.evaluations
+        ],
     output:
         f"{RESULTS}/tables/curves.csv",
     log:
