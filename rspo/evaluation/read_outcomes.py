@@ -74,42 +74,51 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
 def read_outcomes(path: Path) -> Outcomes:
     """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
 
-    A row has the keys `problem` (text; in a scores table `problem_id`), `correct` (true or false,
-    or 1 or 0) and optionally `reward` (default: 1 if correct, else 0). Problems and responses are
-    in the order of the file.
+    A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
+    `reward` (default: 1 if correct, else 0). Problems and responses are in the order of the file;
+    in a scores table, which has the keys `problem_id` and `sample_index` instead of `problem`, they
+    are sorted by both.
 
     Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
         of the wrong type.
     """
+    table: dict[tuple[str, int], dict[str, Any]] = {}
     is_text = path.suffix == ".csv"
-    rows = [
-        _values(replace(row, values=_from_text(row.values)) if is_text else row)
-        for row in rows_of(path)
-    ]
-    if not rows:
+    for row in rows_of(path):
+        values = _values(replace(row, values=_from_text(row.values)) if is_text else row)
+        sample = values["problem"], values.get("sample_index", len(table))
+        if sample in table:
+            raise InputError(f"{row}: sample {sample[1]} of problem {sample[0]!r} is duplicated")
+        table[sample] = values
+    if not table:
         raise InputError(f"{path}: has no rows; at least one verified response is needed")
+    rows = list(table.values())
+    if all("sample_index" in row for row in rows):
+        rows = [table[sample] for sample in sorted(table)]
     index: dict[str, int] = {}
+    problem = [index.setdefault(row["problem"], len(index)) for row in rows]
     return Outcomes.of_rows(
         index,
-        np.array([index.setdefault(problem, len(index)) for problem, _, _ in rows]),
-        [correct for _, correct, _ in rows],
-        [correct if reward is None else reward for _, correct, reward in rows],
-        has_rewards=all(reward is not None for _, _, reward in rows),
+        np.array(problem),
+        [row["correct"] for row in rows],
+        [row.get("reward", row["correct"]) for row in rows],
+        has_rewards=all("reward" in row for row in rows),
     )
 
 
 def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV file, which has text only, with verdict and reward; the rest stays text."""
+    """A row of a CSV file, which has text only, with verdict and numbers; the rest stays text."""
     result: dict[str, Any] = dict(row)
     if "correct" in row:
         result["correct"] = _VERDICTS_IN_CSV.get(row["correct"].lower(), row["correct"])
-    with suppress(KeyError, ValueError):
-        result["reward"] = float(row["reward"])
+    for key, number in (("reward", float), ("sample_index", int)):
+        with suppress(KeyError, ValueError):
+            result[key] = number(row[key])
     return result
 
 
-def _values(row: Row) -> tuple[str, bool, float | None]:
-    """Problem, verdict and, where the row has one, reward.
+def _values(row: Row) -> dict[str, Any]:
+    """Problem, verdict and, where the row has them, sample index and reward.
 
     Raises: InputError for a value that is missing or of the wrong type.
     """
@@ -121,10 +130,14 @@ def _values(row: Row) -> tuple[str, bool, float | None]:
         raise row.refuse(name, "text")
     if correct not in (0, 1):
         raise row.refuse("correct", "true or false, or 1 or 0")
-    if "reward" not in row.values:
-        return str(problem), bool(correct), None
-    reward = row.values["reward"]
-    is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
-    if not is_number or not math.isfinite(reward):
-        raise row.refuse("reward", "a finite number")
-    return str(problem), bool(correct), reward
+    values: dict[str, Any] = {"problem": str(problem), "correct": bool(correct)}
+    if is_score:
+        values["sample_index"] = row.value("sample_index", hint)
+        if not isinstance(values["sample_index"], int):
+            raise row.refuse("sample_index", "a whole number")
+    if "reward" in row.values:
+        reward = values["reward"] = row.values["reward"]
+        is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
+        if not is_number or not math.isfinite(reward):
+            raise row.refuse("reward", "a finite number")
+    return values

@@ -57,6 +57,8 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
         ),
         (HEADER + "p,0,maybe,x,y,1\n", "line 2: 'correct' is \"maybe\"; expected true or false"),
         (HEADER + "p,0,true,x,y,nan\n", "line 2: 'reward' is NaN; expected a finite number"),
+        (HEADER + "p,,true,x,y,1\n", "line 2: 'sample_index' is \"\"; expected a whole number"),
+        (HEADER + "p,0,true,x,y,1\n" * 2, "line 3: sample 0 of problem 'p' is duplicated"),
     ):
         source.write_text(text)
         with pytest.raises(InputError, match=message):
