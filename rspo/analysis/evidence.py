@@ -95,7 +95,8 @@ class Evidence:
 
     def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
         """Policies that the config lacks or that were made with other settings, and why."""
-        found, config = {}, f"config/{experiment.scale}.yaml"
+        config, known = f"config/{experiment.scale}.yaml", _by_policy(experiment, files)
+        found = {name: f"{name} is not in {config}" for name in self.policies if name not in known}
         for policy, path, note in _notes(experiment, self.rows):
             if path not in files:
                 found[policy] = f"{policy} is not in {config}, or not with {path}"

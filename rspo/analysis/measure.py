@@ -11,6 +11,7 @@ from rspo.analysis.comparisons import Comparison, Method, Term
 from rspo.analysis.results import Row, row_of
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
+from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
@@ -49,9 +50,7 @@ class Measurer:
         self.evaluated = experiment.by_method(policy for policy, _ in evaluations)
         self.logged = experiment.by_method(logs)
         self.suite = cache(partial(suite_scores, experiment))
-        self.estimates = cache(
-            lambda policy, benchmark, metric, k: self.scores(policy, benchmark).estimates(metric, k)
-        )
+        self.estimates = cache(self._estimates)
         self.log = cache(partial(read_log, experiment))
         self.seed_variance = cache(self._seed_variance)
 
@@ -134,6 +133,12 @@ class Measurer:
 
     def scores(self, policy: str, benchmark: str) -> Outcomes:
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
+
+    def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
+        try:
+            return self.scores(policy, benchmark).estimates(metric, k)
+        except InputError as error:
+            raise InputError(f"{policy}, {benchmark}: {error}") from None
 
     def _of_entropy(self, comparison: Comparison) -> Row:
         """Each run gives one value, so one seed gives no error."""

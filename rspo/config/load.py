@@ -82,7 +82,11 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
         assert spec is not None  # of a file that ends with .py
         assert spec.loader is not None
         sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
 
 
 class _Loader(yaml.SafeLoader):

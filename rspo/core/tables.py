@@ -8,7 +8,7 @@ describes every file of the project.
 
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from rspo.core.files import atomic_write, require_file
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST_BLOCK = 2**31 - 1  # bytes; pyarrow's limit
+ROWS_OF_A_PART = 10_000  # pyarrow reads lines of JSON of at most 2 GiB
 
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -87,18 +87,25 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
     Raises: InputError if a row has a value of another type.
     """
     rows = list(rows)
-    # Through JSON, because `pa.array` of Python objects imports pandas: one line, with a list for
-    # each column.
-    text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
-    lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
-    reading = pa_json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, LARGEST_BLOCK))
-    parsing = pa_json.ParseOptions(explicit_schema=lists)
+    starts = range(0, max(1, len(rows)), ROWS_OF_A_PART)
     try:
-        columns = pa_json.read_json(io.BytesIO(text), reading, parsing)
-        table = pa.table([column.combine_chunks().flatten() for column in columns], schema=schema)
+        parts = [_table(schema, rows[start : start + ROWS_OF_A_PART]) for start in starts]
     except pa.ArrowException as error:
         raise InputError(f"{path}: not a row of this table: {error}") from None
-    _write(path, table)
+    _write(path, pa.concat_tables(parts).combine_chunks())
+
+
+def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Through JSON, because `pa.array` of Python objects imports pandas.
+
+    The JSON is one line, with a list for each column.
+    """
+    text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
+    lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
+    reading = pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    parsing = pa_json.ParseOptions(explicit_schema=lists)
+    columns = pa_json.read_json(io.BytesIO(text), reading, parsing)
+    return pa.table([column.combine_chunks().flatten() for column in columns], schema=schema)
 
 
 def write_frame(path: Path, schema: pa.Schema, frame: "pd.DataFrame") -> None:

@@ -34,9 +34,10 @@ def in_chunks(
         done = _read(journal, fingerprint(origin))[: len(chunks)]
         try:
             for chunk in chunks[len(done) :]:
-                done.append(work(chunk))
-                journal.write(json.dumps(done[-1]) + "\n")
+                rows = work(chunk)
+                journal.write(json.dumps(rows) + "\n")
                 journal.flush()
+                done.append(rows)
         except BaseException:
             if not done:
                 path.unlink()

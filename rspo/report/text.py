@@ -21,7 +21,8 @@ def rounded(value: float, metric: str = "pass_at_k", signed: bool = False) -> st
     Args:
         signed: with its sign also where it is not below 0.
     """
-    return f"{value:{'+' if signed else ''}z.{_DECIMALS[metric]}f}".replace("-", MINUS)
+    text = f"{value:z.{_DECIMALS[metric]}f}".replace("-", MINUS)
+    return f"+{text}" if signed and float(text.replace(MINUS, "-")) > 0 else text
 
 
 def plus_minus(

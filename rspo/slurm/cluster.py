@@ -10,7 +10,7 @@ from rspo.core.errors import InputError
 # Variables with which a user changes what these commands list or cancel. In a job, also those of
 # the job: `srun` would start a step of it instead of a job on the node to check.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
-_OPTIONS_IN_JOB = re.compile("(SQUEUE|SINFO|SCANCEL|SLURM)_")
+_OPTIONS_IN_JOB = re.compile("(SQUEUE|SINFO|SCANCEL|SLURM)_(?!CONF$)")
 # States of nodes that jobs start on, now or later.
 _UP = {"allocated", "completing", "idle", "mixed"}
 

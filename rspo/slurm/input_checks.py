@@ -5,6 +5,7 @@ They call what the jobs call, so that a message is that of the job.
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
@@ -19,6 +20,8 @@ from rspo.slurm.profile import PROFILE
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
+
+IMAGE = Path("envs") / "rspo.sif"  # `container` in the Snakefile
 
 
 def verl_configs(launch: Launch) -> Iterator[Finding]:
@@ -44,6 +47,20 @@ def gpu_memory(launch: Launch) -> Iterator[Finding]:
     except InputError:  # `verl_configs` reports it
         return
     yield from (Finding(ERROR, line) for line in memory.too_large(launch.experiment, found))
+
+
+def image(launch: Launch) -> Iterator[Finding]:
+    """Whether the image exists and lets its programs use GPUs."""
+    if "apptainer" not in (launch.deployment or ""):
+        return
+    if not IMAGE.is_file():
+        yield Finding(
+            ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
+        )
+    if "apptainer-args" in launch.profile and "--nv" not in str(launch.profile["apptainer-args"]):
+        yield Finding(
+            ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
+        )
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster,
     """As the job itself saw it, and as the controller did."""
     granted = note_of(grid, cell)["slurm"]
     assert granted["gpus"] == "gpu:h800:8"
-    assert granted["devices"] == "0,1,2,3,4,5,6,7"
+    assert granted["gpu_count"] == 8
     assert granted["nodes"] in cluster.nodes
     job = cluster.job(granted["number"])
     assert job["JOB_GRES"] == "gpu:h800:8"
