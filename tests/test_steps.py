@@ -16,8 +16,8 @@ from rspo.cli import main
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
-from rspo.core.provenance import provenance_path
-from rspo.core.step import FORCE_HINT, differences
+from rspo.core.provenance import provenance_path, read_provenance
+from rspo.core.step import FORCE_HINT, Step, differences
 from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
 
@@ -432,6 +432,21 @@ def test_a_file_that_the_user_names_is_kept_too(
     assert main(["pass-at-k", "responses.verdicts.jsonl", "mine.csv"]) == 2
     assert "mine.csv exists and was not made by this command" in capsys.readouterr().err
     assert Path("mine.csv").read_text() == "mine"
+
+
+def test_provenance_has_the_inputs_as_they_were_before_the_work(tmp_path: Path) -> None:
+    source, output = tmp_path / "source.txt", tmp_path / "output.txt"
+    source.write_text("before")
+    maker = Step((source,), {"a": 1})
+    maker.record()
+    before = digest(source)
+
+    def work() -> None:
+        output.write_text("made from the source before the change")
+        source.write_text("changed meanwhile")
+
+    Step((output,), {"b": 2}, lambda: [(source, maker)]).run(work)
+    assert read_provenance(output)["inputs"] == {str(source): before}
 
 
 def test_differences_name_nested_keys_and_absent_ones() -> None:

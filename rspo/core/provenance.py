@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import rspo
@@ -66,7 +67,8 @@ class Done:
     notes: other information, such as the rows that were left out.
     earlier: usage of earlier processes that worked on the outputs and were killed or stopped.
     files: further files that it wrote, which get the same provenance.
-    originals: files of the user that it read, with which a history may begin.
+    originals: files of the user that it read, with which a history may begin, with their digests
+        before they were read.
     clean_up: called after the provenance is written; removes what a killed run resumes from.
     """
 
@@ -74,7 +76,7 @@ class Done:
     notes: Mapping[str, Any] = field(default_factory=dict)
     earlier: Sequence[Usage] = ()
     files: Sequence[Path] = ()
-    originals: Sequence[Path] = ()
+    originals: Mapping[Path, str] = field(default_factory=dict)
     clean_up: Callable[[], None] | None = None
 
 
@@ -86,10 +88,15 @@ def provenance_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.provenance.json")
 
 
+def versions(paths: Iterable[Path]) -> dict[Path, str]:
+    """The digests of files and folders, to be taken before they are read; a pipe has none."""
+    return {path: digest(path) for path in paths if path.is_file() or path.is_dir()}
+
+
 def write_provenance(
     path: Path,
     settings: Any,
-    inputs: Iterable[Path] = (),
+    inputs: Mapping[Path, str] = MappingProxyType({}),
     done: Done = Done(),
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
@@ -98,10 +105,10 @@ def write_provenance(
     same, byte for byte, for the same settings.
 
     Args:
-        inputs: every file and folder that determines the content of `path`, besides the originals.
-            Their digests tell `rspo trace` whether one has changed.
+        inputs: every file and folder that determines the content of `path`, besides the originals,
+            with their digests before they were read. `rspo trace` tells whether one has changed.
 
-    Raises: OSError if `path` or an input does not exist.
+    Raises: OSError if `path` does not exist.
     """
     used = [*done.earlier, usage_so_far(done.gpu_seconds)]
     job = this_job()
@@ -112,7 +119,7 @@ def write_provenance(
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "settings": settings,
         "settings_hash": fingerprint(settings),
-        "inputs": {str(item): digest(item) for item in (*inputs, *done.originals)},
+        "inputs": {str(item): version for item, version in {**inputs, **done.originals}.items()},
         "originals": [str(item) for item in done.originals if not provenance_path(item).exists()],
         "rspo": rspo.__version__,
         "git_commit": _git_commit(),

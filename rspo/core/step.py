@@ -21,6 +21,7 @@ from rspo.core.provenance import (
     inputs_of,
     read_provenance,
     size_of,
+    versions,
     write_provenance,
 )
 
@@ -91,8 +92,9 @@ class Step:
         with self.locked():
             if not force and self.is_current() and not is_begun():
                 return  # the process that held the lock has made them
+            read = versions(self.input_files)
             done = work()
-            self.record(done)
+            self.record(done, read)
             if done and done.clean_up:
                 done.clean_up()
 
@@ -178,11 +180,15 @@ class Step:
         """
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
-    def record(self, done: Done | None = None) -> None:
-        """Write the provenance of the outputs, which exist now."""
-        done = done or Done()
+    def record(self, done: Done | None = None, read: Mapping[Path, str] | None = None) -> None:
+        """Write the provenance of the outputs, which exist now.
+
+        Args:
+            read: the digests of the inputs before they were read; default: of now.
+        """
+        done, read = done or Done(), versions(self.input_files) if read is None else read
         for path in (*self.outputs, *done.files):
-            write_provenance(path, self.settings, self.input_files, done)
+            write_provenance(path, self.settings, read, done)
 
     def require_replaceable(self) -> None:
         """Raises: InputError for an output that exists and was not made with these settings."""

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
 from rspo.config.schema import PROBLEM, Columns, Generated, Hub
 from rspo.core.errors import InputError
-from rspo.core.provenance import Done
+from rspo.core.provenance import Done, versions
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
@@ -44,6 +44,7 @@ def prepare(
     first = step.settings.get("first")
 
     def work() -> Done:
+        read = versions([experiment.root / data_set.file] if data_set.file else [])
         excluded = _normal_forms(experiment, data_set.columns.exclude, mirror)
         notes: dict[str, Any] = {}
         if data_set.generated is not None:
@@ -57,9 +58,7 @@ def prepare(
         write_table(step.outputs[0], PROBLEMS, problems[:first])
         sources = (f"{row['source']} @ {row['revision']}" for row in problems[:first])
         notes["sources"] = list(dict.fromkeys(sources))
-        return Done(
-            notes=notes, originals=[experiment.root / data_set.file] if data_set.file else []
-        )
+        return Done(notes=notes, originals=read)
 
     step.run(work, force)
 

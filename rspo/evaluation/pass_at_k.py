@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.core.provenance import Done
+from rspo.core.provenance import Done, versions
 from rspo.core.step import Step
 from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.outcomes import Outcomes
@@ -110,6 +110,7 @@ def pass_at_k_of_file(
 
     if output.suffix not in (".parquet", ".csv") or output.resolve() == verdicts.resolve():
         raise InputError(f"{output}: expected another file than the input, .parquet or .csv")
+    read = versions([verdicts])
     outcomes = read_outcomes(verdicts)
     ks = chosen_ks(outcomes.responses, k)
     step = Step((output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})
@@ -122,7 +123,7 @@ def pass_at_k_of_file(
         write_csv(output, frame[CURVES.names], missing="nan")
     else:
         write_frame(output, CURVES, frame)
-    step.record(Done(originals=[verdicts]))
+    step.record(Done(originals=read))
     return list(left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks))
 
 

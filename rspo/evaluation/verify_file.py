@@ -14,7 +14,7 @@ from rspo.config.names import OWN_VERIFIERS
 from rspo.config.steps import judge_inputs, lock_of, verifier_settings
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.provenance import Done
+from rspo.core.provenance import Done, versions
 from rspo.core.step import Step
 from rspo.datasets.own_file import Row, rows_of
 from rspo.evaluation.journal import journal_of
@@ -66,6 +66,7 @@ def verify_file(
     )
     if not replace:
         step.require_replaceable()
+    read = versions([path])
     responses = read_responses(path, columns)
     numbers = np.array([*Counter(one.question for one in responses).values()])
     ks = chosen_ks(numbers, ks)
@@ -81,7 +82,7 @@ def verify_file(
             partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}
-        return Done(notes=notes, originals=[path], clean_up=journal_of(output).unlink)
+        return Done(notes=notes, originals=read, clean_up=journal_of(output).unlink)
 
     reasons: Counter[str] = Counter()
     step.run(work, force=True)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from rspo.cli import main
+from rspo.evaluation.score import verified
 from tests.support import ROOT, judge_server
 from tests.support.judge_prompt import commit
 
@@ -140,6 +141,21 @@ def test_gzip_and_a_byte_order_mark_give_the_same_rows() -> None:
     for name in ("marked.jsonl", "packed.jsonl.gz"):
         assert verify(name) == 0
         assert rows_of(f"{name.partition('.')[0]}.verdicts.jsonl") == expected
+
+
+def test_the_history_of_verdicts_names_a_file_that_was_changed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def changed_meanwhile(*arguments: Any) -> Any:
+        with Path("responses.jsonl").open("a") as file:
+            file.write(text_of(LINES[:1]))
+        return verified(*arguments)
+
+    monkeypatch.setattr("rspo.evaluation.verify_file.verified", changed_meanwhile)
+    assert verify("responses.jsonl") == 0
+    assert len(rows_of("responses.verdicts.jsonl")) == len(LINES)
+    assert main(["trace", "responses.verdicts.jsonl"]) == 2
+    assert "was made from another version of responses.jsonl" in capsys.readouterr().err
 
 
 def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> None:
