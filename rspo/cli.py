@@ -607,6 +607,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(output, int):
             for text in [output] if isinstance(output, str) else output or ():
                 print(text)
+        if argv is None:
+            # The results are complete. A signal while Python exits would end the process as killed,
+            # and Snakemake removes the results of such a job.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
         _report_written()
         sys.stdout.flush()
         return status

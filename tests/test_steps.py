@@ -5,6 +5,9 @@ import json
 import re
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -447,6 +450,16 @@ def test_provenance_has_the_inputs_as_they_were_before_the_work(tmp_path: Path) 
 
     Step((output,), {"b": 2}, lambda: [(source, maker)]).run(work)
     assert read_provenance(output)["inputs"] == {str(source): before}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_results_are_complete_does_not_fail_the_command(number: int) -> None:
+    words = [sys.executable, "-m", "rspo", "prepare", "linear", "--force"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("wrote ")
+        process.send_signal(number)
+    assert process.returncode == 0
 
 
 def test_differences_name_nested_keys_and_absent_ones() -> None:
