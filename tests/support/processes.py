@@ -11,9 +11,18 @@ from typing import Any
 import psutil
 
 LONGEST_WAIT = 300  # seconds; generous, so that a busy machine fails no test
-# Descendants of this process inherit this variable, also those whose parent has ended.
-_KEY = f"RSPO_TEST_{os.getpid()}"
-os.environ[_KEY] = "1"
+_KEY = ""
+
+
+def _mark_descendants() -> None:
+    """Set a variable that descendants inherit, also those whose parent has ended."""
+    global _KEY
+    _KEY = f"RSPO_TEST_{os.getpid()}"
+    os.environ[_KEY] = "1"
+
+
+_mark_descendants()
+os.register_at_fork(after_in_child=_mark_descendants)  # for mutmut, whose forks run tests
 _SHARED = ("rspo.rewards.sandbox_worker", "tests.support.snakemake_server")  # with later tests
 _of_others: set[int] = set(psutil.pids())  # IDs, so that `descendants` examines only new processes
 
