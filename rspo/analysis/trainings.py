@@ -41,9 +41,13 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list
     k = study_of(measurer.experiment, name).choose_by_pass_at
     if k is None:
         return list(lines)
-    ranked = sorted(lines, key=lambda one: (-validation(measurer, one, k), _rate(measurer, one)))
-    best = {one.objective_k_n: one for one in reversed(ranked)}
-    return [best[key] for key in dict.fromkeys(one.objective_k_n for one in lines)]
+    return [
+        max(
+            (one for one in lines if one.objective_k_n == key),
+            key=lambda one: (validation(measurer, one, k), -_rate(measurer, one)),
+        )
+        for key in dict.fromkeys(one.objective_k_n for one in lines)
+    ]
 
 
 def validation(measurer: Measurer, line: Method, k: int) -> float:

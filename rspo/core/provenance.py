@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import rspo
@@ -96,8 +95,8 @@ def versions(paths: Iterable[Path]) -> dict[Path, str]:
 def write_provenance(
     path: Path,
     settings: Any,
-    inputs: Mapping[Path, str] = MappingProxyType({}),
-    done: Done = Done(),
+    inputs: Mapping[Path, str],
+    done: Done,
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
 

@@ -63,8 +63,8 @@ def rows_of(path: Path) -> Iterator[Row]:
 
 def rows_of_source(path: Path, source: str) -> list[Row]:
     """The rows of a file of problems, as `rows_of`, with what the problems table has of them."""
-    rows = list(rows_of(path))
-    revision = f"sha256:{digest(path)}"
+    rows = rows_of(path)
+    revision = f"sha256:{digest(path)}"  # before the rows are read: the file may change meanwhile
     return [
         replace(row, source=source, revision=revision, number=number)
         for number, row in enumerate(rows)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Study
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError, require_name
 from rspo.figures import (
     curves,
     difference,
@@ -103,9 +103,7 @@ def in_all(experiment: Experiment) -> list[str]:
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
     """Raises: InputError for an unknown name."""
-    if name not in figures:
-        hint = allowed_names(name, figures, cutoff=0.7)  # all begin with fig_
-        raise InputError(f"no figure {name!r}; {hint}")
+    require_name(f"figure {name!r}", name, figures, cutoff=0.7)  # all begin with fig_
     return figures[name]
 
 

@@ -19,10 +19,10 @@ def rounded(value: float, metric: str = "pass_at_k", signed: bool = False) -> st
     """A value in the unit of a metric.
 
     Args:
-        signed: with its sign also where it is not below 0.
+        signed: with its sign also where it is above 0.
     """
-    text = f"{value:z.{_DECIMALS[metric]}f}".replace("-", MINUS)
-    return f"+{text}" if signed and float(text.replace(MINUS, "-")) > 0 else text
+    text = f"{value:z.{_DECIMALS[metric]}f}"
+    return ("+" if signed and float(text) > 0 else "") + text.replace("-", MINUS)
 
 
 def plus_minus(

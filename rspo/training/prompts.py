@@ -68,9 +68,10 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
     shuffled = torch.randperm(len(families), generator=generator_of(seed, "order", epoch)).numpy()
     # Rank within the family, then position in the shuffle: a round-robin over families.
     family = np.unique(families, return_inverse=True)[1][shuffled]
-    ranks = np.empty_like(family)
-    for one in range(family.max() + 1):
-        ranks[family == one] = np.arange((family == one).sum())
+    by_family = np.argsort(family, kind="stable")
+    starts = np.searchsorted(family[by_family], family[by_family])  # of the rows of each family
+    ranks = np.empty_like(by_family)
+    ranks[by_family] = np.arange(len(families)) - starts
     order: list[int] = shuffled[np.argsort(ranks, kind="stable")].tolist()
     first = position * training.prompts_per_step
     return order[first : first + training.prompts_per_step]

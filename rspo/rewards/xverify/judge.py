@@ -153,10 +153,10 @@ class XVerify:
             for key, prompt in waiting:
                 try:
                     reply = await self._reply(client, check, prompt, seed=int(key[:8], 16))
-                except _RefusedError as error:  # not stored: a later run may get a reply
+                except _FailedError as error:  # not stored: a later run may get a reply
                     try:
                         await self._reply(client, check, "1", max_tokens=1)
-                    except _RefusedError as other:
+                    except _FailedError as other:
                         check()
                         raise InputError(
                             f"the judge at {client.base_url} {error}; and for the prompt '1' it "
@@ -242,13 +242,19 @@ def _as_text(text: str) -> str:
     return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()
 
 
-class _RefusedError(Exception):
+class _FailedError(Exception):
+    """A request without a chat completion; the reason is that of its verdict."""
+
+    reason: str
+
+
+class _RefusedError(_FailedError):
     """The server refuses a prompt, and would refuse it again."""
 
     reason = REFUSED
 
 
-class _NoReplyError(_RefusedError):
+class _NoReplyError(_FailedError):
     """No chat completion; a retry may get one."""
 
     reason = NO_REPLY
