@@ -14,11 +14,13 @@ from rspo.estimators import (
     distinct_values,
     max_at_k,
     max_at_k_variance,
+    max_at_k_with_errors,
     pass_at_k,
     pass_at_k_variance,
     pass_hat_k,
     pass_hat_k_variance,
 )
+from tests.support import subsets
 from tests.support.exact import max_at_k_estimate
 
 SIZES = [1, 2, 3, 7, 16, 64, 255, 1024]
@@ -157,6 +159,16 @@ def test_shapes_are_kept() -> None:
     assert max_at_k_variance(rewards, 5).shape == (2, 3)
     assert float(pass_at_k(8, 1, 2)) == 0.25
     assert float(max_at_k([0.0, 1.0], 2)) == 1.0
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])  # of the problems: the error of sampling, or more
+def test_a_mean_and_its_errors_are_those_of_all_subsets(spread: float) -> None:
+    rng = np.random.default_rng(5)
+    prompts = [(rng.random(n) + spread * n).tolist() for n in (4, 5, 6, 4)]
+    for k in (1, 2, 3):
+        expected = subsets.mean_with_errors(prompts, k)
+        assert max_at_k_with_errors(prompts, k) == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(max_at_k_with_errors(prompts[:1], 1)[1])
 
 
 @pytest.mark.parametrize(
