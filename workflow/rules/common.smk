@@ -70,6 +70,13 @@ def figure_of(wildcards):
         raise WorkflowError(str(error))
 
 
+def in_own_folder(wildcards):
+    """Raises: WorkflowError that names the file of a run with results of its own."""
+    raise WorkflowError(
+        f"with results={OWN_RESULTS}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
+    )
+
+
 def problems_of(wildcards):
     names = experiment.benchmarks_of(wildcards.suite)
     return [f"{RESULTS}/problems/{name}.parquet" for name in names]

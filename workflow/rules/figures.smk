@@ -39,6 +39,17 @@ rule tables:
         "rspo tables 2>&1 | tee -ip {log}"
 
 
+# Snakemake itself would only say that no rule makes the file.
+if OWN_RESULTS and REPORTS != "reports":
+
+    rule report_in_another_folder:
+        input:
+            in_own_folder,
+        output:
+            "reports/{file}",
+        localrule: True
+
+
 # Time and GPUs that the jobs of every policy used.
 rule cost:
     input:
