@@ -42,7 +42,10 @@ COLUMNS = {
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
-_LINE, _WIDTH = 9, 70  # of a label, in points
+# Labels of lines, in points: height, width of a letter, and distance from the end of the line.
+_LINE, _LETTER, _GAP = 9.0, 3.9, 4.0
+# Where a label may be: its side at the end of the line, and how far it is above it.
+_PLACES = [(side, shift) for shift in (0, -9, 9, -18, 18) for side in ("left", "right")]
 
 
 def of_study(name: str, study: Study) -> Figure:
@@ -197,25 +200,31 @@ def _draw_frontier(axes: Axes, levels: pd.DataFrame) -> None:
 def _label_ends(
     axes: Axes, ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
 ) -> None:
-    """Label the ends of lines, shifted where they would overlap; of grey lines, only some."""
+    """Label the ends of lines, away from points and other labels; of grey lines, only some."""
+    from matplotlib.transforms import Affine2D, Bbox
+
     picture = axes.get_figure(root=True)
     assert picture is not None
     picture.draw_without_rendering()  # gives the panels their places
-    labelled: list[tuple[float, float]] = []
+    to_points = axes.transData + Affine2D().scale(72 / picture.dpi)
+    points = to_points.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
+    panel, labels = axes.viewLim.transformed(to_points), list[Bbox]()
     for label, place, look in sorted(ends, key=lambda end: (end[2] is _OTHER, -end[1][1])):
-        x, y = axes.transData.transform(place) * 72 / picture.dpi  # in points
-        shifts = [0] if look is _OTHER else [0, -9, 9, -18, 18, -27, 27]
-        free = (
-            shift
-            for shift in shifts
-            if all(abs(x - at) > _WIDTH or abs(y + shift - line) > _LINE for at, line in labelled)
-        )
-        shift = next(free, None if look is _OTHER else 0)
-        if shift is not None:
-            labelled.append((x, y + shift))
-            text: dict[str, Any] = {"xytext": (4, shift), "textcoords": "offset points"}
-            text |= {"color": style.FAINT if look is _OTHER else look["color"]}
-            axes.annotate(label, place, fontsize=style.SMALL, va="center", **text)
+        x, y = to_points.transform(place)
+        width = _LETTER * len(label)
+        for side, shift in _PLACES[:2] if look is _OTHER else _PLACES:
+            left = x + _GAP if side == "left" else x - _GAP - width
+            box = Bbox.from_bounds(left, y + shift - _LINE / 2, width, _LINE)
+            inside = panel.x0 <= box.x0 and box.x1 <= panel.x1
+            is_free = not box.padded(2).count_contains(points) and not box.count_overlaps(labels)
+            if inside and is_free:
+                labels.append(box)
+                text: dict[str, Any] = {"xytext": (left - x if side == "left" else -_GAP, shift)}
+                text |= {"color": style.FAINT if look is _OTHER else look["color"], "ha": side}
+                text |= {"textcoords": "offset points", "fontsize": style.SMALL, "va": "center"}
+                text["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0, "alpha": 0.7}
+                axes.annotate(label, place, zorder=len(_LOOKS) + 1, **text).set_in_layout(False)
+                break
 
 
 def _look(method: str) -> dict[str, Any]:
