@@ -42,10 +42,10 @@ COLUMNS = {
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
-# Labels of lines, in points: height, width of a letter, and distance from the end of the line.
-_LINE, _LETTER, _GAP = 9.0, 3.9, 4.0
-# Where a label may be: its side at the end of the line, and how far it is above it.
-_PLACES = [(side, shift) for shift in (0, -9, 9, -18, 18) for side in ("left", "right")]
+# Places of a label, in points from the end of its line: beside it, then below and above that. The
+# last one is kept if none is free.
+_GAP = 4.0
+_PLACES = [(x, y) for y in (0, -9, 9, -18, 18, -27, 27, 0) for x in (_GAP, -_GAP)]
 
 
 def of_study(name: str, study: Study) -> Figure:
@@ -113,9 +113,9 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     against = forest["against"].unique()
     minus = f", minus {against[0]}" if len(against) == 1 else ""
     axes[len(axes) // 2].set_xlabel(f"difference{minus} (percentage points)")
+    _note(picture, table, experiment, figure, "whiskers: 95 %; filled: significant")
     if not levels.empty:
         _draw_frontier(sides[1].subplots(), levels)
-    _note(picture, table, experiment, figure, "whiskers: 95 %; filled: significant")
     return picture
 
 
@@ -190,7 +190,7 @@ def _draw_frontier(axes: Axes, levels: pd.DataFrame) -> None:
         look = _look(method)
         lines = _lines(levels["variant"][levels["method"] == method])
         for stem, order in lines.items():
-            axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(ends), **look)
+            axes.plot(x[order], y[order], zorder=2 if look is _OTHER else 3, **look)
             label = method if len(lines) == 1 else f"{method}, {stem}"
             ends.append((label, (x[order[-1]], y[order[-1]]), look))
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
@@ -200,31 +200,44 @@ def _draw_frontier(axes: Axes, levels: pd.DataFrame) -> None:
 def _label_ends(
     axes: Axes, ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
 ) -> None:
-    """Label the ends of lines, away from points and other labels; of grey lines, only some."""
-    from matplotlib.transforms import Affine2D, Bbox
+    """Label the ends of lines inside the panel, apart from points and from each other.
 
+    A grey line gets a label only if there is room beside its end.
+    """
     picture = axes.get_figure(root=True)
     assert picture is not None
     picture.draw_without_rendering()  # gives the panels their places
-    to_points = axes.transData + Affine2D().scale(72 / picture.dpi)
-    points = to_points.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
-    panel, labels = axes.viewLim.transformed(to_points), list[Bbox]()
-    for label, place, look in sorted(ends, key=lambda end: (end[2] is _OTHER, -end[1][1])):
-        x, y = to_points.transform(place)
-        width = _LETTER * len(label)
-        for side, shift in _PLACES[:2] if look is _OTHER else _PLACES:
-            left = x + _GAP if side == "left" else x - _GAP - width
-            box = Bbox.from_bounds(left, y + shift - _LINE / 2, width, _LINE)
-            inside = panel.x0 <= box.x0 and box.x1 <= panel.x1
-            is_free = not box.padded(2).count_contains(points) and not box.count_overlaps(labels)
-            if inside and is_free:
+    panel, labels = axes.get_window_extent(), list[Any]()
+    points = axes.transData.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
+    for name, place, look in sorted(ends, key=lambda end: (end[2] is _OTHER, -end[1][1])):
+        is_grey = look is _OTHER
+        label = axes.annotate(
+            name,
+            place,
+            xytext=(_GAP, 0),
+            textcoords="offset points",
+            va="center",
+            color=style.FAINT if is_grey else look["color"],
+            fontsize=style.SMALL,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0, "alpha": 0.7},
+            zorder=4,
+        )
+        label.set_in_layout(False)
+        for x, y in _PLACES[:2] if is_grey else _PLACES:
+            label.set(position=(x, y), ha="left" if x > 0 else "right")
+            box = label.get_window_extent()
+            is_inside = panel.contains(*box.min) and panel.contains(*box.max)
+            is_covered = box.padded(2).count_contains(points) or box.count_overlaps(labels)
+            if is_inside and not is_covered:
                 labels.append(box)
-                text: dict[str, Any] = {"xytext": (left - x if side == "left" else -_GAP, shift)}
-                text |= {"color": style.FAINT if look is _OTHER else look["color"], "ha": side}
-                text |= {"textcoords": "offset points", "fontsize": style.SMALL, "va": "center"}
-                text["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0, "alpha": 0.7}
-                axes.annotate(label, place, zorder=len(_LOOKS) + 1, **text).set_in_layout(False)
                 break
+        else:
+            if is_grey:
+                label.remove()
+        if y:
+            line = {"arrowstyle": "-", "linewidth": 0.5, "color": look["color"], "shrinkA": 0}
+            to: dict[str, Any] = {"xytext": (x, y), "textcoords": "offset points"}
+            axes.annotate("", place, arrowprops=line, **to).set_in_layout(False)
 
 
 def _look(method: str) -> dict[str, Any]:

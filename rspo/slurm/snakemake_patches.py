@@ -85,8 +85,9 @@ def keep_one_timer() -> None:
 
     While jobs wait, Snakemake starts a timer at every look, and each timer ends with a look. So
     every job that ends adds a look per second and a thread: after 100 jobs, half of a core is busy.
+    With one timer, a look may come one period later.
 
-    Issue: https://github.com/snakemake/snakemake/issues/2967
+    Issue: https://github.com/snakemake/snakemake/issues/3804
 
     Private: `JobScheduler._schedule_reevalutation` starts a timer of some seconds.
     """
@@ -95,7 +96,7 @@ def keep_one_timer() -> None:
     start_timer = JobScheduler._schedule_reevalutation
     next_look = 0.0
 
-    def start_if_none_waits(scheduler: JobScheduler, seconds: int) -> None:
+    def start_if_none_waits(scheduler: JobScheduler, seconds: float) -> None:
         nonlocal next_look
         if (now := time.monotonic()) >= next_look:
             next_look = now + seconds

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support import ROOT
+from tests.support.processes import LONGEST_WAIT
 
 CELL = "small--rspo-pass--k4--n8--s0"
 
@@ -104,22 +105,23 @@ rule target:
     input: [f"{number}.done" for number in range(12)]
 rule one:
     output: "{number}.done"
-    shell: "sleep 0.2; touch {output}"
+    shell: "sleep 0.05; touch {output}"
 onsuccess:
     timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
     print("timers:", len(timers))
 """
 
 
-def test_jobs_that_end_leave_no_timers(tmp_path: Path) -> None:
+def test_one_timer_starts_the_jobs_that_wait_for_the_rate_limit(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(MANY)
     done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores=1"],
+        [sys.executable, "-m", "snakemake", "--cores=1", "--max-jobs-per-timespan=6/1s"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
+        timeout=LONGEST_WAIT,
     )
     (count,) = re.findall(r"^timers: (\d+)$", done.stdout, flags=re.M)
     assert int(count) <= 1

@@ -60,6 +60,7 @@ wildcard_constraints:
     suite=r"[^/]+",
     block=r"\d+",
     figure=r"fig_[^/]+",
+    file=r"[^/]+",
 
 
 def figure_of(wildcards):

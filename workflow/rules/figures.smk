@@ -40,7 +40,7 @@ rule tables:
 
 
 # Snakemake itself would only say that no rule makes the file.
-if OWN_RESULTS and REPORTS != "reports":
+if REPORTS != "reports":
 
     rule report_in_another_folder:
         input:

@@ -1,0 +1,42 @@
+"""Labels of the frontiers of the published studies: readable, each at the end of its line."""
+
+import re
+
+import numpy as np
+import pytest
+from matplotlib.text import Annotation, Text
+
+from rspo.analysis.results import read_rows
+from rspo.figures import study, style
+from rspo.figures.style import Picture
+from tests.support import ROOT
+
+
+def frontier(name: str, k: str) -> Picture:
+    rows = read_rows(ROOT / "docs" / "studies" / f"{name}.csv")
+    levels = rows[(rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(["1", k])]
+    levels = levels.rename(columns={"method_a": "method"}).assign(estimate=100 * rows["estimate"])
+    with style.applied():
+        picture = style.new_picture(3, 2.5)
+        study._draw_frontier(picture.subplots(), levels)
+        picture.draw_without_rendering()
+    return picture
+
+
+@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16"), ("annealing", "8")])
+def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
+    name: str, k: str
+) -> None:
+    (axes,) = frontier(name, k).axes
+    panel = axes.get_window_extent()
+    points = axes.transData.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
+    labels = [one for one in axes.texts if one.get_text()]
+    boxes = [Text.get_window_extent(label) for label in labels]
+    for label, box in zip(labels, boxes, strict=True):
+        assert isinstance(label, Annotation)
+        assert panel.contains(*box.min), label
+        assert panel.contains(*box.max), label
+        assert not box.count_contains(points), label
+        assert box.count_overlaps(boxes) == 1, label  # itself
+    found = {re.split(" k=|, ", label.get_text())[0] for label in labels}
+    assert {"RSPO", "PG", "base"} <= found
