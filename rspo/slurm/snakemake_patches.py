@@ -9,6 +9,7 @@ problem still exists and that the private names in its docstring still mean the 
 import json
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,30 @@ def plan_jobs_behind_ancient_inputs() -> None:
             del dag.bfs
 
     DAG.update_needrun = look_at_all_jobs
+
+
+def keep_one_timer() -> None:
+    """Keep one timer that makes the scheduler look for jobs to start.
+
+    While jobs wait, Snakemake starts a timer at every look, and each timer ends with a look. So every
+    job that ends adds a look per second and a thread: after 100 jobs, half of a core is busy.
+
+    Issue: https://github.com/snakemake/snakemake/issues/2967
+
+    Private: `JobScheduler._schedule_reevalutation` starts a timer of some seconds.
+    """
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    start_timer = JobScheduler._schedule_reevalutation
+    next_look = 0.0
+
+    def start_if_none_waits(scheduler: JobScheduler, seconds: int) -> None:
+        nonlocal next_look
+        if (now := time.monotonic()) >= next_look:
+            next_look = now + seconds
+            start_timer(scheduler, seconds)
+
+    JobScheduler._schedule_reevalutation = start_if_none_waits
 
 
 def forward_stop_requests() -> None:

@@ -94,3 +94,32 @@ def test_jobs_behind_a_changed_ancient_input_are_planned(
     run(made, "early=1", "middle=1")
     output = run("target", "early=2", f"middle={middle}", options=("-n",))
     assert set(re.findall(r"^rule (\w+):", output, flags=re.M)) == planned
+
+
+MANY = """\
+import threading
+from rspo.slurm.snakemake_patches import keep_one_timer
+keep_one_timer()
+rule target:
+    input: [f"{number}.done" for number in range(12)]
+rule one:
+    output: "{number}.done"
+    shell: "sleep 0.2; touch {output}"
+onsuccess:
+    timers = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    print("timers:", len(timers))
+"""
+
+
+def test_jobs_that_end_leave_no_timers(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(MANY)
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores=1"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (count,) = re.findall(r"^timers: (\d+)$", done.stdout, flags=re.M)
+    assert int(count) <= 1

@@ -11,6 +11,7 @@ from rspo.slurm.preflight import run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
     forward_stop_requests,
+    keep_one_timer,
     plan_jobs_behind_ancient_inputs,
 )
 from snakemake.logging import logger
@@ -18,6 +19,7 @@ from snakemake.settings.types import DeploymentMethod
 
 plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
+keep_one_timer()
 
 software = workflow.deployment_settings.deployment_method
 if DeploymentMethod.APPTAINER not in software:
