@@ -207,7 +207,7 @@ def _table(
         for pair in pairs
         for where in [POOLED, *grid.benchmarks]
         for k in grid.evaluated
-        if not (where == POOLED and len(pairs) == 1 and k in planned)
+        if not (where == POOLED and k in planned and 1 in (len(pairs), len(planned)))
     ]
     return comparisons
 

@@ -1,6 +1,7 @@
 """Config -> cells -> file names."""
 
 import json
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -85,7 +86,7 @@ class Experiment:
         Raises: InputError for anything wrong in the config, and for a folder with other files.
         """
         root = root or Path()
-        if Path(scale).name != scale:
+        if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default, reports = root / "results" / scale, root / "reports"
@@ -95,7 +96,7 @@ class Experiment:
         else:
             reports = results / "reports"
             _require_folder_of_results(results)
-        return cls(scale, config, results, reports, root)
+        return cls(scale, config, results, reports, root, overrides=overrides or {})
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
@@ -363,7 +364,9 @@ class Experiment:
 
 
 def _require_folder_of_results(folder: Path) -> None:
-    """Raises: InputError for a file, and for a folder of something else, such as source code."""
+    """Raises: InputError for a file, for a folder of something else, and for special characters."""
+    if not re.fullmatch(r"[\w./+@-]+", str(folder)):  # the rules' commands are lines of a shell
+        raise InputError(f"--results {folder}: allowed: letters, digits and any of _ . / + @ -")
     visible = {path.name for path in folder.glob("[!.]*")}
     other = visible - _IN_RESULTS
     is_file = folder.exists() and not folder.is_dir()
@@ -375,7 +378,7 @@ def _require_folder_of_results(folder: Path) -> None:
 def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """`--set=KEY=VALUE` for each override. A key with a dot stays within the value."""
     for key, value in overrides.items():
-        if isinstance(value, Mapping) and value and not any("." in name for name in value):
+        if isinstance(value, Mapping) and value and not any("." in str(name) for name in value):
             yield from _options(value, f"{prefix}{key}.")
         else:
             yield f"--set={prefix}{key}={json.dumps(value)}"

@@ -87,7 +87,9 @@ def verify_file(
     reasons: Counter[str] = Counter()
     step.run(work, force=True)
     outcomes = read_outcomes(output)
-    return "\n".join([*_counts(outcomes, reasons), "", *pass_at_k_table(outcomes, ks)])
+    return "\n".join(
+        [*_counts(outcomes, reasons), *_spoiled(responses), "", *pass_at_k_table(outcomes, ks)]
+    )
 
 
 def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
@@ -173,3 +175,9 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
+
+
+def _spoiled(responses: Sequence[Response]) -> Iterator[str]:
+    r"""A line about boxes that were written as `"\boxed"` in JSON, where \b is a backspace."""
+    if count := sum("\boxed{" in one.text for one in responses):
+        yield f"responses with a backspace and oxed{{: {count}; in JSON, a box is written \\\\boxed"

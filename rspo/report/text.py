@@ -1,6 +1,7 @@
 """The filters of the pages: numbers with the digits of their unit, and safe text."""
 
 import math
+import re
 import unicodedata
 
 import yaml
@@ -52,7 +53,7 @@ def clock(seconds: float) -> str:
 
 def without_seeds(cells: str) -> str:
     """Names of cells, each once for all of its seeds."""
-    return ", ".join(dict.fromkeys(name.rpartition("--s")[0] for name in cells.split()))
+    return ", ".join(dict.fromkeys(re.sub(r"--s\d+$", "", name) for name in cells.split()))
 
 
 def visible(text: str) -> str:

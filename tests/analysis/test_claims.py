@@ -130,6 +130,14 @@ def test_claims_and_studies_read_no_file_that_is_no_input_of_their_step(
         assert read <= set(made.input_files)
 
 
+@pytest.mark.parametrize("ks", [(1, 3), (4,)])
+def test_claims_are_tested_with_few_values_of_k(tmp_path: Path, ks: tuple[int, ...]) -> None:
+    experiment = planted.plant_all(tmp_path, planted.all_alike, seeds=1, ks=ks)
+    write_claims(experiment)
+    ids = [row["id"] for row in read(experiment, "claim_comparisons")]
+    assert len({*ids}) == len(ids) > 20
+
+
 def test_seeds_are_pooled_over_all_methods(tmp_path: Path) -> None:
     experiment = planted.plant_all(tmp_path, planted.all_alike, grid_only="main")
     write_claims(experiment)

@@ -131,6 +131,17 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
         Experiment.load("tiny", root=tmp_path)
 
 
+@pytest.mark.parametrize("folder", ["my trial", "a;b", "a{b}", "$HOME"])
+def test_a_folder_of_results_that_a_shell_would_change_is_refused(folder: str) -> None:
+    with pytest.raises(InputError, match="allowed: letters, digits"):
+        Experiment.load("tiny", root=ROOT, results=Path(folder))
+
+
+def test_commands_in_messages_have_the_settings_of_the_experiment() -> None:
+    experiment = Experiment.load("tiny", {"training": {"steps": 10}}, root=ROOT)
+    assert experiment.command("train", "x") == "rspo train x --set=training.steps=10"
+
+
 @pytest.mark.parametrize("scale", ["tiny", "paper"])
 def test_the_grid_is_the_papers_25_cells(scale: str) -> None:
     """Apart from further seeds, and from variants of these cells."""

@@ -105,6 +105,13 @@ def printed(output: str) -> dict[int, list[str]]:
     return {int(k): columns for k, *columns in lines}
 
 
+def test_a_backspace_instead_of_a_box_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """`"\\boxed{5}"` in JSON, written with one backslash."""
+    Path("own.jsonl").write_text(text_of([line("a", "5", "\boxed{5}"), *LINES]))
+    assert verify("own.jsonl") == 0
+    assert "responses with a backspace and oxed{: 1;" in capsys.readouterr().out
+
+
 def test_problems_have_their_own_numbers_of_responses(capsys: pytest.CaptureFixture[str]) -> None:
     """Each estimate equals that of all subsets; a larger k says whom it leaves out."""
     outcomes = {
