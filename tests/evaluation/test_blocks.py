@@ -18,7 +18,7 @@ from tests.support import tiny_world
 
 POLICY, SUITE = "small--base", "contamination_free"
 BENCHMARKS = ["linear_larger", "divide_larger"]
-AGAIN = f"rspo sample {POLICY} {SUITE} 0 --force"
+AGAIN = f"rspo sample {POLICY} {SUITE} 0 .*--force"
 
 
 def load(root: Path, samples: int = 8) -> Experiment:

@@ -94,7 +94,7 @@ def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:
     published = tmp_path / "mirror" / settings.model
     hub_model.write(published, hub_model.ANSWER)
     _, (model, step) = judge_inputs(experiment, "xverify")
-    expected = r"judge/model: no such file; `rspo fetch-judge --scale paper` makes it"
+    expected = r"judge/model: no such file; `rspo fetch-judge --scale paper .*` makes it"
     with pytest.raises(InputError, match=expected):
         step.require_output(model)
     fetch_judge(experiment, tmp_path / "mirror")
