@@ -87,7 +87,7 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     curves(cut, POLICY, "standard", force=True)
     pd.testing.assert_frame_equal(read_frame(cut.curves(POLICY, "standard"), CURVES), whole)
     cut.scores(POLICY, "standard", 1).unlink()
-    with pytest.raises(InputError, match=r"1\.parquet: no such file; `rspo score .* standard 1 .*`"):
+    with pytest.raises(InputError, match=r"1\.parquet: no such file; `rspo score .* 1 .*`"):
         curves(cut, POLICY, "standard")
 
 
