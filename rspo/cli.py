@@ -97,7 +97,7 @@ def _load(
         results = Path(given["results"])
     experiment = Experiment.load(scale, nested, results=results)
     configured = Experiment.load(scale) if by_hand and not experiment.has_own_results else None
-    return replace(experiment, overrides=nested, as_configured=configured)
+    return replace(experiment, as_configured=configured)
 
 
 def _has_config(scale: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,8 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
     require_problems(experiment)
     write(file, TWO[:1])
     assert steps.prepare(experiment, "mine").settings_hash != before
-    with pytest.raises(InputError, match=r"content: .*rspo prepare mine .*--force"):
+    again = re.escape(f"`{experiment.command('prepare', 'mine')} --force`")
+    with pytest.raises(InputError, match=f"content: .*{again}"):
         require_problems(experiment)
     prepare(experiment, "mine", force=True)
     assert len(read_table(experiment.problems("mine"), PROBLEMS)) == 1

@@ -1,5 +1,6 @@
 """`rspo sample` and `rspo score` write one table for each policy, suite and block."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from tests.support import tiny_world
 
 POLICY, SUITE = "small--base", "contamination_free"
 BENCHMARKS = ["linear_larger", "divide_larger"]
-AGAIN = f"rspo sample {POLICY} {SUITE} 0 .*--force"
 
 
 def load(root: Path, samples: int = 8) -> Experiment:
@@ -135,7 +135,8 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
         steps.prepare(experiment, BENCHMARKS[1]).record()
         with pytest.raises(InputError, match=f"{message}: .*--force replaces it"):
             sample_suite(experiment, POLICY, SUITE)
-        with pytest.raises(InputError, match=f"{message}; `{AGAIN}` makes it again"):
+        again = re.escape(f"`{experiment.command('sample', POLICY, SUITE, '0')} --force`")
+        with pytest.raises(InputError, match=f"{message}; {again} makes it again"):
             score(experiment, POLICY, SUITE)
         sample_suite(experiment, POLICY, SUITE, force=True)
         score(experiment, POLICY, SUITE, force=True)

@@ -1,5 +1,6 @@
 """Curves: estimates over problems with their errors, from scores only."""
 
+import re
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     curves(cut, POLICY, "standard", force=True)
     pd.testing.assert_frame_equal(read_frame(cut.curves(POLICY, "standard"), CURVES), whole)
     cut.scores(POLICY, "standard", 1).unlink()
-    with pytest.raises(InputError, match=r"1\.parquet: no such file; `rspo score .* 1 .*`"):
+    command = re.escape(f"`{cut.command('score', POLICY, 'standard', '1')}`")
+    with pytest.raises(InputError, match=rf"1\.parquet: no such file; {command}"):
         curves(cut, POLICY, "standard")
 
 

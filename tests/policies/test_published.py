@@ -1,6 +1,7 @@
 """Published base policies: from a mirror, or one clear error."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,9 @@ def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:
     published = tmp_path / "mirror" / settings.model
     hub_model.write(published, hub_model.ANSWER)
     _, (model, step) = judge_inputs(experiment, "xverify")
-    expected = r"judge/model: no such file; `rspo fetch-judge --scale paper .*` makes it"
-    with pytest.raises(InputError, match=expected):
+    command = experiment.command("fetch-judge")
+    expected = f"judge/model: no such file; `{command}` makes it"
+    with pytest.raises(InputError, match=re.escape(expected)):
         step.require_output(model)
     fetch_judge(experiment, tmp_path / "mirror")
     folder = experiment.results / "judge" / "model"
