@@ -1,16 +1,42 @@
-"""Runs `rspo doctor` when `snakemake --profile slurm` starts, before its first submission."""
+"""What Snakemake checks before the first job of a run: packages and, for SLURM, `rspo doctor`."""
 
 import argparse
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 
+from rspo.config.schema import Config
 from rspo.slurm.launch import Kind
 from rspo.slurm.profile import PROFILE
+
+
+def require_packages(workflow: Any, config: Config) -> None:
+    """Raises: WorkflowError if this environment lacks verl or vLLM and a job is going to import it.
+
+    Such a job can be the last of a run, after hours of training.
+    """
+    if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
+        return
+    rules = {job.rule.name for job in workflow.dag.needrun_jobs()}
+    needed = []
+    if "train" in rules and config.engine == "verl":
+        needed.append(("engine = 'verl'", "verl"))
+    if "sample" in rules and config.sampler == "vllm":
+        needed.append(("sampler = 'vllm'", "vllm"))
+    if rules & {"train", "score"} and config.starts_judge(config.verifier):
+        needed.append((f"verifier = {config.verifier!r} without xverify.url", "vllm"))
+    for setting, package in needed:
+        if find_spec(package) is None:
+            raise WorkflowError(
+                f"{setting} needs the package {package}: `make setup-verl` installs it, "
+                "`make setup-gpu` on a machine with GPUs"
+            )
 
 
 def run_doctor(workflow: Any) -> None:

@@ -23,6 +23,20 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
+def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
+    """Arguments for the small world with a judge at a URL or, for None, a server per job."""
+    xverify = {
+        "prompt": {"repository": str(upstream), "commit": pinned},
+        "model": "test/judge",
+        "url": url,
+        "start_seconds": 1,
+        "concurrent_requests": 8,
+        "request_seconds": 10,
+        "retry_seconds": 0,
+    }
+    return ["--config", *SMALL_WORLD, "verifier=cascade", f"xverify={json.dumps(xverify)}"]
+
+
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `snakemake ARGUMENTS` in a project."""
     server = _server()

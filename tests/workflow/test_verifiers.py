@@ -1,6 +1,5 @@
 """The workflow with a judge, and the comparison of two verifiers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,25 +7,11 @@ import pytest
 from rspo.core.tables import SCORES, read_table
 from tests.support import judge_server
 from tests.support.judge_prompt import commit
-from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
+from tests.support.snakemake_project import cascade, jobs, make_project, snakemake
 
 pytestmark = pytest.mark.ci
 
 SCORE = "results/tiny/cells/small--base/scores/standard/0.parquet"
-
-
-def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
-    """Config of a small project with a judge at a URL or, for None, a server per job."""
-    xverify = {
-        "prompt": {"repository": str(upstream), "commit": pinned},
-        "model": "test/judge",
-        "url": url,
-        "start_seconds": 1,
-        "concurrent_requests": 8,
-        "request_seconds": 10,
-        "retry_seconds": 0,
-    }
-    return ["--config", *SMALL_WORLD, "verifier=cascade", f"xverify={json.dumps(xverify)}"]
 
 
 def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> None:

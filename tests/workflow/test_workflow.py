@@ -20,12 +20,19 @@ from tests.support.processes import wait_until
 from tests.support.snakemake_project import (
     PROGRAMS,
     SMALL_WORLD,
+    cascade,
     jobs,
     make_project,
     snakemake,
 )
 
 GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo", "dropping")
+# A `sitecustomize` that hides a package, as where it is not installed.
+HIDE = """\
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name == {package!r} else find(name, *more)
+"""
 NO_GRID: dict[str, object] = dict.fromkeys(GRID)
 
 
@@ -342,6 +349,32 @@ def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) ->
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (folder / target).exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "config", "needs"),
+    [
+        ("verl", ["--config", *SMALL_WORLD, "engine=verl"], "engine = 'verl'"),
+        ("vllm", ["--config", *SMALL_WORLD, "sampler=vllm"], "sampler = 'vllm'"),
+        (
+            "vllm",
+            cascade(Path("judge"), "0" * 40, None),
+            "verifier = 'cascade' without xverify.url",
+        ),
+    ],
+)
+def test_a_run_whose_last_step_misses_a_package_stops_before_its_first_job(
+    tmp_path: Path, package: str, config: list[str], needs: str
+) -> None:
+    """The environment of `make setup`, with a setting that needs that of `make setup-verl`."""
+    folder = make_project(tmp_path / "project")
+    (tmp_path / "sitecustomize.py").write_text(HIDE.format(package=package))
+    command = [str(PROGRAMS / "snakemake"), "reports/fig_scalability.pdf", *config]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"{needs} needs the package {package}: `make setup-verl` installs it" in done.stderr
+    assert not (folder / "results").exists()
 
 
 def test_more_samples_add_blocks_and_keep_the_existing_ones(built: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
 from rspo.core.step import faults_behind
-from rspo.slurm.preflight import run_doctor
+from rspo.slurm.preflight import require_packages, run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
     forward_stop_requests,
@@ -41,8 +41,11 @@ HELD = ExitStack()  # until the process ends, however it ends
 
 onstart:
     # Not reached by a dry run, nor by the Snakemake inside a SLURM job.
+    # Before the locks, so that a refused run leaves no folder behind.
+    if not workflow.touch:
+        require_packages(workflow, experiment.config)
     if not workflow.local_exec:
-        run_doctor(workflow)  # before the locks, so that a refused run leaves no folder behind
+        run_doctor(workflow)
     planned = list(workflow.dag.needrun_jobs())
     outputs = [str(output) for job in planned for output in job.output]
     writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
