@@ -1,6 +1,7 @@
 """Read a scale's config file and run its extensions; errors are one line each."""
 
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
@@ -56,14 +57,16 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
     """Run the Python files of the user that a config lists, such as `extensions: [my_reward.py]`.
 
     They register objectives, rewards, figures and so on. Each runs once in every process that
-    reads the config; its errors keep their traceback.
+    reads the config.
 
     Args:
         files: the list in the config, before its validation.
         root: the folder that has config/; the files are relative to it.
         key: location of the list, for messages.
 
-    Raises: InputError for a list that is none, and for a file that is missing.
+    Raises: InputError for a list that is none, for a file that is missing, and, with its line, for
+    a ValueError of a file, such as a name that is registered already. Other errors of a file keep
+    their traceback.
     """
     if not isinstance(files, list | tuple):
         raise InputError(f"{key} = {files!r}: expected a list of files, such as [my_reward.py]")
@@ -84,9 +87,13 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
         sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException as error:
             del sys.modules[name]
-            raise
+            if not isinstance(error, ValueError):
+                raise
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+            raise InputError(f"{file}, line {lines[-1] if lines else 1}: {error}") from error
 
 
 class _Loader(yaml.SafeLoader):

@@ -62,19 +62,19 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (OBJECTIVE.replace("first", "grpo"), "'grpo' exists already"),
-        (OBJECTIVE.replace("first", "First"), "objective 'First': allowed: lower-case"),
-        (REWARD.replace("half", "a--b"), "reward 'a--b': allowed: lower-case"),
+        (OBJECTIVE.replace("first", "grpo"), "own0.py, line 3: objective 'grpo': 'grpo' exists already"),
+        (OBJECTIVE.replace("first", "First"), "line 3: objective 'First': allowed: lower-case"),
+        (REWARD.replace("half", "a--b"), "line 3: reward 'a--b': allowed: lower-case"),
         (
             "from rspo.analysis import CLAIMS, register\nregister(CLAIMS['C1'])\n",
-            "claim 'C1' exists already",
+            "own0.py, line 2: claim 'C1' exists already",
         ),
     ],
 )
 def test_a_name_that_is_taken_or_no_folder_name_is_refused(
     tmp_path: Path, source: str, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         load(tmp_path, source)
 
 
