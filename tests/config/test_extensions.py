@@ -62,7 +62,10 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (OBJECTIVE.replace("first", "grpo"), "own0.py, line 3: objective 'grpo': 'grpo' exists already"),
+        (
+            OBJECTIVE.replace("first", "grpo"),
+            "own0.py, line 3: objective 'grpo': 'grpo' exists already",
+        ),
         (OBJECTIVE.replace("first", "First"), "line 3: objective 'First': allowed: lower-case"),
         (REWARD.replace("half", "a--b"), "line 3: reward 'a--b': allowed: lower-case"),
         (
