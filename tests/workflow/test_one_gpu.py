@@ -69,6 +69,7 @@ def test_one_command_makes_everything(
     command += [f"mirror={tmp_path / 'mirror'}", *words]
     done = snakemake(project, *command)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "The report is rehearsal/reports/report.html." in done.stderr
     again = snakemake(project, *command)
     assert "Nothing to be done" in again.stdout + again.stderr
     with chdir(project):  # provenance has the paths that Snakemake used

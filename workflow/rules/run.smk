@@ -68,3 +68,8 @@ onstart:
         raise WorkflowError(f"{error.filename}: {error.strerror}")
     # The logger plugin `rspo` shows the progress of its policies.
     logger.info(f"Results are written to {RESULTS}.", extra={"experiment": experiment})
+
+
+onsuccess:
+    if any(job.rule.name == "report" for job in workflow.dag.jobs):
+        logger.info(f"The report is {REPORTS}/report.html.")
