@@ -24,16 +24,18 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
-    """Verdicts of `exact`."""
-    verdicts = []
-    for response, accepted in zip(responses, answers, strict=True):
-        prediction = last_box(response)
-        if prediction is None:
-            verdicts.append(Verdict(NO_ANSWER))
-        else:
-            right = any(_accepts(answer.strip(), prediction) for answer in accepted)
-            verdicts.append(Verdict(CORRECT if right else INCORRECT))
-    return verdicts
+    """Verdicts of `exact`. Equal responses, which small policies often give, are verified once."""
+    pairs = list(zip(responses, answers, strict=True))
+    verdicts = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
+    return [verdicts[pair] for pair in pairs]
+
+
+def _verdict(response: str, accepted: tuple[str, ...]) -> Verdict:
+    prediction = last_box(response)
+    if prediction is None:
+        return Verdict(NO_ANSWER)
+    right = any(_accepts(answer.strip(), prediction) for answer in accepted)
+    return Verdict(CORRECT if right else INCORRECT)
 
 
 def _accepts(answer: str, prediction: str) -> bool:
