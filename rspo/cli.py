@@ -373,8 +373,8 @@ def diagnose(
     name: Annotated[
         str,
         typer.Argument(
-            help="An objective, such as maxpo (docs/objectives.md), or MODULE:FUNCTION of rewards "
-            "[..., n] and k."
+            help="An objective, such as maxpo (docs/objectives.md), or a function of rewards "
+            "[..., n] and k, as MODULE:FUNCTION or FILE.py:FUNCTION."
         ),
     ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
@@ -415,14 +415,14 @@ def diagnose(
 
 
 def _imported(name: str) -> Callable[..., Any]:
-    """The function MODULE:FUNCTION; modules of the current folder are found too.
+    """The function MODULE:FUNCTION, of the current folder too, or FILE.py:FUNCTION.
 
     Raises: InputError if there is none.
     """
-    module, _, attribute = name.partition(":")
-    sys.path.insert(0, "")
+    place, _, attribute = name.rpartition(":")
+    sys.path.insert(0, str(Path(place).parent))
     try:
-        function = getattr(import_module(module), attribute)
+        function = getattr(import_module(Path(place).name.removesuffix(".py")), attribute)
     except Exception as error:  # of the user's module
         raise InputError(f"{name}: {type(error).__name__}: {error}") from error
     if not callable(function):
