@@ -33,6 +33,7 @@ from rspo.core.signals import Stopped
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards import Reward, register
 from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 from rspo.training import local_engine
 from rspo.training.pretraining import make_base_policy
@@ -61,19 +62,21 @@ TIMEOUT = 500  # seconds for which ranks wait for each other
 class Case:
     """An objective, settings of `training`, and the step at which a stop is requested.
 
+    reward: a name in the config.
     late: whether the sampler gets new weights after every second step only.
     """
 
     objective: str
     settings: dict[str, Any]
     stop: int = STEPS
+    reward: str = "binary"
     late: bool = False
 
 
 CASES = {
     "sum": Case("rspo_pass_at_k", {}, STOPPED),
     "token-mean": Case("policy_gradient", {"loss_aggregation": "token-mean"}),
-    "one update": Case("rspo_max_at_k", {"mini_batch_prompts": 256}),
+    "one update": Case("rspo_max_at_k", {"mini_batch_prompts": 256}, reward="short"),
     "bonus": Case(
         "rspo_pass_at_k_plug_in",
         {"loss_aggregation": "token-mean", "entropy_bonus": 0.1, "k_schedule": [K, 2]},
@@ -82,8 +85,11 @@ CASES = {
 }
 
 
+register(Reward("short", lambda own: own.correct / [1 + len(text) for text in own.texts]))
+
+
 def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
-    spec = {"model": "small", "objective": case.objective, "n": N}
+    spec = {"model": "small", "objective": case.objective, "n": N, "reward": case.reward}
     spec |= {} if case.objective == "policy_gradient" else {"k": K}
     actor = {
         "ppo_max_token_len_per_gpu": PASS_TOKENS,
@@ -268,6 +274,7 @@ class Trainer(trainer_module.Trainer):
     queue: Queue
     worker: PolicyWorker
     until: int  # step in which a stop is requested
+    metrics: set[str]  # names of those that verl would log
 
     def _setup(self) -> None:
         section = self.config.actor_rollout_ref
@@ -288,7 +295,8 @@ class Trainer(trainer_module.Trainer):
         with patch.object(trainer_module, "is_requested", lambda: reached):
             super().on_step_end()
 
-    def _compute_metrics(self, *_: Any, **__: Any) -> None: ...
+    def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *_: Any, **__: Any) -> None:
+        Trainer.metrics = {*metrics}
 
     def _save_checkpoint(self) -> None:
         if RANKS == 1:
@@ -321,6 +329,7 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
     return {
         "timeout": backend.options._timeout.total_seconds(),
         "stopped": stopped,
+        "metrics": sorted(Trainer.metrics),
         "records": trainer.records,
         "weights": weights_of(worker),
         "responses": [

@@ -148,6 +148,7 @@ def test_padding_of_the_batch_belongs_to_no_prompt() -> None:
     ("objective", "config", "rewards", "uids", "message"),
     [
         ("rspo_pass_at_k", {}, [1, 0], "aa", r"needs its k: set \+algorithm\.rspo_k"),
+        ("hitchhiking", {}, [1, 0], "aa", "algorithm.adv_estimator=rspo_hitchhiking needs its k"),
         ("rspo_pass_at_k", {"rspo_k": 4}, [1, 0], "aa", "cannot use k = 4 with n = 2"),
         ("rspo_pass_at_k", {"rspo_k": "2"}, [1, 0], "aa", "k must be an integer, got '2'"),
         ("rspo_pass_at_k", {"rspo_k": 2}, [0.5, 0], "aa", "must be 0 or 1, got 0.5"),

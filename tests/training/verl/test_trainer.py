@@ -15,8 +15,8 @@ from transfer_queue import KVBatchMeta
 
 from rspo.core.errors import InputError, LostProcess
 from rspo.training.logs import steps_above
-from rspo.training.verl import disk
-from rspo.training.verl.batches import kept_rows, sort_by_prompt
+from rspo.training.verl import batches, disk
+from rspo.training.verl.batches import kept_rows, sampler_difference, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
 from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verl_config import verl_config
@@ -74,12 +74,15 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
     """Steps, rewards, lengths, rates and validation; gradients and entropy are estimates."""
     assert len(result["records"]) == len(result["expected"]) == STEPS
     tolerances = {"entropy": 0.15, "gradient_norm": TOLERANCE, "clipped": 1}
-    for ours, theirs in zip(result["records"], result["expected"], strict=True):
+    for step, (ours, theirs) in enumerate(zip(result["records"], result["expected"], strict=True)):
         assert ours.keys() == {*theirs, "sampler", "memory_gb"}
         for key in theirs.keys() - {"seconds", "tokens_per_second"}:
             assert ours[key] == pytest.approx(theirs[key], rel=tolerances.get(key, 1e-6)), key
         assert ours["sampler"]["difference"] < 1e-4
+        phases = {"weights", "sample", "reward", "update"}
+        assert ours["memory_gb"].keys() == (phases | {"checkpoint"} if step else phases)
         assert min(ours["memory_gb"].values()) > 0
+        assert any(gigabytes % 1 for gigabytes in ours["memory_gb"].values())
     assert ["validation" in record for record in result["records"]] == [False, True, False, True]
 
 
@@ -88,12 +91,16 @@ def test_a_sampler_with_weights_of_one_step_ago_is_reported_once(trained: tuple[
     records = json.loads((trained[1] / "late.json").read_text())["records"]
     assert steps_above(records) == [2, 4], [record["sampler"] for record in records]
     warning = "The log-probabilities of the sampler and the actor differ by more than"
-    assert (trained[1] / "log").read_text().count(warning) == 1
+    log = (trained[1] / "log").read_text()
+    assert log.count(warning) == 1
+    assert "Logging error" not in log
 
 
 def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all(
     result: dict[str, Any], case: str
 ) -> None:
+    assert {"actor/entropy", "actor/grad_norm", "actor/pg_loss"} <= {*result["metrics"]}
+    assert all("/" in name for name in result["metrics"])
     assert len(result["responses"]) == STEPS * PROMPTS * N
     steps = parts(result["responses"], PROMPTS * N)
     for responses, record in zip(steps, result["records"], strict=True):
@@ -152,6 +159,20 @@ def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoint
     assert len(notes) == len(PROMPTS_OF_UPDATE) + 1  # of the case `late`
 
 
+def test_the_correlation_with_a_constant_sampler_is_undefined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    actor, sampler = torch.tensor([-1.0, -2, -3]), torch.tensor([-2.0, -2, -2])
+    columns = {"old_log_probs": actor, "rollout_log_probs": sampler}
+    rows = {
+        name: torch.nested.as_nested_tensor([column], layout=torch.jagged)
+        for name, column in columns.items()
+    }
+    monkeypatch.setattr(batches, "fields", lambda batch, *names: rows)
+    batch = KVBatchMeta(keys=["a_0_0"], tags=[{}], partition_id="train")
+    assert sampler_difference(batch) == {"difference": pytest.approx(2 / 3)}
+
+
 @pytest.mark.parametrize(
     ("advantages", "lengths", "ranks", "kept"),
     [
@@ -159,6 +180,7 @@ def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoint
         ([1, 0, 0, 0, 1, 1], [5, 9, 2, 4, 5, 5], 2, [0, 2, 4, 5]),  # the shortest fills up
         ([0, 0, 0, 0, 0, 0], [3, 1, 2, 9, 9, 9], 2, [1, 2]),  # one row for every rank
         ([1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], 3, [0, 1, 2, 3, 4, 5]),
+        ([1, 0, 0, 0, 1, 1, 1, 0, 0], [5, 3, 1, 2, 5, 5, 5, 4, 9], 3, [0, 2, 3, 4, 5, 6]),
     ],
 )
 def test_responses_of_weight_0_are_dropped(
