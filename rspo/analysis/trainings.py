@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import study_of
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
@@ -126,6 +127,20 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
         torch = note.get("packages", {}).get("torch", "unknown")
         found.setdefault(f"{note.get('processor', 'unknown')}, PyTorch {torch}", []).append(cell)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
+    """The base policies that cells started from, each as model and first digits of its digest.
+
+    The base policy of a model has another digest if another kind of processor made it.
+    """
+    found: dict[str, None] = {}
+    for cell in cells:
+        model = experiment.cell(cell).model
+        inputs = read_provenance(experiment.policy(cell)).get("inputs", {})
+        digests = [inputs[path] for path in inputs if Path(path).parent.name == base_name(model)]
+        found |= {f"{model} {digest[:8]}": None for digest in digests}
+    return list(found)
 
 
 def _cpu_seconds(measurer: Measurer, cell: str) -> float:

@@ -1,6 +1,6 @@
 """`rspo claims` and `rspo study`: measure, and write tables and pages (docs/files.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -18,7 +18,7 @@ from rspo.analysis.results import (
     with_p_values,
     write_comparisons,
 )
-from rspo.analysis.trainings import chosen_lines, method_rows, origins
+from rspo.analysis.trainings import bases, chosen_lines, method_rows, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
@@ -110,8 +110,11 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
         if not template.exists() and not study.page:
             template = FOLDER / "study.md.jinja"
-        trained = origins(experiment, [cell.name for cell in experiment.cells_of(name)])
-        contents = study_contents(experiment, name, table, methods, trained)
+        cells = [cell.name for cell in experiment.cells_of(name)]
+        contents = study_contents(experiment, name, table, methods) | {
+            "origins": origins(experiment, cells),
+            "bases": bases(experiment, cells),
+        }
         write_text(page, render(template, contents))
 
     made.run(work, force)
@@ -122,9 +125,8 @@ def study_contents(
     name: str,
     table: pd.DataFrame,
     methods: pd.DataFrame,
-    origins: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """What the template of a study's page reads; its cells by their origin, as `origins` gives."""
+    """What the template of a study's page reads of its tables."""
     study = studies.study_of(experiment, name)
     ahead = ahead_of(table, study.frontier) if study.frontier else {}
     lines = [
@@ -142,7 +144,6 @@ def study_contents(
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,
-        "origins": origins,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
     }
 

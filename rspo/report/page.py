@@ -12,7 +12,7 @@ from pathlib import Path
 import jinja2
 
 from rspo.analysis import pages
-from rspo.analysis.trainings import origins
+from rspo.analysis.trainings import bases, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
@@ -48,6 +48,7 @@ def write_results(experiment: Experiment, page: Path) -> None:
     contents = {
         "folder": folder.name,
         "origins": origins(experiment, experiment.cells),
+        "bases": bases(experiment, experiment.cells),
         "commits": sorted(commits),
     }
     content = pages.fill(environment(experiment, html=False), "results.md.jinja", contents)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rspo.analysis import pages, studies
+from rspo.analysis.evidence import Evidence
 from rspo.analysis.results import read_rows
 from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
@@ -59,6 +60,7 @@ ERRORS = {
         for one in (PG, RSPO, RSPO | {"objective": "hitchhiking"})
     ],
 }
+TRAINED: dict[str, Any] = {"origins": {}, "bases": ["small 0123abcd"]}
 SHIFT = {"default": 0, "rate-third": 0.04, "rate-triple": -0.03}
 SHIFT |= {"accepts-0.1": -0.15, "rejects-0.1": -0.02}
 
@@ -228,7 +230,7 @@ def test_a_study_has_a_picture(made: Experiment) -> None:
 
 def page(made: Experiment, template: Path, table: pd.DataFrame) -> str:
     methods = pd.read_csv(studies.step(made, "rates").outputs[1])
-    return pages.render(template, study_contents(made, "rates", table, methods, {}))
+    return pages.render(template, study_contents(made, "rates", table, methods) | TRAINED)
 
 
 def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
@@ -352,7 +354,15 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     methods = pd.read_csv(folder / f"{name}_methods.csv", dtype=text).fillna(
         dict.fromkeys(text, "")
     )
-    contents = study_contents(experiment, name, table, methods, {})
+    evidence = Evidence.read(planted.ROOT / "docs" / "evidence" / f"{name}.parquet")
+    bases = {
+        f"{Path(path).parent.name.removesuffix('--base')} {digest[:8]}"
+        for note in evidence.provenance
+        for path, digest in note["inputs"].items()
+        if note["command"][1] == "train" and path.endswith("--base/policy")
+    }
+    contents = study_contents(experiment, name, table, methods)
+    contents |= {"origins": {}, "bases": sorted(bases)}
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
 
