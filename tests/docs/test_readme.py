@@ -59,7 +59,9 @@ def test_as_many_other_objectives_are_equivalent_as_it_says() -> None:
             near.append(row["method_a"])
     assert "RSPO plug-in k=4" in near
     assert len(near) - 1 == 8
-    assert "eight other published objectives are [within 2 points of RSPO]" in " ".join(README.split())
+    assert "eight other published objectives are [within 2 points of RSPO]" in " ".join(
+        README.split()
+    )
 
 
 def commands(program: str) -> list[list[str]]:

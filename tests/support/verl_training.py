@@ -62,7 +62,7 @@ TIMEOUT = 500  # seconds for which ranks wait for each other
 class Case:
     """An objective, settings of `training`, and the step at which a stop is requested.
 
-    reward: a name in the config.
+    reward: a name in the config. temperature: of sampling.
     late: whether the sampler gets new weights after every second step only.
     """
 
@@ -70,13 +70,16 @@ class Case:
     settings: dict[str, Any]
     stop: int = STEPS
     reward: str = "binary"
+    temperature: float = 1.0
     late: bool = False
 
 
 CASES = {
     "sum": Case("rspo_pass_at_k", {}, STOPPED),
     "token-mean": Case("policy_gradient", {"loss_aggregation": "token-mean"}),
-    "one update": Case("rspo_max_at_k", {"mini_batch_prompts": 256}, reward="short"),
+    "one update": Case(
+        "rspo_max_at_k", {"mini_batch_prompts": 256}, reward="short", temperature=0.8
+    ),
     "bonus": Case(
         "rspo_pass_at_k_plug_in",
         {"loss_aggregation": "token-mean", "entropy_bonus": 0.1, "k_schedule": [K, 2]},
@@ -105,6 +108,7 @@ def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
         folder,
         engine=engine,
         training=training | case.settings,
+        sampling={"temperature": case.temperature},
         grid={"main": {"suite": "standard", "seeds": 1, "cells": [spec]}},
         verl={
             "ranks": RANKS,
@@ -181,8 +185,9 @@ class Queue:
 class Agents:
     """Stands in for verl's agent loops and client: asks the server, and fills the queue."""
 
-    def __init__(self, queue: Queue, server: Server, n: int) -> None:
+    def __init__(self, queue: Queue, server: Server, n: int, temperature: float) -> None:
         self.queue, self.server, self.n = queue, server, n
+        self.parameters = {"temperature": temperature}
 
     def generate_sequences(self, requests: TensorDict) -> None:
         asyncio.run(self._answer(requests, verl_tensors.get(requests, "global_steps")))
@@ -194,7 +199,7 @@ class Agents:
         for uid, prompt, index, name in rows:
             for session in range(self.n):
                 own = {"raw_prompt": prompt, "name": name, "session_id": session}
-                answer = loop.run({"temperature": 1.0}, **own, global_steps=step)
+                answer = loop.run(self.parameters, **own, global_steps=step)
                 responses[f"{uid}_{session}_0"] = (int(index), asyncio.ensure_future(answer))
         await asyncio.gather(*(answer for _, answer in responses.values()))
         for key, (index, answer) in responses.items():
@@ -284,7 +289,7 @@ class Trainer(trainer_module.Trainer):
         self._init_dump_executor()
         self.actor_rollout_wg = Workers(self.queue, self.worker)
         self.checkpoint_manager = Servers(self.worker, server)
-        self.agents = Agents(self.queue, server, self.cell.n)
+        self.agents = Agents(self.queue, server, self.cell.n, section.rollout.temperature)
         self._load_checkpoint()
 
     def get_llm_client(self) -> Agents:
