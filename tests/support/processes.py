@@ -54,7 +54,7 @@ def _is_shared(process: psutil.Process) -> bool:
 
 
 @contextlib.contextmanager
-def none_left(seconds: float = 10) -> Iterator[None]:
+def none_left(seconds: float = 60) -> Iterator[None]:
     """Kill the processes that were started in this block and still run some seconds after it.
 
     Raises: AssertionError that lists them.
