@@ -15,7 +15,7 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "f3184d055b8a",
+    ("exact", 1): "37d3c6dfc45a",
     ("rules", 5): "7cd028347f09",
     ("math_verify", 3): "d14fef5b02e0",
 }
