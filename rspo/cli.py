@@ -15,6 +15,7 @@ from functools import partial
 from importlib import import_module
 from inspect import Signature, signature
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
@@ -422,7 +423,10 @@ def _imported(name: str) -> Callable[..., Any]:
     place, _, attribute = name.rpartition(":")
     sys.path.insert(0, str(Path(place).parent))
     try:
-        function = getattr(import_module(Path(place).name.removesuffix(".py")), attribute)
+        if place.endswith(".py"):  # also numpy.py: no module of that name
+            function = run_path(place)[attribute]
+        else:
+            function = getattr(import_module(place), attribute)
     except Exception as error:  # of the user's module
         raise InputError(f"{name}: {type(error).__name__}: {error}") from error
     if not callable(function):

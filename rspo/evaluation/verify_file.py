@@ -47,7 +47,7 @@ def verify_file(
         columns: the keys of the file, by those of `COLUMNS`.
         ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
         experiment: configures the judge model, for the verifiers that use one.
-        replace: whether to replace an output that was made with other settings.
+        replace: whether to replace an output that was made with other settings, or of another file.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
 
@@ -60,7 +60,7 @@ def verify_file(
     decides = verifier_settings(experiment.config if experiment else None, verifier)
     step = Step(
         (output,),
-        decides | {"columns": dict(columns)},
+        decides | {"columns": dict(columns), "responses": path.name},
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )

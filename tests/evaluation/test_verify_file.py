@@ -262,6 +262,19 @@ def test_an_existing_output_is_kept_without_force(
     )
 
 
+def test_verdicts_on_another_file_are_kept_without_force(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """x.jsonl and x.jsonl.gz have one default output."""
+    Path("x.jsonl").write_text(text_of(LINES))
+    Path("x.jsonl.gz").write_bytes(gzip.compress(text_of(LINES[:1]).encode()))
+    assert verify("x.jsonl") == verify("x.jsonl") == 0
+    before = Path("x.verdicts.jsonl").read_bytes()
+    assert verify("x.jsonl.gz") == 2
+    assert "x.verdicts.jsonl exists and was not made by this command" in capsys.readouterr().err
+    assert Path("x.verdicts.jsonl").read_bytes() == before
+
+
 def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It accepts every response that reaches it, also one without a box."""
     shutil.copytree(ROOT / "config", "config")

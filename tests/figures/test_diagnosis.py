@@ -55,7 +55,8 @@ def test_a_function_of_a_module_is_checked_for_pass_at_k(
     lines = capsys.readouterr().out.splitlines()
     assert lines[4] == "k = 4   unbiased for 0.5 times Pass@4"
     monkeypatch.chdir("/")
-    check[1] = f"{tmp_path}/functions_to_check.py:centred"
+    (tmp_path / "json.py").write_text(FUNCTIONS)  # a name that Python has, too
+    check[1] = f"{tmp_path}/json.py:centred"
     assert main([*check, "--k", "8"]) == 1
     *_, last, verdict = capsys.readouterr().out.splitlines()
     assert last == "k = 8   maximizes nothing, F is 0"
