@@ -40,7 +40,7 @@ def test_the_result_is_that_of_the_published_tables() -> None:
     shifted = {row["id"]: row for row in table("claim_comparisons.csv") if row["claim"] == "C7"}
     there = [shifted[f"C7/RSPO k={k}/Baseline k={k}/pass_at_k/{k}/pooled"] for k in (2, 4, 8)]
     there += [shifted[f"C7/RSPO k={k}/PG/pass_at_k/{k}/pooled"] for k in (2, 4, 8)]
-    assert not any(float(row["low"]) > 0 for row in there)  # "neither is significant"
+    assert not any(float(row["low"]) > 0 for row in there)  # "neither advantage is significant"
     rows = {(row["benchmark"], row["method"], row["k"]): row for row in table("fig_main.csv")}
     named = [("RSPO k=8", "1"), ("PG", "1"), ("PG", "16"), ("Base", "16"), ("RSPO k=8", "16")]
     rates = [rows["pooled", *one]["estimate"] for one in named]
