@@ -321,6 +321,4 @@ class Trainer(PPOTrainerSync):
         return [rows[index] for part in parts for index in part]
 
     def _select(self, batch: KVBatchMeta, rows: list[int]) -> KVBatchMeta:
-        selected = batch.select_keys([batch.keys[row] for row in rows])
-        selected.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
-        return selected
+        return batch.select_keys([batch.keys[row] for row in rows])
