@@ -37,13 +37,16 @@ class Stage(NamedTuple):
     covers: list[str]
 
 
+VERL = ["rspo/training/verl/*.py", "rspo/rewards/xverify/*.py", "rspo/policies/vllm_sampler.py"]
+LONG = "pytest -q -n 0 -m 'long and not slurm'"
 STAGES = {
     f"mutants-{name}": Stage(f"python -m tests.mutants {name}", group.modules)
     for name, group in GROUPS.items()
 } | {
-    "verl": Stage(
-        "pytest -q -n 0 -m 'long and not slurm'",
-        ["rspo/training/verl/*.py", "rspo/rewards/xverify/*.py", "rspo/policies/vllm_sampler.py"],
+    "verl-trainer": Stage(f"{LONG} tests/training", VERL),
+    "verl-workflow": Stage(f"{LONG} tests/workflow tests/slurm", VERL),
+    "verl-others": Stage(
+        f"{LONG} --ignore=tests/training --ignore=tests/workflow --ignore=tests/slurm", VERL
     ),
     "soak": Stage(
         "SOAK_SEEDS=10 pytest -q -n 3 --dist worksteal -m 'slurm and release'",
