@@ -55,13 +55,18 @@ onstart:
         # Snakemake removes the outputs of a job before its command checks the inputs. It does not
         # with `--touch`.
         replaced = [
-            SLOW_STEPS[job.rule.name](experiment, *job.wildcards)
+            step(experiment, *job.wildcards)
+            for rule, step in SLOW_STEPS.items()
             for job in ([] if workflow.touch else planned)
-            if job.rule.name in SLOW_STEPS and any(Path(path).exists() for path in job.output)
+            if job.rule.name == rule and any(Path(path).exists() for path in job.output)
         ]
         inputs = [pair for step in replaced for pair in step.inputs()]
         for fault in faults_behind(inputs, planned=map(Path, outputs)).values():
             raise InputError(fault)
+        faults = [step.fault_of_outputs(contents=False) for step in replaced]
+        if found := [fault for fault in faults if fault]:
+            more = f", and {len(found) - 1} more" if found[1:] else ""
+            logger.warning(f"This run makes results again: {found[0]}{more}.")
     except InputError as error:
         raise WorkflowError(str(error))
     except OSError as error:  # such as a read-only folder
