@@ -42,10 +42,10 @@ COLUMNS = {
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
-# Places of a label, in points from the end of its line: beside it, then below and above that. The
+# Places of a label, in points from the end of its line: beside it, then above and below that. The
 # last one is kept if none is free.
 _GAP = 4.0
-_PLACES = [(x, y) for y in (0, -9, 9, -18, 18, -27, 27, 0) for x in (_GAP, -_GAP)]
+_PLACES = [(x, y) for y in (0, 9, -9, 18, -18, 27, -27, 0) for x in (_GAP, -_GAP)]
 
 
 def of_study(name: str, study: Study) -> Figure:
@@ -194,6 +194,7 @@ def _draw_frontier(axes: Axes, levels: pd.DataFrame) -> None:
             label = method if len(lines) == 1 else f"{method}, {stem}"
             ends.append((label, (x[order[-1]], y[order[-1]]), look))
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+    axes.margins(y=0.12)  # room for labels
     _label_ends(axes, ends)
 
 
