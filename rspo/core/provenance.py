@@ -163,6 +163,11 @@ def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
     }
 
 
+def was_made_again(source: Path, digest_then: str) -> bool:
+    """Whether a result has another digest by now; its provenance tells, also if it was removed."""
+    return read_provenance(source).get("digest") not in (None, digest_then)
+
+
 @cache
 def _read_version(file: Path, modified: int) -> Any:
     """Cached: the progress of a run reads hundreds of files again and again."""

@@ -22,6 +22,7 @@ from rspo.core.provenance import (
     read_provenance,
     size_of,
     versions,
+    was_made_again,
     write_provenance,
 )
 
@@ -169,7 +170,7 @@ class Step:
         for source in sorted(then.keys() - originals - now):
             return f"{path} was made from {source}, which is no longer an input of it"
         for source in sorted(now):
-            if read_provenance(source).get("digest") not in (None, then[source]):
+            if was_made_again(source, then[source]):
                 return f"{path} was made from another version of {source}"
         return None
 

@@ -19,7 +19,7 @@ import yaml
 
 from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
-from rspo.core.provenance import read_provenance
+from rspo.core.provenance import inputs_of, read_provenance, was_made_again
 from rspo.core.signals import REQUEST
 from rspo.core.slurm_job import is_preempted, requeue
 
@@ -160,7 +160,9 @@ def compare_settings_with_provenance() -> None:
     Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
     or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
     go unnoticed, or a current result be made again. So `--touch` and `--cleanup-metadata` have no
-    effect on settings.
+    effect on settings. Nor does Snakemake make a missing input again if the result exists; here it
+    does if the result was made from an earlier version of the input, such as of a policy that was
+    trained again, and whose next training was interrupted.
 
     Issue: https://github.com/snakemake/snakemake/issues/2210
 
@@ -177,10 +179,16 @@ def compare_settings_with_provenance() -> None:
     def settings_changed(persistence: PersistenceBase, job: Any, file: Any = None) -> Any:
         current = job.params.get("settings")
         made = job.output if current else []
-        known = {path: read_provenance(Path(path)).get("settings_hash") for path in made}
+        notes = {path: read_provenance(Path(path)) for path in made}
+        known = {path: note.get("settings_hash") for path, note in notes.items()}
         if not any(known.values()):
             return params_changed(persistence, job, file)
         old = {path: hash_ for path, hash_ in known.items() if hash_ not in (None, current)}
+        missing = {Path(path) for path in job.input if not Path(path).exists()}
+        for path, note in notes.items():
+            then = inputs_of(Path(path), note)
+            if any(was_made_again(source, then[source]) for source in missing & then.keys()):
+                old[path] = "an earlier version of a missing input"
         return ParamsChange(set(old.values()), {current} if old else set(), set(old))
 
     PersistenceBase.has_metadata = has_settings

@@ -283,6 +283,27 @@ def test_a_policy_without_a_record_of_snakemake_trains_again_with_other_settings
     assert jobs(done) == {"train": 1, "total": 1}
 
 
+def test_a_missing_policy_that_was_trained_again_is_made_before_what_depends_on_it(
+    trained: Experiment,
+) -> None:
+    """As one whose next training was interrupted; a policy that was only removed is not missed."""
+    cell = next(iter(trained.cells))
+    suite = next(suite for policy, suite in trained.evaluations if policy == cell)
+    for name in trained.benchmarks_of(suite):
+        make(steps.prepare(trained, name))
+    samples, train = steps.sample(trained, cell, suite, 0), steps.train(trained, cell)
+    make(samples)
+    target = ["-n", str(samples.outputs[0]), "--config", "scale=paper"]
+    policy = trained.policy(cell)
+    shutil.rmtree(policy)
+    assert jobs(snakemake(Path.cwd(), *target)) == {}
+    policy.mkdir()
+    (policy / "weights").write_text("others")
+    train.record()
+    shutil.rmtree(policy)
+    assert jobs(snakemake(Path.cwd(), *target)) == {"sample": 1, "train": 1, "total": 2}
+
+
 def test_a_new_time_of_the_same_problems_trains_no_cell_again(built: Path) -> None:
     os.utime(built / "results" / "tiny" / "problems" / "train.parquet")
     done = snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)

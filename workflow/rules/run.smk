@@ -35,7 +35,8 @@ if "SLURM_JOB_ID" in os.environ:
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
-SLOW_STEPS = {"train": steps.train, "sample": steps.sample, "score": steps.score}
+# Their results are named before they are replaced: those nearest to the data first.
+NAMED = ("prepare", "pretrain", "train", "sample", "score")
 HELD = ExitStack()  # until the process ends, however it ends
 
 
@@ -55,8 +56,8 @@ onstart:
         # Snakemake removes the outputs of a job before its command checks the inputs. It does not
         # with `--touch`.
         replaced = [
-            step(experiment, *job.wildcards)
-            for rule, step in SLOW_STEPS.items()
+            getattr(steps, rule)(experiment, *job.wildcards)
+            for rule in NAMED
             for job in ([] if workflow.touch else planned)
             if job.rule.name == rule and any(Path(path).exists() for path in job.output)
         ]
