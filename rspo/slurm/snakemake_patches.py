@@ -186,7 +186,7 @@ def compare_settings_with_provenance() -> None:
         old = {path: hash_ for path, hash_ in known.items() if hash_ not in (None, current)}
         missing = {Path(path) for path in job.input if not Path(path).exists()}
         for path, note in notes.items():
-            then = inputs_of(Path(path), note)
+            then = inputs_of(Path(path), note) if missing else {}
             if any(was_made_again(source, then[source]) for source in missing & then.keys()):
                 old[path] = "an earlier version of a missing input"
         return ParamsChange(set(old.values()), {current} if old else set(), set(old))

@@ -35,8 +35,8 @@ if "SLURM_JOB_ID" in os.environ:
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
-# Their results are named before they are replaced: those nearest to the data first.
-NAMED = ("prepare", "pretrain", "train", "sample", "score")
+# Rules whose results are checked before the first job replaces one, those nearest to the data first.
+CHECKED = ("prepare", "pretrain", "train", "sample", "score")
 HELD = ExitStack()  # until the process ends, however it ends
 
 
@@ -57,7 +57,7 @@ onstart:
         # with `--touch`.
         replaced = [
             getattr(steps, rule)(experiment, *job.wildcards)
-            for rule in NAMED
+            for rule in CHECKED
             for job in ([] if workflow.touch else planned)
             if job.rule.name == rule and any(Path(path).exists() for path in job.output)
         ]
