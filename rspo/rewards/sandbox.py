@@ -109,8 +109,10 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
             _all.discard(worker)
         worker = _start(verifier)
         _all.add(worker)
-    if worker.stdout.readline() != READY:  # type: ignore[union-attr]
-        raise RuntimeError(f"a worker of {verifier} did not start (exit {_end(worker)})")
+    if (reply := worker.stdout.readline()) != READY:  # type: ignore[union-attr]
+        status = _end(worker)
+        reason = reply.strip() or f"exit status {status}"
+        raise InputError(f"a worker of the verifier {verifier!r} does not start: {reason}")
     return worker
 
 

@@ -48,8 +48,11 @@ def main(verifier: str, parent: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses; the time limit remains
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    equivalent = importlib.import_module(_MODULES[verifier]).equivalent
-
+    try:
+        equivalent = importlib.import_module(_MODULES[verifier]).equivalent
+    except Exception as error:  # the parent reports it
+        results.write(" ".join(f"{type(error).__name__}: {error}".split()) + "\n")
+        sys.exit(1)
     results.write(READY)
     results.flush()
     for line in sys.stdin:

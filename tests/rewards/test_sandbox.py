@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rspo.core.errors import InputError
 from rspo.rewards import is_correct, sandbox, sandbox_worker, verify
 from tests.support import ROOT
 from tests.support.attacks import ENDLESS, boxed
@@ -245,3 +246,17 @@ def test_the_time_limit_counts_processor_time(
 def test_a_worker_whose_parent_has_ended_does_not_start() -> None:
     done = worker("sleeps", sandbox_worker.CLOCK_FACTOR, parent=0)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_the_error_says_why_a_worker_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as an installed package that refuses the version of another one."""
+    (tmp_path / "math_verify.py").write_text("raise ImportError('this ANTLR is\\ntoo old')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sandbox.close()
+    with pytest.raises(
+        InputError, match="verifier 'rules' does not start: ImportError: this ANTLR is too old$"
+    ):
+        verify([boxed("1/2")], ["0.5"])
+    assert workers_of(os.getpid()) == []

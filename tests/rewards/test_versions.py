@@ -16,8 +16,8 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "37d3c6dfc45a",
-    ("rules", 5): "7cd028347f09",
-    ("math_verify", 3): "d14fef5b02e0",
+    ("rules", 5): "be43bea4f022",
+    ("math_verify", 3): "d0153bbdce84",
 }
 
 
