@@ -85,7 +85,7 @@ def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -
 def test_the_tiny_scale_needs_no_gpu_and_has_no_estimate(here: Path) -> None:
     shutil.copytree(ROOT / "config", here / "config")
     said = text(Experiment.load("tiny"))
-    assert ["training", "42", "0", "?"] in [line.split() for line in said.splitlines()]
+    assert ["training", "43", "0", "?"] in [line.split() for line in said.splitlines()]
     assert "set verl.device: cuda and models.<name>.shape" in said
     assert "disk" not in said
 
@@ -110,7 +110,7 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
     make_samples(experiment, name)
     found = numbers(experiment)
     assert (found["train"], found["sample"]) == (24, 2 * (27 + 8) - 2)
-    assert ["data,", "curves", "44", "0"] in [
+    assert ["data,", "curves", "43", "0"] in [
         line.split() for line in text(experiment).splitlines()
     ]
     experiment.samples(name, "standard", 0).unlink()

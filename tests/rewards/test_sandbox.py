@@ -256,7 +256,7 @@ def test_the_error_says_why_a_worker_does_not_start(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     sandbox.close()
     with pytest.raises(
-        InputError, match="verifier 'rules' does not start: ImportError: this ANTLR is too old$"
+        InputError, match=r"verifier 'rules' does not start: ImportError: this ANTLR is too old$"
     ):
         verify([boxed("1/2")], ["0.5"])
     assert workers_of(os.getpid()) == []
