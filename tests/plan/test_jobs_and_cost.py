@@ -110,7 +110,7 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
     make_samples(experiment, name)
     found = numbers(experiment)
     assert (found["train"], found["sample"]) == (24, 2 * (27 + 8) - 2)
-    assert ["data,", "curves", "43", "0"] in [
+    assert ["data,", "curves", "44", "0"] in [
         line.split() for line in text(experiment).splitlines()
     ]
     experiment.samples(name, "standard", 0).unlink()

@@ -1,6 +1,7 @@
 """Results of policies with known skill, and the inputs of figures, without training."""
 
 import math
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -207,7 +208,7 @@ def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experime
     """A scale of config/ with one training seed, and with its results below `root`."""
     shutil.copytree(ROOT / "config", root / "config", dirs_exist_ok=True)
     path = root / "config" / "tiny.yaml"
-    path.write_text(path.read_text().replace("    seeds: 3\n", ""))
+    path.write_text(re.sub(r"^    seeds: \d\n", "", path.read_text(), flags=re.MULTILINE))
     return Experiment.load(scale, overrides, root)
 
 

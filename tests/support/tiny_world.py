@@ -39,7 +39,10 @@ OVERRIDES: dict[str, Any] = {
         },
     },
     "evaluation": {"samples": 8, "block": 8, "k": [1, 2, 4], "resamples": 50},
-    "grid": {"main": {"seeds": 1}, "dropping": None},
+    "grid": {
+        **{entry: {"seeds": 1} for entry in ("main", "contamination_free", "grpo")},
+        "dropping": None,
+    },
 }
 
 
