@@ -64,7 +64,8 @@ def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
 ) -> None:
     plan = jobs(snakemake(planning, "-n", "all", "--config", f"scale={scale}"))
     experiment = Experiment.load(scale, root=ROOT)
-    assert plan["train"] == len(experiment.cells) == {"tiny": 25 + 2 * 7 + 1 + 3, "paper": 25}[scale]
+    trained = {"tiny": 25 + 2 * 7 + 1 + 3, "paper": 25}[scale]
+    assert plan["train"] == len(experiment.cells) == trained
     assert plan["pretrain"] == 2
     assert plan["prepare"] == 9
     # One job for all benchmarks of a suite and the samples of a block.
