@@ -15,6 +15,7 @@ from rspo.config import steps
 from rspo.config.experiment import base_name
 from rspo.core.files import read_json_lines, write_text
 from rspo.core.tables import PROBLEMS, read_table
+from rspo.rewards import is_correct
 from rspo.rewards.verdict import CORRECT, INCORRECT
 from rspo.slurm import probe
 from rspo.training.logs import sampler_warning
@@ -46,6 +47,10 @@ def test_driver_and_packages(settings: Settings, note: Note) -> None:
     found = probe.software(("torch", "vllm", "verl"), settings.device == "cuda", about)
     findings = [f"this node {line}" for _, line in found]
     assert not findings, "; ".join(findings)
+    # A training would find this out only after its first step's sampling.
+    assert is_correct([r"\boxed{1/2}"], ["0.5"]) == [True], (
+        "the verifier does not know that 1/2 = 0.5"
+    )
     note(", ".join(about))
 
 
