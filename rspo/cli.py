@@ -424,7 +424,7 @@ def _imported(name: str) -> Callable[..., Any]:
     sys.path.insert(0, str(Path(place).parent))
     try:
         if place.endswith(".py"):  # also numpy.py: no module of that name
-            function = run_path(place)[attribute]
+            function = run_path(place).get(attribute)
         else:
             function = getattr(import_module(place), attribute)
     except Exception as error:  # of the user's module

@@ -65,8 +65,8 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
         key: location of the list, for messages.
 
     Raises: InputError for a list that is none, for a file that is missing, and, with its line, for
-    a ValueError of a file, such as a name that is registered already. Other errors of a file keep
-    their traceback.
+    a ValueError of a file, such as a name that is registered already, and for sys.exit. Other
+    errors of a file keep their traceback.
     """
     if not isinstance(files, list | tuple):
         raise InputError(f"{key} = {files!r}: expected a list of files, such as [my_reward.py]")
@@ -89,11 +89,12 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
             spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
-            if not isinstance(error, ValueError):
+            if not isinstance(error, ValueError | SystemExit):
                 raise
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-            raise InputError(f"{file}, line {lines[-1] if lines else 1}: {error}") from error
+            reason = "it ends the program" if isinstance(error, SystemExit) else error
+            raise InputError(f"{file}, line {lines[-1] if lines else 1}: {reason}") from error
 
 
 class _Loader(yaml.SafeLoader):

@@ -88,7 +88,8 @@ def verify(
         hint = allowed_names(verifier, verifier_names())
         raise InputError(f"verifier {verifier!r} is unknown; {hint}")
     for name, argument in (("responses", responses), ("answers", answers)):
-        if isinstance(argument, str) or not isinstance(argument, Iterable):
+        is_one = isinstance(argument, str | bytes | Mapping)
+        if is_one or not isinstance(argument, Iterable):
             raise InputError(
                 f"{name} is {argument!r:.60}; expected a list with one item per response"
             )
@@ -151,7 +152,7 @@ def _forms(answer: Answer, index: int) -> tuple[str, ...]:
 
 def texts_of(answer: Any) -> list[Any]:
     """The forms of an answer, with the digits of numbers in their place: 142 for 142.0."""
-    several = isinstance(answer, Iterable) and not isinstance(answer, (str, Mapping))
+    several = isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping)
     return [digits(form) for form in (answer if several else [answer])]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import NEED_CONFIG, OWN_REWARDS, VerifiedResponses
+from rspo.config.names import NEED_CONFIG, OWN_REWARDS, Reward, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, verify
@@ -17,6 +17,8 @@ from rspo.rewards import Verdict, verify
 Floats = NDArray[np.float64]
 # responses, answers, questions -> verdicts
 Verify = Callable[..., list[Verdict]]
+# Registered rewards whose first batch did not depend on the other responses.
+_INDEPENDENT: set[Reward] = set()
 
 
 def rewards_of(
@@ -37,7 +39,8 @@ def rewards_of(
 
     Returns: (responses,), finite.
 
-    Raises: InputError for a registered reward that returns something else.
+    Raises: InputError for a registered reward that returns something else, or that depends on the
+        other responses, which its first call in a process is checked for.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
@@ -46,12 +49,22 @@ def rewards_of(
     if name == "length":  # section 5.5 of the paper
         return np.where(correct, 1.0 - config.rewards.length_discount * lengths / limit, 0.0)
     responses = VerifiedResponses(texts(), correct, lengths, limit)
-    rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
+    reward = OWN_REWARDS[name]
+    rewards = np.asarray(reward.function(responses), dtype=np.float64)
     if rewards.shape != correct.shape or not np.isfinite(rewards).all():
         raise InputError(
             f"reward {name!r} returned {' '.join(repr(rewards).split()):.80}; "
             f"expected {len(correct)} finite numbers"
         )
+    if len(correct) > 1 and reward not in _INDEPENDENT:
+        half = len(correct) // 2
+        some = VerifiedResponses(responses.texts[:half], correct[:half], lengths[:half], limit)
+        if not np.allclose(reward.function(some), rewards[:half], rtol=1e-3):
+            raise InputError(
+                f"reward {name!r} gave the first {half} of {len(correct)} responses other values "
+                "when they were alone; the reward of a response must not depend on the others"
+            )
+        _INDEPENDENT.add(reward)
     return rewards
 
 

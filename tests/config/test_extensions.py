@@ -9,6 +9,7 @@ import pytest
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
+from rspo.config.load import run_extensions
 from rspo.config.names import Reward, Verifier, register
 from rspo.core.errors import InputError
 from rspo.rewards import verify
@@ -140,13 +141,28 @@ def test_a_reward_gets_texts_lengths_and_verdicts_and_returns_a_number_for_each(
         with pytest.raises(InputError, match=r"reward 'bad.' returned .*expected 2 finite numbers"):
             rewards_of(config, f"bad{number}", correct, [3, 4], lambda: ["a", "b"])
     seen = []
-    register(Reward("seen", lambda responses: seen.append(responses) or [0.0, 1.0]))
-    assert rewards_of(config, "seen", correct, [3, 4], lambda: ["a", "b"]).tolist() == [0, 1]
-    (responses,) = seen
+    register(Reward("seen", lambda responses: seen.append(responses) or responses.tokens - 3))
+    for _ in range(2):
+        assert rewards_of(config, "seen", correct, [3, 4], lambda: ["a", "b"]).tolist() == [0, 1]
+    responses, first, again = seen  # the first call is repeated with fewer responses
+    assert (first.texts, again.texts) == (["a"], ["a", "b"])
     assert responses.texts == ["a", "b"]
     assert responses.tokens.tolist() == [3, 4]
     assert responses.correct.tolist() == [True, False]
     assert responses.max_tokens == 18
+
+
+def test_a_reward_that_depends_on_the_other_responses_is_refused(tmp_path: Path) -> None:
+    config = tiny_world.load(tmp_path).config
+    register(Reward("centred", lambda responses: responses.correct - responses.correct.mean()))
+    with pytest.raises(InputError, match="'centred' gave the first 1 of 2 responses other values"):
+        rewards_of(config, "centred", np.array([True, False]), [3, 4], lambda: ["a", "b"])
+
+
+def test_an_extension_that_ends_the_program_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\n\nsys.exit(0)\n")
+    with pytest.raises(InputError, match=r"^script\.py, line 3: it ends the program$"):
+        run_extensions(["script.py"], tmp_path, "extensions")
 
 
 def test_a_verifier_of_the_user_decides_alone_and_in_a_cascade() -> None:

@@ -54,6 +54,8 @@ def test_lists_arrays_and_columns_of_texts_and_numbers_are_accepted(
         (RESPONSES, ["4", []], {}, r"answer 1 is \[\]"),
         (RESPONSES, ["4", ["12", None]], {}, r"answer 1 is \['12', None\]"),
         (RESPONSES, ["4", {"12": 1}], {}, "answer 1 is {'12': 1}"),
+        (RESPONSES, {"4": 1, "12": 2}, {}, "answers is {'4': 1, '12': 2}; expected a list"),
+        (RESPONSES, ["4", b"12"], {}, "answer 1 is b'12'"),
         (RESPONSES, [4, 12], {"verifier": "magic"}, "'magic' is unknown; allowed: exact, rules"),
         (RESPONSES, [4, 12], {"verifier": "rules", "time_limit": 0}, "time_limit = 0"),
         (
