@@ -4,6 +4,7 @@ Higher layers implement them. Tests check that every name has an implementation.
 verifiers and rewards, which `register` makes known to configs.
 """
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,9 +112,16 @@ OWN_REWARDS: dict[str, Reward] = {}
 def register(item: Verifier | Reward) -> None:
     """Make a verifier or a reward known to configs, by its name.
 
-    Raises: ValueError for a name that cannot be part of a folder's name or is taken.
+    Raises: ValueError for a name that cannot be part of a folder's name or is taken, and for a
+        function that cannot be called with the arguments that it will get.
     """
     kind = type(item).__name__.lower()
+    arguments = ("response", "answers") if isinstance(item, Verifier) else ("responses",)
+    try:
+        inspect.signature(item.function).bind(*arguments)
+    except TypeError as error:
+        text = f"{kind} {item.name!r}: it is called with ({', '.join(arguments)}): {error}"
+        raise ValueError(text) from error
     if not _NAME.fullmatch(item.name):
         raise ValueError(
             f"{kind} {item.name!r}: allowed: lower-case letters and digits, separated by . _ or -"

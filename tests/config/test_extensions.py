@@ -73,9 +73,13 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
             "from rspo.analysis import CLAIMS, register\nregister(CLAIMS['C1'])\n",
             "own0.py, line 2: claim 'C1' exists already",
         ),
+        (
+            REWARD.replace("lambda responses:", "lambda responses, k:"),
+            r"line 3: reward 'half': it is called with \(responses\): missing a required",
+        ),
     ],
 )
-def test_a_name_that_is_taken_or_no_folder_name_is_refused(
+def test_what_cannot_be_registered_is_refused_with_its_line(
     tmp_path: Path, source: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
