@@ -205,7 +205,7 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
     assert main(["verify", "mine.jsonl", "--verifier=exact"]) == 0
     capsys.readouterr()
     for names in ((cell, "mine.verdicts.jsonl"), ("mine.verdicts.jsonl", cell)):
-        table, output = compared(capsys, *names, *tiny_world.options())
+        table, output = compared(capsys, *names, *tiny_world.options(grid={}))
         assert list(table) == [1, 2, 4, 8]
         assert all(row[2] in ("+0.000", "-0.000") for row in table.values())
         assert "better" not in output
