@@ -122,6 +122,8 @@ def register(item: Verifier | Reward) -> None:
     except TypeError as error:
         text = f"{kind} {item.name!r}: it is called with ({', '.join(arguments)}): {error}"
         raise ValueError(text) from error
+    except ValueError:  # a function written in C may not tell
+        pass
     if not _NAME.fullmatch(item.name):
         raise ValueError(
             f"{kind} {item.name!r}: allowed: lower-case letters and digits, separated by . _ or -"

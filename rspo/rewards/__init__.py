@@ -88,8 +88,7 @@ def verify(
         hint = allowed_names(verifier, verifier_names())
         raise InputError(f"verifier {verifier!r} is unknown; {hint}")
     for name, argument in (("responses", responses), ("answers", answers)):
-        is_one = isinstance(argument, str | bytes | Mapping)
-        if is_one or not isinstance(argument, Iterable):
+        if not _is_list(argument):
             raise InputError(
                 f"{name} is {argument!r:.60}; expected a list with one item per response"
             )
@@ -152,8 +151,12 @@ def _forms(answer: Answer, index: int) -> tuple[str, ...]:
 
 def texts_of(answer: Any) -> list[Any]:
     """The forms of an answer, with the digits of numbers in their place: 142 for 142.0."""
-    several = isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping)
-    return [digits(form) for form in (answer if several else [answer])]
+    return [digits(form) for form in (answer if _is_list(answer) else [answer])]
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value has items, other than the letters of a text or the keys of a mapping."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def digits(value: Any) -> Any:

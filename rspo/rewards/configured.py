@@ -57,15 +57,25 @@ def rewards_of(
             f"expected {len(correct)} finite numbers"
         )
     if len(correct) > 1 and reward not in _INDEPENDENT:
-        half = len(correct) // 2
-        some = VerifiedResponses(responses.texts[:half], correct[:half], lengths[:half], limit)
-        if not np.allclose(reward.function(some), rewards[:half], rtol=1e-3):
-            raise InputError(
-                f"reward {name!r} gave the first {half} of {len(correct)} responses other values "
-                "when they were alone; the reward of a response must not depend on the others"
-            )
+        _require_independence(reward, responses, rewards)
         _INDEPENDENT.add(reward)
     return rewards
+
+
+def _require_independence(reward: Reward, responses: VerifiedResponses, rewards: Floats) -> None:
+    """Raises: InputError if the first half of the responses gets other rewards when alone."""
+    half = len(rewards) // 2
+    alone = VerifiedResponses(
+        responses.texts[:half],
+        responses.correct[:half],
+        responses.tokens[:half],
+        responses.max_tokens,
+    )
+    if not np.allclose(reward.function(alone), rewards[:half], rtol=1e-3):
+        raise InputError(
+            f"reward {reward.name!r} gave the first {half} of {len(rewards)} responses other "
+            "values when they were alone; the reward of a response must not depend on the others"
+        )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Files of the user that register objectives, rewards, verifiers, figures and claims."""
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,12 @@ def test_a_reward_gets_texts_lengths_and_verdicts_and_returns_a_number_for_each(
     assert responses.tokens.tolist() == [3, 4]
     assert responses.correct.tolist() == [True, False]
     assert responses.max_tokens == 18
+
+
+def test_a_function_that_does_not_tell_its_arguments_can_be_registered() -> None:
+    with pytest.raises(ValueError, match="no signature"):
+        inspect.signature(max)
+    register(Reward("largest", max))
 
 
 def test_a_reward_that_depends_on_the_other_responses_is_refused(tmp_path: Path) -> None:
