@@ -434,22 +434,6 @@ def _imported(name: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], function)
 
 
-@command(
-    EVALUATION,
-    "rspo agreement small--base standard rules --out differing.csv",
-    calls="evaluation.agreement:agreement",
-)
-def agreement(
-    experiment: "Experiment",
-    policy: Policy,
-    suite: Suite,
-    verifier: Annotated[str, typer.Argument(help="To compare with that of the scores.")],
-    samples: Annotated[int, typer.Option(min=1, help="The first so many of each problem.")] = 4,
-    out: Annotated[Path | None, typer.Option(help="CSV of the responses that differ.")] = None,
-) -> None:
-    """Compare another verifier with that of the scores, on samples of a policy."""
-
-
 @command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.download:fetch_judge")
 def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = False) -> None:
     """Download the judge model xVerify, and its prompt."""

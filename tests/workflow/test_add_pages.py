@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -95,11 +96,8 @@ def reward(project: Path) -> None:
 
 
 def verifier(project: Path) -> None:
-    differing = rows_of(project / "differing.csv")
-    assert differing
-    for row in differing:
-        assert "correct" in (row["verdict"], row["verdict_of_other"])
-        assert row["verdict"] != row["verdict_of_other"]
+    lines = (project / "answers.verdicts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["correct"] for line in lines] == [True, False]
 
 
 def benchmark(project: Path) -> None:
