@@ -110,17 +110,15 @@ Suite = Annotated[str, typer.Argument(help="A suite of benchmarks.")]
 Model = Annotated[str, typer.Argument(help="A model of the config.")]
 Cell = Annotated[str, typer.Argument(help="A cell of the grid; `rspo status` lists all.")]
 Policy = Annotated[str, typer.Argument(help="A cell, or a base policy such as small--base.")]
-Compared = Annotated[str, typer.Argument(help="A file of `rspo verify`, a cell, or a base policy.")]
 Ks = Annotated[
     list[int] | None,
     typer.Option(
         "--k",
         help="Repeatable. Default: 1, 2, 4, ... up to the smallest number of responses to a "
-        "problem, or for policies the config's.",
+        "problem.",
     ),
 ]
 Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
-Benchmark = Annotated[str | None, typer.Option(help="Only this benchmark of the suite.")]
 BlockNumber = Annotated[
     int, typer.Argument(help="Number of the block of samples; evaluation.block sets its size.")
 ]
@@ -178,11 +176,6 @@ def prepare(
     experiment: "Experiment", data_set: DataSet, mirror: Mirror = None, force: Force = False
 ) -> None:
     """Write the problems of a data set."""
-
-
-@command(DATA, "rspo contamination", calls="datasets.contamination:write_contamination_table")
-def contamination(experiment: "Experiment", force: Force = False) -> None:
-    """Write a table of the problems that occur in more than one data set."""
 
 
 @command(TRAINING, "rspo pretrain small")
@@ -312,30 +305,21 @@ def verify(
     return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
 
 
-@command(
-    EVALUATION,
-    "rspo compare small--rspo-pass--k4--n16--s0 small--policy-gradient--k1--n16--s0",
-    "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl",
-)
+@command(EVALUATION, "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl")
 def compare(
-    load: Load,
-    first: Compared,
-    second: Compared,
-    suite: Annotated[
-        str | None, typer.Option(help="Of the policies' scores. Default: the config's first suite.")
-    ] = None,
-    benchmark: Benchmark = None,
+    first: Annotated[Path, typer.Argument(help="A file of `rspo verify`, or a scores table.")],
+    second: Annotated[Path, typer.Argument(help="Another one.")],
     metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
     k: Ks = None,
 ) -> Iterable[str]:
-    """Compare two policies, or two files of verified responses, problem by problem.
+    """Compare two files of verified responses, problem by problem.
 
     Prints the difference at each k with its interval and p-value, and the problems where the two
     differ most.
     """
     from rspo.evaluation.compare import compare
 
-    return compare((first, second), load, suite, benchmark, metric, k)
+    return compare((first, second), metric, k)
 
 
 @command(

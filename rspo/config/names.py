@@ -52,7 +52,7 @@ StudyColumn = Literal[
     "cpu_seconds",
 ]
 # Tables of a scale, whose names no study may have.
-TABLES = ("curves", "cost", "contamination", "claims")
+TABLES = ("curves", "cost", "claims")
 
 # --- verifiers and rewards of the user ------------------------------------------------------------
 

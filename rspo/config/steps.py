@@ -65,12 +65,6 @@ def prepare(experiment: Experiment, data_set: str) -> Step:
 
 
 @step
-def contamination(experiment: Experiment) -> Step:
-    output, sets = experiment.table("contamination"), list(experiment.data_sets)
-    return Step((output,), {"sets": sets}, lambda: _problems(experiment, sets))
-
-
-@step
 def pretrain(experiment: Experiment, model: str) -> Step:
     base, config = base_name(model), experiment.config
     settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})

@@ -103,8 +103,6 @@ def verifier(project: Path) -> None:
 def benchmark(project: Path) -> None:
     rows = read_table(project / "results/tiny/problems/products.parquet", PROBLEMS)
     assert [row["answers"] for row in rows] == [["102"], ["7"], ["432", "432.0"]]
-    sets = {row["set_b"] for row in rows_of(project / "results/tiny/tables/contamination.csv")}
-    assert "products" in sets
     drawn = rows_of(project / "reports" / "fig_mine.csv")
     assert {row["benchmark"] for row in drawn} == {"products", "pooled"}
 
