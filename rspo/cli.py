@@ -333,24 +333,6 @@ def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force 
 
 @command(
     EVALUATION,
-    "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8",
-    calls="evaluation.pass_at_k:pass_at_k_of_file",
-)
-def pass_at_k(
-    verdicts: Annotated[Path, typer.Argument(help="Verified responses or a scores table.")],
-    output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
-    k: Ks = None,
-    force: Force = False,
-) -> None:
-    """Write Pass@k, pass^k and, with rewards, Max@k of verified responses as a table.
-
-    The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
-    writes them, or a scores table (.parquet or .csv).
-    """
-
-
-@command(
-    EVALUATION,
     "rspo diagnose rspo_pass_at_k --k 4 --n 16",
     "rspo diagnose my_module:advantages --k 4 --n 8 --check pass_at_k",
 )
