@@ -107,10 +107,7 @@ def total_rewards(rewards_per_function: Tensor, reward_weights: Tensor) -> Tenso
 
 
 def response_advantages(rewards: Tensor, objective: str, k: int | None) -> Tensor:
-    """n times the weights; rewards and advantages are (prompts, n).
-
-    Raises: InputError for rewards that the objective does not allow.
-    """
+    """n times the weights; rewards and advantages are (prompts, n)."""
     try:
         return rewards.shape[-1] * response_weights(rewards, objective, k)
     except ValueError as error:

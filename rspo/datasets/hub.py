@@ -20,8 +20,6 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[Row]:
 
     Args:
         mirror: the folder to read instead of the hub.
-
-    Raises: InputError if a file could not be read or downloaded.
     """
     rows = []
     for config in hub.configs or (None,):

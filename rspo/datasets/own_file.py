@@ -48,10 +48,7 @@ class Row:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines.
-
-    Raises: InputError for a file that is missing or has another format.
-    """
+    """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines."""
     require_file(path)
     if path.suffix == ".csv":
         return _csv(path)

@@ -36,8 +36,6 @@ def prepare(
     Args:
         name: "train", "validation" or a benchmark.
         mirror: a folder to read instead of the hub (see `rspo.datasets.hub`).
-
-    Raises: InputError for a source that cannot be read, or differs from what the config expects.
     """
     data_set, step = experiment.data_set(name), steps.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
@@ -64,11 +62,7 @@ def prepare(
 
 
 def require_own_files(experiment: Experiment) -> None:
-    """Read the files of the user that the config names, to find errors before anything runs.
-
-    Raises: InputError for a file, or a row of it, that `prepare` would refuse; and for a file with
-        fewer problems than a step of training, or a validation, needs.
-    """
+    """Read the files of the user that the config names, to find errors before anything runs."""
     training = experiment.config.training
     needed = {"train": ("training.prompts_per_step", training.prompts_per_step)}
     if training.validation.every:
@@ -94,9 +88,6 @@ def problems_of_file(
 
     Args:
         excluded: normal forms of problems to leave out.
-
-    Raises: InputError that names file, key and value, for a file that cannot be read, and for a row
-        that is not a problem of its own with an answer.
     """
     data_set, key = experiment.data_set(name), experiment.key_of(name)
     scratch = _scratch_model(experiment, name)
@@ -196,8 +187,6 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         key: location of the section `hub`, such as "config/paper.yaml: data.train.hub".
 
     Returns: notes for the provenance.
-
-    Raises: InputError with the expected and the actual value, and the key that accepts it.
     """
     rows, origin = len(pairs), pairs[0][0].origin if pairs else hub.id
     unanswered = [f"{row.source}, row {row.number}" for row, one in pairs if not one["answers"]]

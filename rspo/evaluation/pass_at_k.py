@@ -42,8 +42,6 @@ def curve_points(
     low, high: the middle 95 % of the mean over resampled problems; with fewer than `FEW` problems,
         or where all have the same value, `score_interval`, and for Max@k Student's. Samples are
         never resampled within a problem: that would centre Pass@k on 1-(1-c/N)^k.
-
-    Raises: InputError for a k below 1, or above every problem's number of responses.
     """
     draw = cache(partial(resampled_problems, resamples=resamples, seed=seed))
     return [
@@ -104,10 +102,7 @@ def chosen_ks(responses: NDArray[np.int64], ks: Iterable[int] | None) -> list[in
 
 
 def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
-    """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out.
-
-    Raises: InputError for a k below 1, or above every problem's number of responses.
-    """
+    """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out."""
     last = f"{'95 % interval':<16}{'pass^k':>8}{'error':>9}"
     yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  {last}"
     points, hats = (

@@ -29,8 +29,6 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
     """Outcomes of a policy on each benchmark of a suite, all blocks together.
 
     Problems are sorted by id, samples by index.
-
-    Raises: InputError for a table that is missing or damaged.
     """
     import pandas as pd
 
@@ -49,10 +47,7 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
 
 
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
-    """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS.
-
-    Raises: InputError for tables that are missing or damaged.
-    """
+    """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS."""
     import pandas as pd
 
     suite = experiment.suite_of(benchmark)
@@ -78,9 +73,6 @@ def read_outcomes(path: Path) -> Outcomes:
     `reward` (default: 1 if correct, else 0). Problems and responses are in the order of the file;
     in a scores table, which has the keys `problem_id` and `sample_index` instead of `problem`, they
     are sorted by both.
-
-    Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
-        of the wrong type.
     """
     table: dict[tuple[str, int], dict[str, Any]] = {}
     is_text = path.suffix == ".csv"
@@ -118,10 +110,7 @@ def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _values(row: Row) -> dict[str, Any]:
-    """Problem, verdict and, where the row has them, sample index and reward.
-
-    Raises: InputError for a value that is missing or of the wrong type.
-    """
+    """Problem, verdict and, where the row has them, sample index and reward."""
     hint = " (`rspo verify` makes a file with verdicts from responses)"
     is_score = "problem_id" in row.values and "problem" not in row.values
     name = "problem_id" if is_score else "problem"

@@ -28,8 +28,6 @@ def sample_suite(
     Args:
         block: samples `block * evaluation.block` and following of each problem.
         force: whether to replace a table of other settings.
-
-    Raises: InputError for an unknown policy, suite or block, and for missing or bad inputs.
     """
     experiment.require_block(block)
     step = steps.sample(experiment, policy, suite, block)

@@ -44,8 +44,6 @@ def verified(
     Args:
         verify: the verifier.
         verifier: its settings, which decide a verdict.
-
-    Raises: InputError if the verifier cannot run.
     """
     origin = [verifier, code_version(), fingerprint([vars(one) for one in responses])]
     starts = range(0, len(responses), ROWS_OF_A_CHUNK)
@@ -82,8 +80,6 @@ def score(
 
     Args:
         force: whether to replace a table of other settings.
-
-    Raises: InputError for missing or bad tables.
     """
     experiment.require_block(block)
     step, config = steps.score(experiment, policy, suite, block), experiment.config

@@ -79,10 +79,6 @@ def verify(
             goes to the next one; the last one decides.
 
     Returns: a verdict for each response, in order.
-
-    Raises: InputError for an unknown verifier, one text in place of a list, arguments of different
-        length, an answer without accepted forms, a time limit or cascade that is not allowed, a
-        missing judge, or a judge that cannot be reached.
     """
     if verifier not in verifier_names():
         hint = allowed_names(verifier, verifier_names())

@@ -38,9 +38,6 @@ def rewards_of(
         texts: returns their texts, without the end token; only called for registered rewards.
 
     Returns: (responses,), finite.
-
-    Raises: InputError for a registered reward that returns something else, or that depends on the
-        other responses, which its first call in a process is checked for.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
@@ -90,8 +87,6 @@ def verifier_of(
         verdicts: where a judge stores its verdicts.
         gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
             wait until they are ready. Default: start one server when it is first needed.
-
-    Raises: InputError if the judge's settings are missing, or a server does not start.
     """
     configured = partial(verify, verifier=verifier)
     if experiment is not None:
