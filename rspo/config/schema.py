@@ -148,7 +148,7 @@ class DataSet(Columns):
 
     generated: Generated | None = None
     hub: Hub | None = None
-    file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
+    file: Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")] | None = None
 
     @property
     def columns(self) -> Columns:
