@@ -31,12 +31,7 @@ Problem = dict[str, Any]  # a row of the problems table
 def prepare(
     experiment: Experiment, name: str, mirror: Path | None = None, force: bool = False
 ) -> None:
-    """Write the problems table of a data set; its provenance lists the rows that were left out.
-
-    Args:
-        name: "train", "validation" or a benchmark.
-        mirror: a folder to read instead of the hub (see `rspo.datasets.hub`).
-    """
+    """Write the problems table of a data set; its provenance lists the rows that were left out."""
     data_set, step = experiment.data_set(name), steps.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
     first = step.settings.get("first")

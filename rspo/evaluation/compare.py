@@ -38,12 +38,7 @@ class Difference:
 def compare(
     files: Sequence[Path], metric: Metric = "pass_at_k", ks: Sequence[int] | None = None
 ) -> Iterator[str]:
-    """Lines with the difference at each k, and the problems on which the two differ most.
-
-    Args:
-        files: two (`read_outcomes`).
-        ks: default: 1, 2, 4, ... up to the smallest number of responses to a problem.
-    """
+    """Lines with the difference at each k, and the problems on which the two files differ most."""
     sides = [read_outcomes(file) for file in files]
     for file, side in zip(files, sides, strict=True):
         if metric == "max_at_k" and not side.has_rewards:
@@ -76,11 +71,7 @@ def compare(
 
 
 def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int) -> Difference:
-    """The paired difference at k of two outcomes of the same problems.
-
-    Args:
-        k: at most the largest number of responses that both have to a problem.
-    """
+    """The paired difference at k of two outcomes of the same problems."""
     problems = np.flatnonzero(np.minimum(first.responses, second.responses) >= k)
     ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
     parts = [Part(ours[None], trained=False), Part(theirs[None], -1, trained=False)]

@@ -130,11 +130,7 @@ def few(problems: int) -> Iterator[str]:
 def left_out(
     responses: NDArray[np.int64], titles: Sequence[str], ks: Sequence[int]
 ) -> Iterator[str]:
-    """Lines that say how many problems each k leaves out, and the next larger k.
-
-    Args:
-        responses: number of responses to each problem.
-    """
+    """Lines that say how many problems each k leaves out, and the next larger k."""
     for k in ks:
         without = np.flatnonzero(responses < k)
         if len(without):

@@ -42,11 +42,8 @@ def verify_file(
     """Verify the responses of a file and write a row for each, in the order of the file.
 
     Args:
-        path: JSON lines or Parquet (`read_responses`).
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
         columns: the keys of the file, by those of `COLUMNS`.
-        ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
-        experiment: configures the judge model, for the verifiers that use one.
         replace: whether to replace an output that was made with other settings, or of another file.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.

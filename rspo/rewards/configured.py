@@ -83,7 +83,6 @@ def verifier_of(
 
     Args:
         experiment: required by the verifiers in `NEED_CONFIG`.
-        verifier: one of `rspo.rewards.VERIFIERS`.
         verdicts: where a judge stores its verdicts.
         gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
             wait until they are ready. Default: start one server when it is first needed.
