@@ -26,7 +26,7 @@ import typer
 from pydantic import ValidationError
 
 from rspo.config.merge import parse_overrides
-from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
+from rspo.config.names import VERIFIERS, Metric, verifier_names
 from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
@@ -292,15 +292,15 @@ def verify(
 
     The output has a line for each response with the answer extracted from it and the verdict.
 
-    --scale, --set and --results select the judge model of xverify and cascade, and the extensions
-    that may have the verifier; other verifiers need no config.
+    --scale, --set and --results select the judge model of xverify, and the extensions that may have
+    the verifier; other verifiers need no config.
     """
     from rspo.evaluation.verify_file import verify_file
 
     columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
     own = verifier not in VERIFIERS  # of the config's extensions
     has_config = own and _has_config(load.keywords["scale"])
-    experiment = load() if has_config or verifier in NEED_CONFIG else None
+    experiment = load() if has_config or verifier == "xverify" else None
     require_name(f"verifier {verifier!r}", verifier, verifier_names())
     return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import NEED_CONFIG, OWN_REWARDS, Reward, VerifiedResponses
+from rspo.config.names import OWN_REWARDS, Reward, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, verify
@@ -82,15 +82,13 @@ def verifier_of(
     """`verify` with all arguments set except responses, answers and questions.
 
     Args:
-        experiment: required by the verifiers in `NEED_CONFIG`.
+        experiment: required by xverify.
         verdicts: where a judge stores its verdicts.
         gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
             wait until they are ready. Default: start one server when it is first needed.
     """
     configured = partial(verify, verifier=verifier)
-    if experiment is not None:
-        configured = partial(configured, cascade=experiment.config.cascade)
-    if not (experiment.config.needs_judge(verifier) if experiment else verifier in NEED_CONFIG):
+    if verifier != "xverify":
         yield configured
         return
     if experiment is None or experiment.config.xverify is None:

@@ -281,11 +281,12 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
         xverify |= {"retry_seconds": 0, "concurrent_requests": 2, "request_seconds": 10}
         setting = f"--set=xverify={json.dumps(xverify)}"
         assert main(["fetch-judge", setting, "--force"]) == 0
-        words = ["verify", "responses.jsonl", "--verifier=cascade", setting]
+        words = ["verify", "responses.jsonl", "--verifier=xverify", setting]
         assert main(words) == main(words) == 0  # its verdicts are stored
-        assert sorted(judge.prompts) == [r"a | no | 5", r"b | so \boxed{2} | 1 or one"]
+        assert len(judge.prompts) == len(LINES)
+        assert {r"a | no | 5", r"b | so \boxed{2} | 1 or one"} <= set(judge.prompts)
     rows = rows_of("responses.verdicts.jsonl")
-    assert [row["verifier"] for row in rows] == ["rules", "rules", "xverify", "xverify", "rules"]
+    assert [row["verifier"] for row in rows] == ["xverify"] * 5
     assert [row["extracted"] for row in rows] == ["5", "one", None, "2", "42"]
     assert "accuracy: 100.0%" in capsys.readouterr().out
     assert main(["trace", "responses.verdicts.jsonl"]) == 0

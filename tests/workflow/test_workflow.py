@@ -20,10 +20,10 @@ from tests.support.processes import wait_until
 from tests.support.snakemake_project import (
     PROGRAMS,
     SMALL_WORLD,
-    cascade,
     jobs,
     make_project,
     snakemake,
+    with_judge,
 )
 
 GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo", "dropping")
@@ -383,8 +383,8 @@ def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) ->
         ("vllm", ["--config", *SMALL_WORLD, "sampler=vllm"], "sampler = 'vllm'"),
         (
             "vllm",
-            cascade(Path("judge"), "0" * 40, None),
-            "verifier = 'cascade' without xverify.url",
+            with_judge(Path("judge"), "0" * 40, None),
+            "verifier = 'xverify' without xverify.url",
         ),
     ],
 )
