@@ -26,7 +26,7 @@ import typer
 from pydantic import ValidationError
 
 from rspo.config.merge import parse_overrides
-from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
+from rspo.config.names import VERIFIERS, Metric, verifier_names
 from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
@@ -110,17 +110,15 @@ Suite = Annotated[str, typer.Argument(help="A suite of benchmarks.")]
 Model = Annotated[str, typer.Argument(help="A model of the config.")]
 Cell = Annotated[str, typer.Argument(help="A cell of the grid; `rspo status` lists all.")]
 Policy = Annotated[str, typer.Argument(help="A cell, or a base policy such as small--base.")]
-Compared = Annotated[str, typer.Argument(help="A file of `rspo verify`, a cell, or a base policy.")]
 Ks = Annotated[
     list[int] | None,
     typer.Option(
         "--k",
         help="Repeatable. Default: 1, 2, 4, ... up to the smallest number of responses to a "
-        "problem, or for policies the config's.",
+        "problem.",
     ),
 ]
 Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
-Benchmark = Annotated[str | None, typer.Option(help="Only this benchmark of the suite.")]
 BlockNumber = Annotated[
     int, typer.Argument(help="Number of the block of samples; evaluation.block sets its size.")
 ]
@@ -178,11 +176,6 @@ def prepare(
     experiment: "Experiment", data_set: DataSet, mirror: Mirror = None, force: Force = False
 ) -> None:
     """Write the problems of a data set."""
-
-
-@command(DATA, "rspo contamination", calls="datasets.contamination:write_contamination_table")
-def contamination(experiment: "Experiment", force: Force = False) -> None:
-    """Write a table of the problems that occur in more than one data set."""
 
 
 @command(TRAINING, "rspo pretrain small")
@@ -276,7 +269,7 @@ def verify(
     load: Load,
     responses: Annotated[
         Path,
-        typer.Argument(help="JSON lines, .csv or .parquet, a response per row."),
+        typer.Argument(help="JSON lines or .parquet, a response per row."),
     ],
     output: Annotated[
         Path | None,
@@ -299,43 +292,34 @@ def verify(
 
     The output has a line for each response with the answer extracted from it and the verdict.
 
-    --scale, --set and --results select the judge model of xverify and cascade, and the extensions
-    that may have the verifier; other verifiers need no config.
+    --scale, --set and --results select the judge model of xverify, and the extensions that may have
+    the verifier; other verifiers need no config.
     """
     from rspo.evaluation.verify_file import verify_file
 
     columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
     own = verifier not in VERIFIERS  # of the config's extensions
     has_config = own and _has_config(load.keywords["scale"])
-    experiment = load() if has_config or verifier in NEED_CONFIG else None
+    experiment = load() if has_config or verifier == "xverify" else None
     require_name(f"verifier {verifier!r}", verifier, verifier_names())
     return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
 
 
-@command(
-    EVALUATION,
-    "rspo compare small--rspo-pass--k4--n16--s0 small--policy-gradient--k1--n16--s0",
-    "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl",
-)
+@command(EVALUATION, "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl")
 def compare(
-    load: Load,
-    first: Compared,
-    second: Compared,
-    suite: Annotated[
-        str | None, typer.Option(help="Of the policies' scores. Default: the config's first suite.")
-    ] = None,
-    benchmark: Benchmark = None,
+    first: Annotated[Path, typer.Argument(help="A file of `rspo verify`, or a scores table.")],
+    second: Annotated[Path, typer.Argument(help="Another one.")],
     metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
     k: Ks = None,
 ) -> Iterable[str]:
-    """Compare two policies, or two files of verified responses, problem by problem.
+    """Compare two files of verified responses, problem by problem.
 
     Prints the difference at each k with its interval and p-value, and the problems where the two
     differ most.
     """
     from rspo.evaluation.compare import compare
 
-    return compare((first, second), load, suite, benchmark, metric, k)
+    return compare((first, second), metric, k)
 
 
 @command(
@@ -345,24 +329,6 @@ def compare(
 )
 def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force = False) -> None:
     """Compute Pass@k and Max@k of a policy on a suite."""
-
-
-@command(
-    EVALUATION,
-    "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8",
-    calls="evaluation.pass_at_k:pass_at_k_of_file",
-)
-def pass_at_k(
-    verdicts: Annotated[Path, typer.Argument(help="Verified responses or a scores table.")],
-    output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
-    k: Ks = None,
-    force: Force = False,
-) -> None:
-    """Write Pass@k, pass^k and, with rewards, Max@k of verified responses as a table.
-
-    The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
-    writes them, or a scores table (.parquet or .csv).
-    """
 
 
 @command(
@@ -432,22 +398,6 @@ def _imported(name: str) -> Callable[..., Any]:
     if not callable(function):
         raise InputError(f"{name} is no function")
     return cast(Callable[..., Any], function)
-
-
-@command(
-    EVALUATION,
-    "rspo agreement small--base standard rules --out differing.csv",
-    calls="evaluation.agreement:agreement",
-)
-def agreement(
-    experiment: "Experiment",
-    policy: Policy,
-    suite: Suite,
-    verifier: Annotated[str, typer.Argument(help="To compare with that of the scores.")],
-    samples: Annotated[int, typer.Option(min=1, help="The first so many of each problem.")] = 4,
-    out: Annotated[Path | None, typer.Option(help="CSV of the responses that differ.")] = None,
-) -> None:
-    """Compare another verifier with that of the scores, on samples of a policy."""
 
 
 @command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.download:fetch_judge")

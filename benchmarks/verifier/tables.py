@@ -18,12 +18,7 @@ from benchmarks.verifier.accuracy import (
 )
 
 PAGE = ROOT / "docs" / "verification.md"
-TITLES = {"cascade": "`rules`, then `math_verify`"}
 IN_REPOSITORY = [name for name in SETS if (SHIPPED / f"{name}.jsonl").exists()]
-
-
-def title(verifier: str) -> str:
-    return TITLES.get(verifier, f"`{verifier}`")
 
 
 def table_of_sets(verifiers: Sequence[str] = VERIFIERS) -> list[str]:
@@ -59,13 +54,13 @@ def rows() -> list[Row]:
             each = by_set(name, verifier)
             speed = f"{each.rows / each.seconds:,.0f} rows/s here, {each.at_limit} at the limit"
             text = f"{_words(each)}, {speed}"
-            result.append(Row(f"{what}, {len(found.answers)} rows: {title(verifier)}", text))
+            result.append(Row(f"{what}, {len(found.answers)} rows: `{verifier}`", text))
         judged = of_judge(name)
         text = judged if isinstance(judged, str) else _words(judged)
         result.append(Row(f"{what}: `xverify`", text))
     for verifier in VERIFIERS:
         for kind, each in by_kind(IN_REPOSITORY, verifier).items():
-            result.append(Row(f"{kind}, {each.rows} rows: {title(verifier)}", _words(each)))
+            result.append(Row(f"{kind}, {each.rows} rows: `{verifier}`", _words(each)))
     return result
 
 
@@ -92,7 +87,7 @@ def _with_limit(each: Figures) -> str:
 
 
 def _head(first: str, verifiers: Sequence[str]) -> list[str]:
-    titles = [title(verifier) for verifier in verifiers]
+    titles = [f"`{verifier}`" for verifier in verifiers]
     return [_line(first, titles), "|---" * (len(verifiers) + 1) + "|"]
 
 

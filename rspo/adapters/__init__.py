@@ -1,1 +1,1 @@
-"""The objectives in other trainers. Each module needs its trainer, which rspo does not install."""
+"""The objectives in another trainer, TRL, which rspo does not install."""

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-VERIFIERS = ("exact", "rules", "math_verify", "xverify", "cascade")
-CASCADE = ("rules", "xverify")  # default of the config key `cascade`
-NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
+VERIFIERS = ("exact", "rules", "math_verify", "xverify")
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
 # scores again.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 5, "math_verify": 3}
@@ -52,7 +50,7 @@ StudyColumn = Literal[
     "cpu_seconds",
 ]
 # Tables of a scale, whose names no study may have.
-TABLES = ("curves", "cost", "contamination", "claims")
+TABLES = ("curves", "cost", "claims")
 
 # --- verifiers and rewards of the user ------------------------------------------------------------
 

@@ -21,7 +21,6 @@ from pydantic import (
 
 from rspo.config.merge import merge
 from rspo.config.names import (
-    CASCADE,
     TABLES,
     Family,
     StudyColumn,
@@ -58,7 +57,6 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 
 
 VerifierName = Annotated[str, _one_of(verifier_names)]
-SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if v != "cascade"])]
 RewardName = Annotated[str, _one_of(reward_names)]
 
 
@@ -148,7 +146,7 @@ class DataSet(Columns):
 
     generated: Generated | None = None
     hub: Hub | None = None
-    file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
+    file: Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")] | None = None
 
     @property
     def columns(self) -> Columns:
@@ -375,7 +373,7 @@ class Upstream(Section):
 
 
 class XVerifySettings(Section):
-    """The judge model of the verifiers xverify and cascade, and its server."""
+    """The judge model of the verifier xverify, and its server."""
 
     prompt: Upstream
     model: str  # hub id, or a folder
@@ -543,7 +541,6 @@ class Config(Section):
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
     verifier: VerifierName
-    cascade: Annotated[tuple[SingleVerifier, ...], Field(min_length=2)] = CASCADE
     xverify: XVerifySettings | None = None
     data: Data
     models: dict[Name, Model]
@@ -569,8 +566,8 @@ class Config(Section):
         )
 
     def needs_judge(self, verifier: str) -> bool:
-        """Whether a verifier uses the judge model xVerify."""
-        return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))
+        """Whether a verifier is the judge model xVerify."""
+        return verifier == "xverify"
 
     def starts_judge(self, verifier: str) -> bool:
         """Whether a job with a verifier starts its own servers of the judge model."""

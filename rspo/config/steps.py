@@ -12,7 +12,6 @@ from typing import Any, Concatenate, ParamSpec
 
 from rspo.config.experiment import BASE, Experiment, base_name
 from rspo.config.names import (
-    CASCADE,
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
@@ -62,12 +61,6 @@ def prepare(experiment: Experiment, data_set: str) -> Step:
     if data_set not in ("train", "validation") and experiment.config.evaluation.problems:
         settings["first"] = experiment.config.evaluation.problems
     return Step((experiment.problems(data_set),), settings)
-
-
-@step
-def contamination(experiment: Experiment) -> Step:
-    output, sets = experiment.table("contamination"), list(experiment.data_sets)
-    return Step((output,), {"sets": sets}, lambda: _problems(experiment, sets))
 
 
 @step
@@ -312,18 +305,12 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
     """The settings that decide a verdict. The address and limits of a judge's server do not.
 
     Args:
-        config: needed by the verifiers in `NEED_CONFIG`.
+        config: needed by xverify.
     """
     result: Settings = {"verifier": verifier}
-    members: tuple[str, ...] = (verifier,)
-    if verifier == "cascade":
-        members = config.cascade if config else CASCADE
-        result["cascade"] = list(members)
-        versions = {name: VERIFIER_VERSIONS[name] for name in members if name in VERIFIER_VERSIONS}
-        result["rules"] = versions
-    elif verifier in VERIFIER_VERSIONS:
+    if verifier in VERIFIER_VERSIONS:
         result["rules"] = VERIFIER_VERSIONS[verifier]
-    if "xverify" in members and config and config.xverify:
+    if verifier == "xverify" and config and config.xverify:
         judge = {"prompt", "model", "revision"}
         result["xverify"] = config.xverify.model_dump(mode="json", include=judge)
         result["xverify"] |= {"sampling": JUDGE_SAMPLING}

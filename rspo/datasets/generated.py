@@ -328,10 +328,7 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
 
 
 def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
-    """Rows of the problems table: the first `problems` of a family's split.
-
-    Raises: InputError if the family lacks the split, or the split that many problems.
-    """
+    """Rows of the problems table: the first `problems` of a family's split."""
     chosen = numbers_of(family, split)
     if problems > len(chosen):
         raise InputError(

@@ -16,13 +16,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def read_rows(hub: Hub, mirror: Path | None) -> list[Row]:
-    """All rows of a data set's split, in the order of its configs, unfiltered.
-
-    Args:
-        mirror: the folder to read instead of the hub.
-
-    Raises: InputError if a file could not be read or downloaded.
-    """
+    """All rows of a data set's split, in the order of its configs, unfiltered."""
     rows = []
     for config in hub.configs or (None,):
         name = "/".join(filter(None, (hub.id, config, hub.split)))

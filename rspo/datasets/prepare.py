@@ -18,7 +18,6 @@ from rspo.core.provenance import Done, versions
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
-from rspo.datasets.normal_form import normal_form
 from rspo.datasets.own_file import Row, rows_of_source
 from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
 
@@ -31,21 +30,14 @@ Problem = dict[str, Any]  # a row of the problems table
 def prepare(
     experiment: Experiment, name: str, mirror: Path | None = None, force: bool = False
 ) -> None:
-    """Write the problems table of a data set; its provenance lists the rows that were left out.
-
-    Args:
-        name: "train", "validation" or a benchmark.
-        mirror: a folder to read instead of the hub (see `rspo.datasets.hub`).
-
-    Raises: InputError for a source that cannot be read, or differs from what the config expects.
-    """
+    """Write the problems table of a data set; its provenance lists the rows that were left out."""
     data_set, step = experiment.data_set(name), steps.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
     first = step.settings.get("first")
 
     def work() -> Done:
         read = versions([experiment.root / data_set.file] if data_set.file else [])
-        excluded = _normal_forms(experiment, data_set.columns.exclude, mirror)
+        excluded = _excluded(experiment, data_set.columns.exclude, mirror)
         notes: dict[str, Any] = {}
         if data_set.generated is not None:
             problems = _generated(data_set.generated)
@@ -64,11 +56,7 @@ def prepare(
 
 
 def require_own_files(experiment: Experiment) -> None:
-    """Read the files of the user that the config names, to find errors before anything runs.
-
-    Raises: InputError for a file, or a row of it, that `prepare` would refuse; and for a file with
-        fewer problems than a step of training, or a validation, needs.
-    """
+    """Read the files of the user that the config names, to find errors before anything runs."""
     training = experiment.config.training
     needed = {"train": ("training.prompts_per_step", training.prompts_per_step)}
     if training.validation.every:
@@ -93,10 +81,7 @@ def problems_of_file(
     Every row must therefore be a problem of its own with an answer.
 
     Args:
-        excluded: normal forms of problems to leave out.
-
-    Raises: InputError that names file, key and value, for a file that cannot be read, and for a row
-        that is not a problem of its own with an answer.
+        excluded: normalized texts of problems to leave out.
     """
     data_set, key = experiment.data_set(name), experiment.key_of(name)
     scratch = _scratch_model(experiment, name)
@@ -162,7 +147,7 @@ def _problems(
         if not passes(columns, row):
             continue
         text = problem_text(columns, row)
-        if excluded and normal_form(text) in excluded:
+        if excluded and _normalized(text) in excluded:
             continue
         problem = {
             "id": f"{name}/{position}",
@@ -177,16 +162,16 @@ def _problems(
     return pairs
 
 
-def _normal_forms(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
-    """Normal forms of the problems of a data set."""
+def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
+    """The normalized texts of a data set, whose copies another one leaves out."""
     if name is None:
         return set()
     data_set = experiment.data_set(name)
     if data_set.generated is not None:
         prompts = (row["prompt"][0]["content"] for row in _generated(data_set.generated))
-        return {normal_form(text) for text in prompts}
+        return {_normalized(text) for text in prompts}
     columns, rows = data_set.columns, _rows(experiment, name, mirror)
-    return {normal_form(problem_text(columns, row)) for row in rows if passes(columns, row)}
+    return {_normalized(problem_text(columns, row)) for row in rows if passes(columns, row)}
 
 
 def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) -> dict[str, Any]:
@@ -196,8 +181,6 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         key: location of the section `hub`, such as "config/paper.yaml: data.train.hub".
 
     Returns: notes for the provenance.
-
-    Raises: InputError with the expected and the actual value, and the key that accepts it.
     """
     rows, origin = len(pairs), pairs[0][0].origin if pairs else hub.id
     unanswered = [f"{row.source}, row {row.number}" for row, one in pairs if not one["answers"]]
@@ -235,14 +218,14 @@ def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
     as `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number column (142.0
     for 142) are normalized first.
     """
-
-    def normalized(text: str) -> str:
-        return " ".join(unicodedata.normalize("NFC", text).split())
-
     digest = hashlib.sha256()
     for text, answers in problems:
-        line = [normalized(text)]
-        for answer in map(normalized, answers):
+        line = [_normalized(text)]
+        for answer in map(_normalized, answers):
             line.append(answer.split(".")[0] if _WHOLE.fullmatch(answer) else answer)
         digest.update(json.dumps(line).encode() + b"\n")
     return digest.hexdigest()
+
+
+def _normalized(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())

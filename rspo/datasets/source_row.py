@@ -20,10 +20,7 @@ def passes(columns: Columns, row: Row) -> bool:
 
 
 def problem_text(columns: Columns, row: Row) -> str:
-    """The problem as published, after its context.
-
-    Raises: InputError if it is missing.
-    """
+    """The problem as published, after its context."""
     text = row.value(columns.problem)
     if not isinstance(text, str) or not text.strip():
         raise row.refuse(columns.problem, "the problem's text")
@@ -37,8 +34,6 @@ def accepted_forms(columns: Columns, row: Row) -> list[str]:
     Each item of a list is a form. A solution's last box is a form (MATH's own rule); if boxes form
     a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, all of them together are another. With a
     unit, each form is accepted with and without it.
-
-    Raises: InputError for a value that is not text, a number, or a list of them.
     """
     forms = published(columns, row)
     if columns.answer_in == "box":
@@ -50,10 +45,7 @@ def accepted_forms(columns: Columns, row: Row) -> list[str]:
 
 
 def published(columns: Columns, row: Row) -> list[str]:
-    """The texts in a row's answer column.
-
-    Raises: InputError for a value that is not text, a number, or a list of them.
-    """
+    """The texts in a row's answer column."""
     value = row.value(columns.answer)
     values = value if isinstance(value, list) else [value]
     forms = [_written(row, columns.answer, item) for item in values]

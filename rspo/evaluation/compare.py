@@ -1,37 +1,21 @@
-"""`rspo compare`: two policies, or files of verified responses, on the problems that they share."""
+"""`rspo compare`: two files of verified responses, on the problems that they share."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from rspo.config import steps
-from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number, short, span
-from rspo.evaluation.read_outcomes import read_outcomes, suite_scores
+from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.statistics import ROUNDING, Part, combine, holm, least_p
 
 SHOWN = 5  # problems to list for each of the two
 
 TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
-
-
-@dataclass(frozen=True)
-class _Side:
-    """A policy or a file.
-
-    outcomes: of problems whose ids are unique.
-    texts: of the problems; for a file the ids.
-    ks: of the policy's config; empty for a file.
-    """
-
-    outcomes: Outcomes
-    texts: tuple[str, ...]
-    ks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,55 +36,31 @@ class Difference:
 
 
 def compare(
-    names: Sequence[str],
-    load: Callable[[], Experiment],
-    suite: str | None = None,
-    benchmark: str | None = None,
-    metric: Metric = "pass_at_k",
-    ks: Sequence[int] | None = None,
+    files: Sequence[Path], metric: Metric = "pass_at_k", ks: Sequence[int] | None = None
 ) -> Iterator[str]:
-    """Lines with the difference at each k, and the problems on which the two differ most.
-
-    Args:
-        names: two files (`read_outcomes`) or policies. Problems are the same if their names are, or
-            otherwise their texts.
-        load: called if one of them is no file.
-        suite, benchmark: of the policies' scores; default: all benchmarks of the first suite.
-        ks: default: those of the config if both are policies, else 1, 2, 4, ... up to the smallest
-            number of responses to a problem.
-
-    Raises: InputError for an unknown name, bad scores, no shared problem, or a k for which no
-        problem has enough responses, or Max@k of a file without rewards.
-    """
-    if (suite or benchmark) and all(Path(name).is_file() for name in names):
-        raise InputError("--suite and --benchmark are of policies; expected one, got two files")
-    sides = [_side(name, load, suite, benchmark) for name in names]
-    for name, side in zip(names, sides, strict=True):
-        if metric == "max_at_k" and not side.outcomes.has_rewards:
-            raise InputError(f"{name}: max_at_k needs the key 'reward' in every line")
-    shared = _shared(*(side.outcomes.ids for side in sides))
-    shared = shared or _shared(*(side.texts for side in sides))
+    """Lines with the difference at each k, and the problems on which the two files differ most."""
+    sides = [read_outcomes(file) for file in files]
+    for file, side in zip(files, sides, strict=True):
+        if metric == "max_at_k" and not side.has_rewards:
+            raise InputError(f"{file}: max_at_k needs the key 'reward' in every line")
+    theirs = {problem: place for place, problem in enumerate(sides[1].ids)}
+    shared = [problem for problem in sides[0].ids if problem in theirs]
     if not shared:
-        ours, theirs = (short(side.texts[0]) for side in sides)
+        ours, other = (short(side.ids[0]) for side in sides)
         raise InputError(
-            f"{names[0]} and {names[1]} have no problem in common; the first ones are {ours} and "
-            f"{theirs}"
+            f"{files[0]} and {files[1]} have no problem in common; the first ones are {ours} and "
+            f"{other}"
         )
-    first, second = (
-        side.outcomes.select(np.array(places))
-        for side, places in zip(sides, zip(*shared, strict=True), strict=True)
-    )
-    titles = [
-        f"{sides[0].outcomes.ids[place]} " * bool(sides[0].ks) + short(sides[0].texts[place])
-        for place, _ in shared
-    ]
+    first = sides[0].select(np.flatnonzero([problem in theirs for problem in sides[0].ids]))
+    second = sides[1].select(np.array([theirs[problem] for problem in shared]))
+    titles = [short(problem) for problem in shared]
     of_both = np.minimum(first.responses, second.responses)
-    ks = chosen_ks(of_both, ks, default={*sides[0].ks} & {*sides[1].ks})
+    ks = chosen_ks(of_both, ks)
     results = [paired_difference(first, second, metric, k) for k in ks]
-    yield from (f"{letter}: {name}" for letter, name in zip("AB", names, strict=True))
+    yield from (f"{letter}: {file}" for letter, file in zip("AB", files, strict=True))
     responses = (f"{span(side.responses.tolist())} responses" for side in (first, second))
     yield f"{counted(len(shared))}, {' and '.join(dict.fromkeys(responses))} each"
-    only_a, only_b = (len(side.texts) - len(shared) for side in sides)
+    only_a, only_b = (len(side.ids) - len(shared) for side in sides)
     if only_a or only_b:
         yield f"left out: {counted(only_a)} only in A, {only_b} only in B"
     yield from left_out(of_both, titles, ks)
@@ -108,25 +68,14 @@ def compare(
     yield ""
     yield from _table(results, metric)
     yield from _most_different(first, second, titles, metric, ks)
-    if sides[0].ks and sides[1].ks:
-        yield ""
-        yield "The errors are about these two policies; `rspo claims` compares methods over seeds."
 
 
 def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int) -> Difference:
-    """The paired difference at k of two policies' outcomes of the same problems.
-
-    Args:
-        k: at most the largest number of responses that both have to a problem.
-    """
+    """The paired difference at k of two outcomes of the same problems."""
     problems = np.flatnonzero(np.minimum(first.responses, second.responses) >= k)
     ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
-    strata = first.select(problems).strata
-    if min(strata) == 1:  # its variance is unknown: take all problems as one population
-        strata = (len(problems),)
-    estimate = combine(
-        [Part(ours[None], trained=False), Part(theirs[None], -1, trained=False)], strata
-    )
+    parts = [Part(ours[None], trained=False), Part(theirs[None], -1, trained=False)]
+    estimate = combine(parts, (len(problems),))
     interval, p = (np.nan, np.nan), np.nan
     if estimate.error > ROUNDING:
         interval = estimate.interval(largest=np.inf if metric == "max_at_k" else 1.0)
@@ -135,47 +84,6 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
         p = max(estimate.p_values().two_sided, least_p(differing))
     means = float(ours.mean()), float(theirs.mean())
     return Difference(k, *means, estimate.value, interval, p)
-
-
-def _side(
-    name: str, load: Callable[[], Experiment], suite: str | None, benchmark: str | None
-) -> _Side:
-    """Raises: InputError for an unknown name, and for missing or bad scores or problems."""
-    if Path(name).is_file():
-        outcomes = read_outcomes(Path(name))
-        return _Side(outcomes, outcomes.ids)
-    from rspo.datasets.contamination import read_texts  # here, because it imports pandas
-
-    try:
-        experiment = load()
-        experiment.model_of(name)
-    except InputError as error:
-        raise InputError(f"{name}: no such file, and no policy ({error})") from None
-    suite = suite or next(iter(experiment.config.data.suites))
-    benchmarks = experiment.benchmarks_of(suite)
-    if benchmark is not None and benchmark not in benchmarks:
-        hint = allowed_names(benchmark, benchmarks)
-        raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; {hint}")
-    chosen = benchmarks if benchmark is None else [benchmark]
-    steps.curves(experiment, name, suite).require_inputs()
-    scores = suite_scores(experiment, name, suite)
-    names, texts = list[str](), list[str]()
-    for one in chosen:
-        text_of = read_texts(experiment.problems(one), experiment.data_set(one))
-        names += [f"{one}/{problem}" for problem in scores[one].ids]
-        texts += [text_of.get(problem, "") for problem in scores[one].ids]
-    outcomes = Outcomes.pooled(scores[one] for one in chosen)
-    if len({*outcomes.ids}) < len(names):  # not unique without the benchmark
-        outcomes = replace(outcomes, ids=tuple(names))
-    return _Side(outcomes, tuple(texts), tuple(experiment.config.evaluation.k))
-
-
-def _shared(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of each problem in both, in the order of the first; of duplicates, the first one."""
-    ours, theirs = (
-        {name: place for place, name in reversed([*enumerate(side)])} for side in (first, second)
-    )
-    return sorted((place, theirs[name]) for name, place in ours.items() if name in theirs)
 
 
 def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:

@@ -17,10 +17,7 @@ _METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 
 
 def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
-    """Write a policy's curves: a row for each benchmark (and "pooled"), metric and k.
-
-    Raises: InputError for missing or bad scores, or fewer samples than the largest k.
-    """
+    """Write a policy's curves: a row for each benchmark (and "pooled"), metric and k."""
     experiment.model_of(policy)  # raises for an unknown policy
     step, config = steps.curves(experiment, policy, suite), experiment.config.evaluation
 
@@ -39,10 +36,7 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
 
 
 def write_curves_table(experiment: Experiment, force: bool = False) -> None:
-    """Write the curves of every policy of the grid, with the policy's settings.
-
-    Raises: InputError for a policy whose curves are missing.
-    """
+    """Write the curves of every policy of the grid, with the policy's settings."""
     step = steps.tables(experiment)
 
     def work() -> None:

@@ -24,7 +24,6 @@ def in_chunks(
     the first complete chunk, there is no journal.
 
     Args:
-        path: of the journal.
         origin: everything that decides a row, as plain data. A journal with another origin is
             discarded.
         work: returns the rows of a chunk as plain data.

@@ -93,11 +93,7 @@ class Outcomes:
         )
 
     def estimates(self, metric: Metric, k: int) -> Floats:
-        """The metric at k of each problem, [P]; NaN where it has fewer than k responses.
-
-        Raises: InputError for a k below 1, or above every problem's number of responses, and for
-            Max@k without rewards.
-        """
+        """The metric at k of each problem, [P]; NaN where it has fewer than k responses."""
         if metric == "max_at_k" and not self.has_rewards:
             raise InputError("has no rewards, which Max@k needs")
         if metric == "max_at_k":

@@ -1,20 +1,15 @@
-"""Pass@k, pass^k and Max@k: means over problems, printed or as a table."""
+"""Pass@k, pass^k and Max@k: means over problems, as rows of a table or as lines."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.core.provenance import Done, versions
-from rspo.core.step import Step
-from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.statistics import (
     FEW,
     Estimate,
@@ -47,8 +42,6 @@ def curve_points(
     low, high: the middle 95 % of the mean over resampled problems; with fewer than `FEW` problems,
         or where all have the same value, `score_interval`, and for Max@k Student's. Samples are
         never resampled within a problem: that would centre Pass@k on 1-(1-c/N)^k.
-
-    Raises: InputError for a k below 1, or above every problem's number of responses.
     """
     draw = cache(partial(resampled_problems, resamples=resamples, seed=seed))
     return [
@@ -89,58 +82,16 @@ def _of_few(metric: Metric, value: float, error: float, problems: int) -> tuple[
     return estimate.interval() if error > 0 else (np.nan, np.nan)
 
 
-def pass_at_k_of_file(
-    verdicts: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
-) -> list[str]:
-    """Write the curves of verified responses, without Max@k where they have no rewards.
-
-    Args:
-        verdicts: as `rspo verify` writes them, or a scores table (`read_outcomes`).
-        output: .parquet or .csv.
-        k: default 1, 2, 4, ... up to the smallest number of responses to a problem. A larger k
-            leaves out the problems with fewer responses; the column `problems` counts the others.
-        replace: whether to replace an output that was made with other settings.
-
-    Returns: a line for each k that leaves out problems.
-
-    Raises: InputError for bad verdicts, another suffix, a k above every problem's number of
-        responses, or an output that may not be replaced.
-    """
-    import pandas as pd
-
-    if output.suffix not in (".parquet", ".csv") or output.resolve() == verdicts.resolve():
-        raise InputError(f"{output}: expected another file than the input, .parquet or .csv")
-    read = versions([verdicts])
-    outcomes = read_outcomes(verdicts)
-    ks = chosen_ks(outcomes.responses, k)
-    step = Step((output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})
-    if not replace:
-        step.require_replaceable()
-    metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
-    points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
-    frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
-    if output.suffix == ".csv":
-        write_csv(output, frame[CURVES.names], missing="nan")
-    else:
-        write_frame(output, CURVES, frame)
-    step.record(Done(originals=read))
-    return list(left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks))
-
-
-def chosen_ks(
-    responses: NDArray[np.int64], ks: Iterable[int] | None, default: Iterable[int] = ()
-) -> list[int]:
+def chosen_ks(responses: NDArray[np.int64], ks: Iterable[int] | None) -> list[int]:
     """The k to evaluate, in ascending order.
 
     Args:
         responses: number of responses to each problem.
-        ks: those that the user names, or None for the default. Without a default they are 1, 2, 4,
-            ... up to the smallest number of responses, so that no problem is left out.
-
-    Raises: InputError for a k below 1, or above every problem's number of responses.
+        ks: those that the user names, or None for 1, 2, 4, ... up to the smallest number of
+            responses, so that no problem is left out.
     """
     if ks is None:
-        ks = [*default] or [2**power for power in range(int(responses.min()).bit_length())]
+        ks = [2**power for power in range(int(responses.min()).bit_length())]
     for k in ks:
         if not 1 <= k <= responses.max():
             raise InputError(
@@ -151,10 +102,7 @@ def chosen_ks(
 
 
 def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
-    """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out.
-
-    Raises: InputError for a k below 1, or above every problem's number of responses.
-    """
+    """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out."""
     last = f"{'95 % interval':<16}{'pass^k':>8}{'error':>9}"
     yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  {last}"
     points, hats = (
@@ -182,11 +130,7 @@ def few(problems: int) -> Iterator[str]:
 def left_out(
     responses: NDArray[np.int64], titles: Sequence[str], ks: Sequence[int]
 ) -> Iterator[str]:
-    """Lines that say how many problems each k leaves out, and the next larger k.
-
-    Args:
-        responses: number of responses to each problem.
-    """
+    """Lines that say how many problems each k leaves out, and the next larger k."""
     for k in ks:
         without = np.flatnonzero(responses < k)
         if len(without):

@@ -1,9 +1,6 @@
 """Read outcomes: of a policy's scores, and of anybody's verified responses. Imports no pandas."""
 
 import math
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +19,12 @@ if TYPE_CHECKING:
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", *_SAMPLE, "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
-_VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
     """Outcomes of a policy on each benchmark of a suite, all blocks together.
 
     Problems are sorted by id, samples by index.
-
-    Raises: InputError for a table that is missing or damaged.
     """
     import pandas as pd
 
@@ -49,10 +43,7 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
 
 
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
-    """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS.
-
-    Raises: InputError for tables that are missing or damaged.
-    """
+    """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS."""
     import pandas as pd
 
     suite = experiment.suite_of(benchmark)
@@ -72,20 +63,16 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
 
 
 def read_outcomes(path: Path) -> Outcomes:
-    """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
+    """Outcomes of verified responses: JSON lines or .parquet, a response a row.
 
     A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
     `reward` (default: 1 if correct, else 0). Problems and responses are in the order of the file;
     in a scores table, which has the keys `problem_id` and `sample_index` instead of `problem`, they
     are sorted by both.
-
-    Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
-        of the wrong type.
     """
     table: dict[tuple[str, int], dict[str, Any]] = {}
-    is_text = path.suffix == ".csv"
     for row in rows_of(path):
-        values = _values(replace(row, values=_from_text(row.values)) if is_text else row)
+        values = _values(row)
         sample = values["problem"], values.get("sample_index", len(table))
         if sample in table:
             raise InputError(f"{row}: sample {sample[1]} of problem {sample[0]!r} is duplicated")
@@ -106,22 +93,8 @@ def read_outcomes(path: Path) -> Outcomes:
     )
 
 
-def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV file, which has text only, with verdict and numbers; the rest stays text."""
-    result: dict[str, Any] = dict(row)
-    if "correct" in row:
-        result["correct"] = _VERDICTS_IN_CSV.get(row["correct"].lower(), row["correct"])
-    for key, number in (("reward", float), ("sample_index", int)):
-        with suppress(KeyError, ValueError):
-            result[key] = number(row[key])
-    return result
-
-
 def _values(row: Row) -> dict[str, Any]:
-    """Problem, verdict and, where the row has them, sample index and reward.
-
-    Raises: InputError for a value that is missing or of the wrong type.
-    """
+    """Problem, verdict and, where the row has them, sample index and reward."""
     hint = " (`rspo verify` makes a file with verdicts from responses)"
     is_score = "problem_id" in row.values and "problem" not in row.values
     name = "problem_id" if is_score else "problem"

@@ -27,9 +27,6 @@ def sample_suite(
 
     Args:
         block: samples `block * evaluation.block` and following of each problem.
-        force: whether to replace a table of other settings.
-
-    Raises: InputError for an unknown policy, suite or block, and for missing or bad inputs.
     """
     experiment.require_block(block)
     step = steps.sample(experiment, policy, suite, block)
@@ -41,12 +38,7 @@ def sample_suite(
 def _sample(
     step: Step, config: Config, folder: Path, problems: Mapping[str, Path], number: int
 ) -> Done:
-    """Write a block of responses of the policy in `folder`.
-
-    Args:
-        problems: the problems table of each benchmark.
-        number: of the block.
-    """
+    """Write a block of responses of the policy in `folder`; problems: each benchmark's table."""
     started, (path,) = time.monotonic(), step.outputs
     tokenizer = ChatTokenizer(folder)
     questions, long = {}, list[str]()

@@ -42,10 +42,7 @@ def verified(
     They are also in the table's journal, from which a killed run resumes.
 
     Args:
-        verify: the verifier.
-        verifier: its settings, which decide a verdict.
-
-    Raises: InputError if the verifier cannot run.
+        verifier: the settings of `verify`, which decide a verdict.
     """
     origin = [verifier, code_version(), fingerprint([vars(one) for one in responses])]
     starts = range(0, len(responses), ROWS_OF_A_CHUNK)
@@ -79,11 +76,6 @@ def score(
     The reward is `evaluation.reward` of the config for every policy, whatever reward it was trained
     with: Max@k is evaluated on this reward, and Pass@k on `correct`. A killed run resumes from its
     journal.
-
-    Args:
-        force: whether to replace a table of other settings.
-
-    Raises: InputError for missing or bad tables.
     """
     experiment.require_block(block)
     step, config = steps.score(experiment, policy, suite, block), experiment.config

@@ -42,19 +42,13 @@ def verify_file(
     """Verify the responses of a file and write a row for each, in the order of the file.
 
     Args:
-        path: JSON lines, CSV or Parquet (`read_responses`).
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
         columns: the keys of the file, by those of `COLUMNS`.
-        ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
-        experiment: configures the judge model, for the verifiers that use one.
         replace: whether to replace an output that was made with other settings, or of another file.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
-
-    Raises: InputError for bad responses, a k above every problem's number of responses, or an
-        output that may not be replaced.
     """
-    stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
+    stem = re.sub(r"(\.jsonl?|\.parquet)?(\.gz)?$", "", path.name)
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
     decides = verifier_settings(experiment.config if experiment else None, verifier)
@@ -95,11 +89,8 @@ def verify_file(
 def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
     """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
 
-    A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
+    A file with the suffix .parquet is read as such. Rows with the same problem text are
     responses to one problem.
-
-    Raises: InputError for a file that is missing, empty or of another format, a key that is missing
-        or has a value of the wrong type, or two different answers to one problem.
     """
     responses: list[Response] = []
     answer_of: dict[str, Any] = {}
@@ -117,10 +108,7 @@ def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
 
 
 def _values(row: Row, columns: Mapping[str, str]) -> Iterator[Any]:
-    """Problem, answer and response of a row.
-
-    Raises: InputError unless problem and response are text and the answer has a valid form.
-    """
+    """Problem, answer and response of a row."""
     for name, key in columns.items():
         value = row.value(key, f" (--{name}-column names the key of the {name})")
         forms = texts_of(value) if name == "answer" else [value]

@@ -29,7 +29,6 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
         *(steps.first_output(steps.prepare(experiment, name)) for name in benchmarks),
         *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
-        steps.first_output(steps.contamination(experiment)),
         *results_inputs(experiment),
     ]
 

@@ -9,7 +9,6 @@ exact        compares text, and checks countdown expressions (`rspo.rewards.exac
 rules        this package's own rules of mathematics (`rspo.rewards.rules`)
 math_verify  the library math-verify (`rspo.rewards.math_verify`)
 xverify      a judge model, queried over HTTP (`rspo.rewards.xverify`)
-cascade      several of these in order, until one accepts the response
 
 `register` adds another one (docs/add/verifier.md).
 
@@ -22,7 +21,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.names import (
-    CASCADE,
     OWN_VERIFIERS,
     VERIFIERS,
     Reward,
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from rspo.rewards.xverify.judge import XVerify
 
 __all__ = [
-    "CASCADE",
     "VERIFIERS",
     "Reward",
     "Verdict",
@@ -62,7 +59,6 @@ def verify(
     time_limit: float = 5.0,
     questions: Sequence[str] | None = None,
     judge: "XVerify | None" = None,
-    cascade: Sequence[str] = CASCADE,
 ) -> list[Verdict]:
     """Verify each response against the answer at the same index.
 
@@ -75,14 +71,8 @@ def verify(
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
             "timeout".
         questions, judge: required by xverify.
-        cascade: the verifiers of cascade, in order. A response that a verifier does not accept
-            goes to the next one; the last one decides.
 
     Returns: a verdict for each response, in order.
-
-    Raises: InputError for an unknown verifier, one text in place of a list, arguments of different
-        length, an answer without accepted forms, a time limit or cascade that is not allowed, a
-        missing judge, or a judge that cannot be reached.
     """
     if verifier not in verifier_names():
         hint = allowed_names(verifier, verifier_names())
@@ -97,37 +87,23 @@ def verify(
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
     if not 0 < time_limit <= LONGEST:
         raise InputError(f"time_limit = {time_limit}; allowed: more than 0, at most {LONGEST} s")
-    members = cascade if verifier == "cascade" else (verifier,)
-    others = [name for name in verifier_names() if name != "cascade"]
-    if verifier == "cascade" and not (members and {*members} <= {*others}):
-        raise InputError(f"cascade = {cascade!r}; expected some of {', '.join(others)}")
-    if "xverify" in members:
-        if judge is None or questions is None:
-            raise InputError(f"verifier {verifier!r} needs questions and a judge")
-        if len(questions) != len(responses):
-            raise InputError(f"{len(responses)} responses but {len(questions)} questions")
     for index, response in enumerate(responses):
         if not isinstance(response, str):
             raise InputError(f"response {index} is {response!r}; expected a text")
     forms = [_forms(answer, index) for index, answer in enumerate(answers)]
-    verdicts = [Verdict("")] * len(responses)
-    rest = list(range(len(responses)))
-    for member in members:
-        texts, accepted = [responses[index] for index in rest], [forms[index] for index in rest]
-        if member == "exact":
-            results = exact.verify(texts, accepted)
-        elif member in OWN_VERIFIERS:
-            results = [_own(member, *row) for row in zip(texts, accepted, strict=True)]
-        elif member == "xverify":
-            assert judge is not None
-            assert questions is not None
-            results = judge.judge([questions[index] for index in rest], texts, accepted)
-        else:
-            results = sandbox.verify(member, texts, accepted, time_limit)
-        for index, result in zip(rest, results, strict=True):
-            verdicts[index] = Verdict(result.reason, member)
-        rest = [index for index in rest if not verdicts[index].correct]
-    return verdicts
+    if verifier == "exact":
+        results = exact.verify(responses, forms)
+    elif verifier in OWN_VERIFIERS:
+        results = [_own(verifier, *row) for row in zip(responses, forms, strict=True)]
+    elif verifier == "xverify":
+        if judge is None or questions is None:
+            raise InputError("verifier 'xverify' needs questions and a judge")
+        if len(questions) != len(responses):
+            raise InputError(f"{len(responses)} responses but {len(questions)} questions")
+        results = judge.judge(questions, responses, forms)
+    else:
+        results = sandbox.verify(verifier, responses, forms, time_limit)
+    return [Verdict(result.reason, verifier) for result in results]
 
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:

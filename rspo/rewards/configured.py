@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import NEED_CONFIG, OWN_REWARDS, Reward, VerifiedResponses
+from rspo.config.names import OWN_REWARDS, Reward, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, verify
@@ -38,9 +38,6 @@ def rewards_of(
         texts: returns their texts, without the end token; only called for registered rewards.
 
     Returns: (responses,), finite.
-
-    Raises: InputError for a registered reward that returns something else, or that depends on the
-        other responses, which its first call in a process is checked for.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
@@ -85,18 +82,13 @@ def verifier_of(
     """`verify` with all arguments set except responses, answers and questions.
 
     Args:
-        experiment: required by the verifiers in `NEED_CONFIG`.
-        verifier: one of `rspo.rewards.VERIFIERS`.
+        experiment: required by xverify.
         verdicts: where a judge stores its verdicts.
         gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
             wait until they are ready. Default: start one server when it is first needed.
-
-    Raises: InputError if the judge's settings are missing, or a server does not start.
     """
     configured = partial(verify, verifier=verifier)
-    if experiment is not None:
-        configured = partial(configured, cascade=experiment.config.cascade)
-    if not (experiment.config.needs_judge(verifier) if experiment else verifier in NEED_CONFIG):
+    if verifier != "xverify":
         yield configured
         return
     if experiment is None or experiment.config.xverify is None:

@@ -16,12 +16,7 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns about the t
 
 
 def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
-    """Whether the library finds any prediction equal to any accepted form of the answer.
-
-    Args:
-        accepted: forms of the answer.
-        predictions: contents of boxes, from `rspo.rewards.extraction.final_answers`.
-    """
+    """Whether the library finds any prediction equal to any accepted form of the answer."""
     golds = [_parse(form) for form in accepted]
     guesses = [_parse(prediction) for prediction in predictions]
     return any(

@@ -34,12 +34,7 @@ _MODULES = {
 
 
 def main(verifier: str, parent: int) -> None:
-    """Serve until standard input closes.
-
-    Args:
-        verifier: `rules` or `math_verify`.
-        parent: process ID of the parent.
-    """
+    """Serve until standard input closes."""
     _end_with(parent)
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not be read as a result

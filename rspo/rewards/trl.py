@@ -29,8 +29,6 @@ def accuracy_reward(
             forms of an answer are a list.
         log_extra: TRL's. Its table of completions gets the column `verdict` with the reasons.
         verifier, time_limit: see `rspo.rewards.verify`. Set them with `functools.partial`.
-
-    Raises: InputError for a solution that is neither a text nor a number nor a list of them.
     """
     verdicts = verify(map(_text, completions), solution, verifier, time_limit)
     if log_extra is not None:

@@ -33,8 +33,6 @@ def compute_score(
         ground_truth: the answer, or a list of its accepted forms.
         verifier, time_limit: see `rspo.rewards.verify`. Set them as
             `reward.custom_reward_function.reward_kwargs.verifier`.
-
-    Raises: InputError for a ground truth that is neither a text nor a number nor a list of them.
     """
     (verdict,) = verify([solution_str], [ground_truth], verifier, time_limit)
     correct = float(verdict.correct)

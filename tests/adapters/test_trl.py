@@ -7,7 +7,6 @@ import pytest
 
 from tests.adapters import own_environment
 from tests.support import ROOT
-from tests.support.pages import code_of
 
 pytestmark = pytest.mark.ci
 
@@ -42,21 +41,3 @@ def test_the_example_prints_what_its_first_lines_say(python: Path) -> None:
     # Samples, and so the last digit, depend on the machine's rounding.
     assert printed == pytest.approx(numbers(example.read_text()), abs=0.03)
     assert printed[3] > printed[1] + 0.2
-
-
-def test_the_training_of_the_page_logs_pass_at_4_with_its_error(
-    python: Path, tmp_path: Path
-) -> None:
-    page = ROOT / "docs" / "verify_while_training.md"
-    script = tmp_path / "train.py"
-    script.write_text(code_of(page, "TRL").replace('"tiny"', repr(str(tmp_path / "tiny"))))
-    line = r"step (\d+): Pass@4 = ([\d.]+), error ([\d.]+), within ([\d.]+)"
-    printed, expected = (
-        re.findall(line, text)
-        for text in (own_environment.run(python, str(script)), code_of(page, "TRL", "text"))
-    )
-    assert [row[0] for row in printed] == [row[0] for row in expected]
-    first, *_, last = ([float(value) for value in row[1:]] for row in printed)
-    assert last[0] > first[0] + 0.2
-    for _, error, within in (first, last):
-        assert 0 < within <= error < 0.15

@@ -9,11 +9,10 @@ import torch
 import trl
 
 from examples.trl_bandit import correct, questions, small_model, tokenizer_of_words
-from rspo.adapters.trl import PassAtKCallback, RSPOTrainer
+from rspo.adapters.trl import RSPOTrainer
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, policy_loss, response_weights
 from rspo.rewards.trl import accuracy_reward
-from tests.support import subsets
 
 PROMPTS, N, TOKENS = 6, 4, 3
 
@@ -44,7 +43,6 @@ def trainer_of(folder: Path, objective: str, k: int | None = 2, **changed: Any) 
         reward_funcs=changed.pop("reward_funcs", reward),
         processing_class=tokenizer,
         train_dataset=questions(PROMPTS),
-        eval_dataset=changed.pop("eval_dataset", None),
         objective=objective,
         k=k,
         args=trl.GRPOConfig(output_dir=str(folder), **(settings | changed)),
@@ -133,93 +131,6 @@ def test_a_response_without_a_reward_is_an_error(tmp_path: Path) -> None:
     trainer.model.train()
     with pytest.raises(InputError, match="reward_funcs: rewards must be finite, got nan at index"):
         trainer._generate_and_score_completions(next(iter(trainer.get_train_dataloader())))
-
-
-def evaluated(folder: Path, ks: list[int], correct: str | None, **changed: Any) -> Any:
-    """A trainer that evaluates 5 prompts, 4 in a batch, and the rewards of its two functions."""
-    rewards: dict[str, list[float]] = {"right": [], "score": []}
-
-    def right(completions: list[str], answer: list[str], **_: object) -> list[float]:
-        return [float("red" in text) for text in completions]
-
-    def keep(function: Any) -> Any:
-        def kept(**given: Any) -> list[float]:
-            found: list[float] = function(**given)
-            rewards[function.__name__] += found
-            return found
-
-        kept.__name__ = function.__name__
-        return kept
-
-    settings = {
-        "reward_funcs": [keep(right), keep(score)],
-        "eval_dataset": questions(5),
-        "per_device_eval_batch_size": 4 * N,
-    }
-    trainer = trainer_of(folder, "rspo_max_at_k", **(settings | changed))
-    trainer.add_callback(PassAtKCallback(trainer, ks, correct))
-    return trainer, rewards
-
-
-def test_evaluation_logs_estimates_of_all_prompts_with_errors(tmp_path: Path) -> None:
-    trainer, rewards = evaluated(tmp_path, [1, 2, 3], "right", reward_weights=[1.0, 0.5])
-    for _ in range(2):  # rewards of the first evaluation have no effect on the second
-        for kept in rewards.values():
-            kept.clear()
-        metrics = trainer.evaluate()
-        right, scores = (np.array(rewards[name]) for name in ("right", "score"))
-        assert len(right) == 5 * N
-        assert 0 < right.mean() < 1
-        for name, values in (("pass", right), ("max", right + 0.5 * scores)):
-            for k in (1, 2, 3):
-                expected = subsets.mean_with_errors(values.reshape(-1, N).tolist(), k)
-                keys = [f"eval_{name}@{k}{end}" for end in ("", "_error", "_within")]
-                if 2 * k > N:
-                    assert keys.pop() not in metrics
-                found = [metrics[key] for key in keys]
-                assert found == pytest.approx(expected[: len(keys)], rel=1e-5, abs=1e-7)
-                assert found == [trainer.state.log_history[-1][key] for key in keys]
-
-
-def test_prompts_without_a_reward_are_left_out(tmp_path: Path) -> None:
-    def some(completions: list[str], answer: list[str], **_: object) -> list[float | None]:
-        return [None if word == "red" else 1.0 for word in answer]
-
-    trainer, _ = evaluated(tmp_path, [1], "some", reward_funcs=some, eval_dataset=questions(9))
-    assert {"red"} < set(trainer.eval_dataset["answer"])
-    assert trainer.evaluate()["eval_pass@1"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("ks", "correct", "message"),
-    [
-        ([5], None, "k = 5 with n = 4 samples; allowed"),
-        ([1], "wrong", "correct='wrong' is no reward function: right, score"),
-    ],
-)
-def test_a_wrong_argument_of_the_callback_is_one_line(
-    tmp_path: Path, ks: list[int], correct: str | None, message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        evaluated(tmp_path, ks, correct)
-
-
-def test_pass_at_k_of_other_rewards_than_0_and_1_is_an_error(tmp_path: Path) -> None:
-    trainer, _ = evaluated(tmp_path, [1], "score")
-    with pytest.raises(InputError, match="rewards of score must be 0 or 1"):
-        trainer.evaluate()
-
-
-def test_the_best_checkpoint_may_be_that_of_pass_at_k(tmp_path: Path) -> None:
-    settings = {
-        **{"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "best", "max_steps": 2},
-        "metric_for_best_model": "pass@2",
-    }
-    trainer, _ = evaluated(tmp_path, [2], "right", **settings)
-    trainer.train()
-    logged = [row["eval_pass@2"] for row in trainer.state.log_history if "eval_pass@2" in row]
-    assert len(logged) == 2
-    assert trainer.state.best_metric == max(logged)
 
 
 def test_accuracy_reward_logs_why_each_response_is_wrong(tmp_path: Path) -> None:

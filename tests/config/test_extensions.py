@@ -58,7 +58,6 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
     settings = {"grid": grid(FIRST, CELL), "verifier": "last"}
     experiment = load(tmp_path, *sources, **settings, evaluation={"reward": "half"})
     assert list(experiment.cells)[:2] == ["small--first--k1--n4--s0", MAX_CELL]
-    load(tmp_path, *sources, verifier="cascade", cascade=["exact", "last"])
 
 
 @pytest.mark.parametrize(
@@ -176,17 +175,12 @@ def test_an_extension_that_ends_the_program_is_an_error(tmp_path: Path) -> None:
         run_extensions(["script.py"], tmp_path, "extensions")
 
 
-def test_a_verifier_of_the_user_decides_alone_and_in_a_cascade() -> None:
+def test_a_verifier_of_the_user_decides() -> None:
     register(Verifier("last", lambda response, answers: response[-1:] in answers))
     responses, answers = ["it is 4", r"\boxed{4}", "5"], [["4", "four"]] * 3
-    alone = verify(responses, answers, "last")
-    assert [verdict.reason for verdict in alone] == ["correct", "incorrect", "incorrect"]
-    both = verify(responses, answers, "cascade", cascade=("exact", "last"))
-    assert [(one.correct, one.verifier) for one in both] == [
-        (True, "last"),
-        (True, "exact"),
-        (False, "last"),
-    ]
+    verdicts = verify(responses, answers, "last")
+    assert [verdict.reason for verdict in verdicts] == ["correct", "incorrect", "incorrect"]
+    assert {verdict.verifier for verdict in verdicts} == {"last"}
 
 
 BY_POSITION = """

@@ -3,17 +3,12 @@
 import gzip
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 
 from rspo.cli import main
-from rspo.config import steps
-from rspo.config.experiment import Experiment
-from rspo.core.tables import PROBLEMS, write_table
-from tests.support import ROOT, table_rows
-from tests.support.table_rows import problem, random_scores
+from tests.support import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -58,37 +53,22 @@ def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
 def test_the_commands_of_the_readme_and_of_the_page_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With the scores of two cells of the tiny scale, and a second file with other keys."""
-    shutil.copytree(ROOT / "config", "config")
+    """With a second file that has other keys."""
     (block,) = blocks(section("README.md", "Verify your own responses"))
     inline = re.findall(r"`(rspo [\w-]+\s[^`]*)`", EXAMPLE)
     texts = [*block, *(text for text in inline if "--k 4" not in text and " A B" not in text)]
     commands = [shlex.split(text, comments=True) for text in texts]
     assert [words[:2] for words in commands] == [
-        ["rspo", name] for name in ("verify", "verify", "compare", "compare", "pass-at-k")
+        ["rspo", name] for name in ("verify", "verify", "compare")
     ]
     text = "".join(f"{line}\n" for line in blocks(EXAMPLE)[0])
     Path("responses.jsonl").write_text(text)
     for ours, theirs in (("problem", "question"), ("answer", "gold"), ("response", "output")):
         text = text.replace(f'"{ours}":', f'"{theirs}":')
     Path("others.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    write_scores(Experiment.load("tiny"), commands[3][2:])
     for words in commands:
         assert main(words[1:]) == 0
     assert "A - B" in capsys.readouterr().out
-    assert Path("curves.csv").exists()
     for line in EXAMPLE.splitlines():
         if key := re.match(r"\| `(\w+)` ", line):
             assert f'"{key[1]}": ' in Path("responses.verdicts.jsonl").read_text()
-
-
-def write_scores(experiment: Experiment, cells: list[str]) -> None:
-    """Random scores of cells on the suite `standard`, with the problems."""
-    benchmarks = experiment.benchmarks_of("standard")
-    for benchmark in benchmarks:
-        rows = [problem(f"p{row}", ["1"]) for row in range(6)]
-        write_table(experiment.problems(benchmark), PROBLEMS, rows)
-        steps.prepare(experiment, benchmark).record()
-    for seed, cell in enumerate(cells):
-        scores = random_scores(seed, samples=experiment.config.evaluation.samples)
-        table_rows.write_scores(experiment, cell, "standard", dict.fromkeys(benchmarks, scores))

@@ -61,13 +61,13 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
 TEMPLATE = "Q {question} | O {output} | A {answer}"
 
 
-def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Experiment:
+def judged_experiment(tmp_path: Path, url: str) -> Experiment:
     """The paper scale with four samples of a suite of one problem, and a judge at a URL."""
     generated = {"families": ["linear"], "split": "test", "problems": 1}
     experiment = paper_scale.load(
         tmp_path,
         data={"suites": {"mine": {"own": {"label": "own", "generated": generated}}}},
-        verifier=verifier,
+        verifier="xverify",
         xverify={"url": url, "retry_seconds": 0.2},
         evaluation={"samples": 4, "block": 4, "k": [1, 2]},
     )
@@ -115,23 +115,23 @@ def test_xverify_verifies_every_response_once(
         assert len(judge.requests) == 4
 
 
-def test_a_cascade_killed_before_its_provenance_verifies_nothing_again(
+def test_a_run_killed_before_its_provenance_verifies_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with judge_server.running(five) as judge:
-        experiment = judged_experiment(tmp_path, judge.url, "cascade")
+        experiment = judged_experiment(tmp_path, judge.url)
         with monkeypatch.context() as broken:
             broken.setattr("rspo.core.step.write_provenance", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
         assert scored(experiment, force=True) == [
-            (True, "rules", "correct"),
-            (True, "rules", "correct"),
+            (True, "xverify", "correct"),
+            (False, "xverify", "invalid reply"),
             (False, "xverify", "invalid reply"),
             (True, "xverify", "correct"),
         ]
-        assert len(judge.requests) == 2
+        assert len(judge.requests) == 4
     assert read_provenance(experiment.scores(experiment.policies[0], "mine", 0))
 
 

@@ -210,13 +210,9 @@ BAD_WORDS = [
 ]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_tables_are_read_by_their_suffix(suffix: str) -> None:
-    long = "think " * 40_000  # Python's own limit in CSV files is 131,072 characters
-    table = pd.DataFrame([line("a", "5", long + box(5)), line("b", "6", box(7))])
-    table.to_csv("r.csv", index=False)
-    table.to_parquet("r.parquet")
-    assert verify(f"r.{suffix}") == 0
+def test_a_table_is_read_by_its_suffix() -> None:
+    pd.DataFrame([line("a", "5", box(5)), line("b", "6", box(7))]).to_parquet("r.parquet")
+    assert verify("r.parquet") == 0
     assert [row["correct"] for row in rows_of("r.verdicts.jsonl")] == [True, False]
 
 
@@ -285,11 +281,12 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
         xverify |= {"retry_seconds": 0, "concurrent_requests": 2, "request_seconds": 10}
         setting = f"--set=xverify={json.dumps(xverify)}"
         assert main(["fetch-judge", setting, "--force"]) == 0
-        words = ["verify", "responses.jsonl", "--verifier=cascade", setting]
+        words = ["verify", "responses.jsonl", "--verifier=xverify", setting]
         assert main(words) == main(words) == 0  # its verdicts are stored
-        assert sorted(judge.prompts) == [r"a | no | 5", r"b | so \boxed{2} | 1 or one"]
+        assert len(judge.prompts) == len(LINES)
+        assert {r"a | no | 5", r"b | so \boxed{2} | 1 or one"} <= set(judge.prompts)
     rows = rows_of("responses.verdicts.jsonl")
-    assert [row["verifier"] for row in rows] == ["rules", "rules", "xverify", "xverify", "rules"]
+    assert [row["verifier"] for row in rows] == ["xverify"] * 5
     assert [row["extracted"] for row in rows] == ["5", "one", None, "2", "42"]
     assert "accuracy: 100.0%" in capsys.readouterr().out
     assert main(["trace", "responses.verdicts.jsonl"]) == 0

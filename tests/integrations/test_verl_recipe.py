@@ -104,11 +104,11 @@ def words(config: DictConfig, prefix: str = "") -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("with_page", [False, True], ids=["alone", "with our reward and metrics"])
+@pytest.mark.parametrize("with_page", [False, True], ids=["alone", "with our reward"])
 def test_the_script_trains_two_steps_on_a_cpu(tmp_path: Path, with_page: bool) -> None:
     """With this package's actor and rollout, because verl's do not run without a GPU.
 
-    Alone; and with the settings of docs/verify_while_training.md and its validation metrics.
+    Alone; and with the settings of docs/verify_while_training.md.
     """
     write_mirror(tmp_path / "mirror")
     assert "train: 8 problems" in prepare(tmp_path / "mirror", tmp_path / "data")
@@ -141,18 +141,17 @@ def test_the_script_trains_two_steps_on_a_cpu(tmp_path: Path, with_page: bool) -
         f"trainer.default_local_dir={tmp_path / 'checkpoints'}",
         "+ray_kwargs.ray_init.num_gpus=1",
     ]
-    modules = "tests.integrations.recipe_on_cpu"
     if with_page:
-        module, of_page = settings_of_page()
-        modules = f"{modules},{module}"
-        settings += [word for word in of_page if not word.startswith("+algorithm.rspo_k")]
+        settings += [
+            word for word in settings_of_page() if not word.startswith("+algorithm.rspo_k")
+        ]
     done = subprocess.run(
         ["bash", str(RECIPE / "run_rspo.sh"), str(tmp_path / "data"), *settings],
         env=os.environ
         | {
             **{"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
             **{"PYTHONPATH": str(ROOT), "VERL_PLATFORM": "cpu", "RESPONSE_LENGTH": "20"},
-            **{"VERL_USE_EXTERNAL_MODULES": modules},
+            **{"VERL_USE_EXTERNAL_MODULES": "tests.integrations.recipe_on_cpu"},
             **{"OMP_NUM_THREADS": "1", "TQ_NUM_THREADS": "1"},
         },
         cwd=tmp_path,
@@ -166,10 +165,5 @@ def test_the_script_trains_two_steps_on_a_cpu(tmp_path: Path, with_page: bool) -
         highest = re.search(r"critic/advantages/max:([\d.]+)", steps[step])
         assert highest is not None
         assert float(highest[1]) > 0
-    metrics = dict(re.findall(r"val-aux/\S+?/((?:acc|reward)/[^:\s]+):(\S+)", steps["2"]))
-    assert ("acc/pass@4/mean" in metrics) == with_page
-    if with_page:
-        ones, fours, all_ = (float(metrics[f"acc/pass@{k}/mean"]) for k in (1, 4, 16))
-        assert 0 < ones < fours <= all_ <= 1
-        assert float(metrics["acc/pass@4/within"]) > 0
-        assert "reward/max@4/error" in metrics
+    metrics = dict(re.findall(r"val-core/\S+?/((?:acc|reward)/[^:\s]+):(\S+)", steps["2"]))
+    assert ("acc/mean@16" in metrics) == with_page

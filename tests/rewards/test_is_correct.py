@@ -65,9 +65,7 @@ def test_lists_arrays_and_columns_of_texts_and_numbers_are_accepted(
             "time_limit = inf; allowed: more than 0",
         ),
         (RESPONSES, [4, 12], {"time_limit": float("nan")}, "time_limit = nan"),
-        (RESPONSES, [4, 12], {"verifier": "cascade", "cascade": "rules"}, "cascade = 'rules'"),
-        (RESPONSES, [4, 12], {"verifier": "cascade", "cascade": []}, r"cascade = \[\]; expected"),
-        (RESPONSES, [4, 12], {"verifier": "cascade"}, "'cascade' needs questions and a judge"),
+        (RESPONSES, [4, 12], {"verifier": "xverify"}, "'xverify' needs questions and a judge"),
     ],
 )
 def test_anything_else_is_an_error_that_names_it(

@@ -16,8 +16,8 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "37d3c6dfc45a",
-    ("rules", 5): "be43bea4f022",
-    ("math_verify", 3): "d0153bbdce84",
+    ("rules", 5): "d83ca9fa1858",
+    ("math_verify", 3): "2969cd363ed5",
 }
 
 

@@ -251,15 +251,11 @@ def test_an_incomplete_or_damaged_line_is_requested_again(
 # --- as a verifier --------------------------------------------------------------------------------
 
 
-def test_the_cascade_requests_only_what_the_rules_do_not_accept(
-    good: Judge, tmp_path: Path
-) -> None:
-    responses = [r"\boxed{\frac{14}{2}}", "O 7 without a box", r"\boxed{8}"]
+def test_verify_asks_the_judge_that_it_gets(good: Judge, tmp_path: Path) -> None:
+    responses = ["O 7 without a box", r"\boxed{8}"]
     with XVerify(settings(url=good.url), TEMPLATE, tmp_path / "v") as judge:
-        verdicts = verify(responses, ["7"] * 3, "cascade", questions=["3+4?"] * 3, judge=judge)
+        verdicts = verify(responses, ["7"] * 2, "xverify", questions=["3+4?"] * 2, judge=judge)
     assert [(verdict.reason, verdict.verifier) for verdict in verdicts] == [
-        ("correct", "rules"),
         ("correct", "xverify"),
         ("incorrect", "xverify"),
     ]
-    assert len(good.requests) == 2

@@ -7,7 +7,6 @@ from typing import Any
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.cost import write_cost_table
-from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
 from rspo.evaluation.sample import sample_suite
@@ -50,7 +49,6 @@ def make() -> Experiment:
         score(experiment, policy, "standard")
         curves(experiment, policy, "standard")
     write_curves_table(experiment)
-    write_contamination_table(experiment)
     write_cost_table(experiment)
     write_claims(experiment)
     for figure in in_all(experiment):

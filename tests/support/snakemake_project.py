@@ -23,7 +23,7 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
-def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
+def with_judge(upstream: Path, pinned: str, url: str | None) -> list[str]:
     """Arguments for the small world with a judge at a URL or, for None, a server per job."""
     xverify = {
         "prompt": {"repository": str(upstream), "commit": pinned},
@@ -34,7 +34,7 @@ def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
         "request_seconds": 10,
         "retry_seconds": 0,
     }
-    return ["--config", *SMALL_WORLD, "verifier=cascade", f"xverify={json.dumps(xverify)}"]
+    return ["--config", *SMALL_WORLD, "verifier=xverify", f"xverify={json.dumps(xverify)}"]
 
 
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

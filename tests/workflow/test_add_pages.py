@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -95,18 +96,13 @@ def reward(project: Path) -> None:
 
 
 def verifier(project: Path) -> None:
-    differing = rows_of(project / "differing.csv")
-    assert differing
-    for row in differing:
-        assert "correct" in (row["verdict"], row["verdict_of_other"])
-        assert row["verdict"] != row["verdict_of_other"]
+    lines = (project / "answers.verdicts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["correct"] for line in lines] == [True, False]
 
 
 def benchmark(project: Path) -> None:
     rows = read_table(project / "results/tiny/problems/products.parquet", PROBLEMS)
     assert [row["answers"] for row in rows] == [["102"], ["7"], ["432", "432.0"]]
-    sets = {row["set_b"] for row in rows_of(project / "results/tiny/tables/contamination.csv")}
-    assert "products" in sets
     drawn = rows_of(project / "reports" / "fig_mine.csv")
     assert {row["benchmark"] for row in drawn} == {"products", "pooled"}
 

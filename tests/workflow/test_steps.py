@@ -20,7 +20,6 @@ from tests.support.snakemake_project import make_project
 # The step of a rule, from the experiment and the wildcards of a job.
 STEPS: dict[str, Callable[..., Step]] = {
     "prepare": steps.prepare,
-    "contamination": steps.contamination,
     "pretrain": steps.pretrain,
     "train": lambda e, cell: steps.train(e, cell),
     "sample": lambda e, policy, suite, block: steps.sample(e, policy, suite, int(block)),

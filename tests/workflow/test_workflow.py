@@ -20,10 +20,10 @@ from tests.support.processes import wait_until
 from tests.support.snakemake_project import (
     PROGRAMS,
     SMALL_WORLD,
-    cascade,
     jobs,
     make_project,
     snakemake,
+    with_judge,
 )
 
 GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo", "dropping")
@@ -109,7 +109,7 @@ def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
     assert jobs(snakemake(planning, "-n", "all", *config))["train"] == 44
 
 
-OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
+OWN_FILE = "{label: Mine, file: gone.jsonl, problem: question, answer: gold}"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
         ("seeds", "--config seeds: expected KEY=VALUE, such as training.steps=50"),
         ("results=", "results is empty; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
-        (f"data.suites.own.mine={OWN_FILE}", "gone.csv: no such file"),
+        (f"data.suites.own.mine={OWN_FILE}", "gone.jsonl: no such file"),
     ],
 )
 def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
@@ -383,8 +383,8 @@ def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) ->
         ("vllm", ["--config", *SMALL_WORLD, "sampler=vllm"], "sampler = 'vllm'"),
         (
             "vllm",
-            cascade(Path("judge"), "0" * 40, None),
-            "verifier = 'cascade' without xverify.url",
+            with_judge(Path("judge"), "0" * 40, None),
+            "verifier = 'xverify' without xverify.url",
         ),
     ],
 )

@@ -11,22 +11,7 @@ rule prepare:
         "rspo prepare {wildcards.data_set} {params.mirror} 2>&1 | tee -ip {log}"
 
 
-rule contamination:
-    input:
-        [f"{RESULTS}/problems/{data_set}.parquet" for data_set in experiment.data_sets],
-    output:
-        f"{RESULTS}/tables/contamination.csv",
-    log:
-        f"{RESULTS}/logs/contamination.log",
-    localrule: True
-    params:
-        settings=steps.contamination(experiment).settings_hash,
-    shell:
-        "rspo contamination 2>&1 | tee -ip {log}"
-
-
-# All data sets, and a table of the problems that two of them share.
+# The problems of every data set.
 rule data:
     input:
-        rules.contamination.input,
-        rules.contamination.output,
+        [f"{RESULTS}/problems/{data_set}.parquet" for data_set in experiment.data_sets],

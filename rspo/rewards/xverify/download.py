@@ -26,9 +26,6 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
 
     They are `prompt.py`, the authors' file at the pinned commit, and the folder `model`, in
     `results/SCALE/judge`.
-
-    Raises: InputError if the config has no judge, a download fails, or the file has an unexpected
-        format.
     """
     step, settings = steps.fetch_judge(experiment), experiment.config.xverify
     assert settings is not None  # otherwise there is no such step
@@ -69,10 +66,7 @@ def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
 
 
 def template_in(source: str, place: str) -> str:
-    """The template that Python source assigns to PROMPT. The source is parsed, never executed.
-
-    Raises: InputError if there is no template with exactly the fields question, output and answer.
-    """
+    """The template that Python source assigns to PROMPT. The source is parsed, never executed."""
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:

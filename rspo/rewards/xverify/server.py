@@ -50,8 +50,6 @@ def serving(
         folder: the model's files. Default: `settings.model`, a folder or a model of the hub.
         gpus: values of CUDA_VISIBLE_DEVICES. A server takes `settings.training_gpu_memory` of its
             GPU, because the policy uses the same one.
-
-    Raises: InputError with the last error in the log, if a server exits or starts too slowly.
     """
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
