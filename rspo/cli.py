@@ -508,24 +508,6 @@ def evidence(
     """Keep what a page of docs/ rests on in one small file, and make the page from it."""
 
 
-@command(
-    REPORTING,
-    "rspo bundle",
-    "rspo bundle rspo-0.2.0-results.zip --restore",
-    calls="analysis.bundle:run",
-)
-def bundle(
-    file: Annotated[
-        Path | None, typer.Argument(help="Archive. Default: rspo-VERSION-results.zip.")
-    ] = None,
-    restore: Annotated[
-        bool, typer.Option("--restore", help="Write its configs and evidence into this folder.")
-    ] = False,
-    force: Force = False,
-) -> None:
-    """Pack the evidence of all pages as one archive with checksums, to cite and to restore."""
-
-
 @command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1", calls="core.trace:trace")
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
