@@ -455,11 +455,6 @@ def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = 
     """Download the judge model xVerify, and its prompt."""
 
 
-@command(REPORTING, "rspo tables", calls="evaluation.curves:write_curves_table")
-def tables(experiment: "Experiment", force: Force = False) -> None:
-    """Write the curves of all policies as one CSV."""
-
-
 @command(REPORTING, "rspo claims", calls="analysis.write:write_claims")
 def claims(experiment: "Experiment", force: Force = False) -> None:
     """Check the claims of the paper on all scores and training logs."""

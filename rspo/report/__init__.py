@@ -36,13 +36,14 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """The files that the page of results reads; all are required. It copies those in `reports`."""
-    made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
+    made = claims.step(experiment), steps.cost(experiment)
     drawn = [
         (path, figure.step(experiment))
         for figure in figures(experiment)
         for path in figure.step(experiment).outputs[1:]  # picture and numbers
     ]
-    return drawn + [(path, one) for one in made for path in one.outputs]
+    tables = [(path, one) for one in made for path in one.outputs]
+    return drawn + steps.every_curve(experiment) + tables
 
 
 def figures(experiment: Experiment) -> list[Figure]:

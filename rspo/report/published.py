@@ -18,7 +18,7 @@ from rspo.core.provenance import WRITTEN
 from rspo.core.step import Step, files_behind
 from rspo.cost import write_cost_table
 from rspo.datasets.prepare import prepare
-from rspo.evaluation.curves import curves, write_curves_table
+from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
 from rspo.report import figures, results_inputs
 from rspo.report.page import write_results
@@ -93,7 +93,6 @@ def _make_results(experiment: Experiment, page: Path) -> None:
     prepare(experiment, "train")
     for policy, suite in experiment.evaluations:
         curves(experiment, policy, suite)
-    write_curves_table(experiment)
     write_claims(experiment)
     write_cost_table(experiment)
     for figure in figures(experiment):

@@ -7,11 +7,15 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
+import pandas as pd
+
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.results import AGAINST, OPEN, Row, read_rows
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
+from rspo.core.tables import CURVES, read_frame
 from rspo.core.trace import content_of, faults, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
@@ -117,7 +121,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
 
 def setup(experiment: Experiment) -> dict[str, Any]:
     """The number of responses and of policies, the models, and the problems of each benchmark."""
-    frame = read_rows(experiment.table("curves"))
+    frame = pd.concat(read_frame(path, CURVES) for path, _ in steps.every_curve(experiment))
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()

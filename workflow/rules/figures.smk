@@ -22,23 +22,6 @@ rule figure:
         "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
 
 
-rule tables:
-    input:
-        [
-            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
-            for policy, suite in experiment.evaluations
-        ],
-    output:
-        f"{RESULTS}/tables/curves.csv",
-    log:
-        f"{RESULTS}/logs/tables.log",
-    localrule: True
-    params:
-        settings=steps.tables(experiment).settings_hash,
-    shell:
-        "rspo tables 2>&1 | tee -ip {log}"
-
-
 # Snakemake itself would only say that no rule makes the file.
 if REPORTS != "reports":
 
@@ -53,7 +36,10 @@ if REPORTS != "reports":
 # Time and GPUs that the jobs of every policy used.
 rule cost:
     input:
-        rules.tables.input,
+        [
+            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
+            for policy, suite in experiment.evaluations
+        ],
     output:
         f"{RESULTS}/tables/cost.csv",
     log:
