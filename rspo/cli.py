@@ -486,16 +486,14 @@ def report(experiment: "Experiment", force: Force = False) -> None:
 @command(
     REPORTING,
     "rspo evidence add peers",
-    "rspo evidence restore peers",
+    "rspo evidence page peers",
     calls="report.published:run",
 )
 def evidence(
     experiment: "Experiment",
     action: Annotated[
-        Literal["add", "restore", "page"],
-        typer.Argument(
-            help="add: take finished policies. restore: write their results. page: write the page."
-        ),
+        Literal["add", "page"],
+        typer.Argument(help="add: take finished policies. page: write the page."),
     ],
     page: Annotated[str, typer.Argument(help="results, or a study.")],
     force: Force = False,
