@@ -63,7 +63,6 @@ class Evidence:
 
     @classmethod
     def read(cls, path: Path) -> "Evidence":
-        """Raises: InputError for a file that is missing, damaged or no evidence."""
         if not path.is_file():
             raise InputError(f"{path}: no such file; `rspo evidence add {path.stem}` makes it")
         try:
@@ -127,9 +126,6 @@ def add(
             policies of `Evidence.faults` are removed.
 
     Returns: a line about what was found.
-
-    Raises: InputError as `Evidence.read` and `Evidence.require`, and for a policy that was made
-        from other problems or another base policy than the others.
     """
     known: dict[str, pd.DataFrame] = {}
     if path.exists():

@@ -36,7 +36,6 @@ OVER_MODELS = "mean over models"
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
-    """Raises: InputError for a study that the config lacks."""
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
     study, evaluated = studies[name], experiment.of_study(name).config.evaluation.k
@@ -52,10 +51,7 @@ def study_of(experiment: Experiment, name: str) -> Study:
 
 
 def step(experiment: Experiment, name: str) -> Step:
-    """`rspo study NAME`: writes its tables and its page.
-
-    Raises: InputError for a study that the config lacks, and for a contrast without tests.
-    """
+    """`rspo study NAME`: writes its tables and its page."""
     study = study_of(experiment, name)
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)

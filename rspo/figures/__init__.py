@@ -71,10 +71,7 @@ def register(figure: Figure) -> None:
 
 
 def figures_of(experiment: Experiment) -> dict[str, Figure]:
-    """The figures of a config: those of `FIGURES` whose grids it has, and fig_<grid> of the others.
-
-    Raises: InputError for a grid entry whose figure would take the name of another one.
-    """
+    """The figures of a config: those of `FIGURES` whose grids it has, and fig_<grid> of others."""
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
     entries = experiment.config.grid | experiment.config.studies
     result = {name: one for name, one in FIGURES.items() if {*one.grids} <= entries.keys()}
@@ -102,7 +99,6 @@ def in_all(experiment: Experiment) -> list[str]:
 
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
-    """Raises: InputError for an unknown name, and for a figure of a grid that the config lacks."""
     if name in FIGURES and name not in figures:
         raise InputError(f"{name} draws {', '.join(FIGURES[name].grids)}; the config lacks one")
     require_name(f"figure {name!r}", name, figures, cutoff=0.7)  # all begin with fig_
@@ -110,8 +106,5 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
 
 
 def draw(experiment: Experiment, name: str, force: bool = False) -> None:
-    """Write one figure, as `Figure.write`.
-
-    Raises: InputError for an unknown figure, and for missing or incomplete inputs.
-    """
+    """Write one figure, as `Figure.write`."""
     named(figures_of(experiment), name).write(experiment, force)

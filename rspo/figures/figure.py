@@ -83,10 +83,7 @@ class Figure:
         return bool(self.grids)
 
     def policies(self, experiment: Experiment) -> list[str]:
-        """Names of the policies it draws; base policies are the first ones, if it evaluates any.
-
-        Raises: InputError for a grid that the config lacks.
-        """
+        """Names of the policies it draws; base policies are the first ones, if it evaluates any."""
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
             cell.name
@@ -97,10 +94,7 @@ class Figure:
         return list(dict.fromkeys(bases + cells if self.reads("curves", "scores") else cells))
 
     def suite(self, experiment: Experiment) -> str:
-        """The suite whose benchmarks are the panels.
-
-        Raises: InputError if its grids are evaluated on different suites, or it has no grid.
-        """
+        """The suite whose benchmarks are the panels."""
         suites = {experiment.grid_entry(grid).suite for grid in self.grids}
         if len(suites) != 1 or "" in suites:
             raise InputError(
@@ -160,8 +154,6 @@ class Figure:
 
         The same input gives the same bytes. The provenance file of each also describes the columns
         of the CSV.
-
-        Raises: InputError for missing or incomplete inputs.
         """
         step = self.step(experiment)
         context = (experiment, self) if self.of_results else ()

@@ -40,20 +40,14 @@ def smoothed(values: Sequence[float], half: int) -> list[float]:
 
 
 def first_pass(experiment: Experiment) -> int:
-    """The number of training steps before prompts repeat, at most all steps.
-
-    Raises: InputError for a training set that is missing or invalid.
-    """
+    """The number of training steps before prompts repeat, at most all steps."""
     training = experiment.config.training
     problems = read_table(experiment.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)
 
 
 def entropy_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """One row for each step of each line.
-
-    Raises: InputError for training logs that are missing or incomplete.
-    """
+    """One row for each step of each line."""
     half = max(1, experiment.config.training.steps // 40)  # steps on either side, so 5 of 200
     methods = figure.methods(experiment)
     lines = [_averaged(method, _logged(experiment, method, "entropy"), half) for method in methods]
@@ -61,10 +55,7 @@ def entropy_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
 
 
 def passes_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """One row for each step of each line, without the steps whose window is incomplete.
-
-    Raises: InputError for training logs that are missing or incomplete.
-    """
+    """One row for each step of each line, without the steps whose window is incomplete."""
     methods = figure.methods(experiment)
     steps = first_pass(experiment)
     half = steps // 10
@@ -108,10 +99,7 @@ def _averaged(method: Method, values: pd.DataFrame, half: int) -> pd.DataFrame:
 
 
 def _logged(experiment: Experiment, method: Method, key: str) -> pd.DataFrame:
-    """The values of `key` in a method's logs, [steps, seeds].
-
-    Raises: InputError for a log that is missing or incomplete.
-    """
+    """The values of `key` in a method's logs, [steps, seeds]."""
     return pd.DataFrame(
         {
             cell: column(experiment.training_log(cell), read_log(experiment, cell), key)

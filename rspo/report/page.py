@@ -23,10 +23,7 @@ FOLDER = Path(__file__).parent
 
 
 def write_report(experiment: Experiment, force: bool = False) -> None:
-    """Write the report as one HTML file.
-
-    Raises: InputError for missing or bad inputs.
-    """
+    """Write the report as one HTML file."""
     made = step(experiment)
 
     def work() -> None:
@@ -37,10 +34,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
 
 
 def write_results(experiment: Experiment, page: Path) -> None:
-    """Write the Markdown page, with its pictures and tables in a folder named like it.
-
-    Raises: InputError for a missing table.
-    """
+    """Write the Markdown page, with its pictures and tables in a folder named like it."""
     folder = page.with_suffix("")
     inputs = results_inputs(experiment)
     copied = [path for path, _ in inputs if path.parent == experiment.reports]

@@ -143,10 +143,7 @@ def contamination(experiment: Experiment) -> list[Row]:
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """What the training logs warn of: gradients that were clipped, a sampler with other weights.
-
-    Raises: InputError for a log that is missing or incomplete.
-    """
+    """What the training logs warn of: gradients that were clipped, a sampler with other weights."""
     limit = experiment.config.training.optimizer.gradient_clip
     logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
@@ -167,10 +164,7 @@ def cost(experiment: Experiment) -> list[Row]:
 
 
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
-    """For each benchmark a policy and the first of its responses of each kind, or None.
-
-    Raises: InputError for tables that are missing or damaged.
-    """
+    """For each benchmark a policy and the first of its responses of each kind, or None."""
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
         of_problem = frame.groupby("problem_id")["correct"]
@@ -191,10 +185,7 @@ def families(experiment: Experiment, benchmark: str) -> list[str]:
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
-    """The code that writes the page, faults in its history, and the data behind it.
-
-    Raises: InputError for a damaged provenance file.
-    """
+    """The code that writes the page, faults in its history, and the data behind it."""
     behind = history(step(experiment).input_files)
     return {
         "code": code_version(),
