@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -47,7 +47,6 @@ class Figure:
 
     name: of its files, without suffix.
     caption: what it shows; `full_caption` adds the cells, N and seeds of the config.
-    columns: the columns of its table, and what each holds.
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
@@ -60,7 +59,6 @@ class Figure:
 
     name: str
     caption: str
-    columns: Mapping[str, str]
     table: Callable[..., pd.DataFrame]
     draw: Callable[..., Picture]
     grids: tuple[str, ...] = ()
@@ -129,7 +127,7 @@ class Figure:
         """What decides the figure, code and caption included, apart from its inputs."""
         modules = {self.table.__module__, self.draw.__module__}
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption}
-        chosen |= {"columns": dict(self.columns), "code": _digest((FOLDER,), frozenset(modules))}
+        chosen["code"] = _digest((FOLDER,), frozenset(modules))
         if self.reads("objectives"):
             names = compared()
             folder = Path(rspo.objectives.__file__).parent
@@ -152,17 +150,15 @@ class Figure:
     def write(self, experiment: Experiment, force: bool = False) -> None:
         """Write .pdf, .png and .csv to `experiment.reports`: all or none.
 
-        The same input gives the same bytes. The provenance file of each also describes the columns
-        of the CSV.
+        The same input gives the same bytes.
         """
         step = self.step(experiment)
         context = (experiment, self) if self.of_results else ()
 
         def work() -> None:
             table = self.table(*context)
-            given, expected = [*getattr(table, "columns", ())], [*self.columns]
-            if given != expected:
-                raise InputError(f"{self.name}: table has columns {given}, expected {expected}")
+            if not isinstance(table, pd.DataFrame):
+                raise InputError(f"{self.name}: table returned {table!r}, expected a DataFrame")
             with style.applied(), ExitStack() as stack:
                 picture = self.draw(table, *context)
                 if not hasattr(picture, "savefig"):

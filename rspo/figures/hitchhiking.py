@@ -19,13 +19,6 @@ CAPTION = (
     "rewards: the baseline gives every response the weight of the best one in its group, RSPO "
     "gives each response the weight of its own contribution."
 )
-COLUMNS = {
-    "quantity": "panel: reward, baseline weight or RSPO weight",
-    "response": "x: 1 .. n in the order of sampling",
-    "group": "of the baseline: 1 .. n/k",
-    "value": "height of the bar, and the number above it",
-}
-
 REWARDS = (0.9, 0.1, 0.0, 0.3, 0.2, 0.7, 0.6, 0.4)
 K = 4
 
@@ -74,4 +67,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return picture
 
 
-FIGURE = Figure("fig_hitchhiking", CAPTION, COLUMNS, table, draw)
+FIGURE = Figure("fig_hitchhiking", CAPTION, table, draw)

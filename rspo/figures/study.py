@@ -24,21 +24,10 @@ from rspo.figures import style
 from rspo.figures.figure import Figure, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
-COLUMNS = {
-    "part": "forest: a difference; frontier: Pass@k of a method; curves: both",
-    "method": "the row of the forest plot, or the line of the frontier",
-    "variant": "of the method's settings",
-    "against": "what is subtracted; empty in the frontier",
-    "claim": "panel, where the estimates of claims are compared",
-    "k": "panel, of Pass@k; in the frontier, of x or y",
-    "estimate": "difference in percentage points, or Pass@k in %",
-    "low": "lower end of its 95 % interval, not adjusted",
-    "high": "upper end",
-    "p_adjusted": "two-sided p-value of a difference, by Holm's method; below .05: filled",
-    "seeds": "training seeds",
-    "problems": "test problems",
-    "samples": "of each problem",
-}
+COLUMNS = [
+    *("part", "method", "variant", "against", "claim", "k", "estimate", "low", "high"),
+    *("p_adjusted", "seeds", "problems", "samples"),
+]
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
@@ -64,7 +53,7 @@ def of_study(name: str, study: Study) -> Figure:
             f"{study.contrasts[0].family}, in percentage points, with 95 % intervals, paired over "
             "problems and not adjusted."
         )
-    return Figure(f"fig_{name}", caption, COLUMNS, table, draw, grids=(name,), inputs=("study",))
+    return Figure(f"fig_{name}", caption, table, draw, grids=(name,), inputs=("study",))
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -82,7 +71,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     found = pd.concat([forest, rows[levels].assign(part=part)], ignore_index=True)
     found[_POINTS] *= 100
     names = {"method_a": "method", "method_b": "against"}
-    return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[list(COLUMNS)]
+    return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[COLUMNS]
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:

@@ -24,14 +24,10 @@ from rspo.figures.figure import Figure, run_description
 from rspo.figures.style import Picture
 from rspo.training.logs import column, read_log
 
-_LINE = {
-    "method": "line, as in the legend",
-    "trained_k": "k of the objective; empty where it has none",
-    "n": "responses per prompt in training",
-}
-_LOWEST = "lower end of the band: the lowest of the seeds' own smoothed lines"
-_HIGHEST = "upper end of the band"
-_SEEDS = "training seeds averaged"
+PASSES = [
+    *("method", "trained_k", "n", "step", "responses", "metric_k", "estimate", "smoothed", "error"),
+    *("lowest", "highest", "window", "seeds"),
+]
 
 
 def smoothed(values: Sequence[float], half: int) -> list[float]:
@@ -72,7 +68,7 @@ def passes_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         sampled = experiment.config.training.prompts_per_step * line["n"]
         line["responses"] = line["step"] * sampled
         lines.append(line.iloc[half : steps - half])
-    return pd.concat(lines, ignore_index=True)[list(figure.columns)]
+    return pd.concat(lines, ignore_index=True)[PASSES]
 
 
 def _averaged(method: Method, values: pd.DataFrame, half: int) -> pd.DataFrame:
@@ -178,16 +174,6 @@ ENTROPY = Figure(
     "Entropy of the policy (mean over tokens, in nats) at each training step for policy gradient "
     "(PG) and RSPO; thin: each step, averaged over seeds; thick: its centred moving average; "
     "shaded, with several training seeds: from the lowest to the highest seed.",
-    {
-        **_LINE,
-        "step": "x: training step, from 1",
-        "entropy": "thin line: token mean in nats, mean over seeds",
-        "smoothed": "thick line: mean entropy over the window around this step",
-        "lowest": _LOWEST,
-        "highest": _HIGHEST,
-        "window": "steps in that window, fewer at both ends",
-        "seeds": _SEEDS,
-    },
     entropy_table,
     draw_entropy,
     grids=("main",),
@@ -203,19 +189,6 @@ SAMPLE_EFFICIENCY = Figure(
     "training seed, with one seed the 95 % interval over prompts, not adjusted for the number of "
     "comparisons. If the learning rate falls with the step, then at the same number of responses a "
     "smaller n is closer to the end of its schedule.",
-    {
-        **_LINE,
-        "step": "x on the left: training step; steps of the first pass with a complete window",
-        "responses": "x on the right: drawn up to the end of the step",
-        "metric_k": "k of Pass@k",
-        "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
-        "smoothed": "y: centred moving average of the estimate",
-        "error": "standard error of `smoothed`, from the differences of successive steps",
-        "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
-        "highest": _HIGHEST,
-        "window": "steps in the moving average",
-        "seeds": _SEEDS,
-    },
     passes_table,
     draw_passes,
     grids=("scalability",),
