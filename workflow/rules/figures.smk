@@ -4,20 +4,12 @@ rule figure:
     input:
         lambda wildcards: figure_of(wildcards).input_files,
     output:
-        f"{REPORTS}/{{figure}}.pdf",
-        report(
-            f"{REPORTS}/{{figure}}.png",
-            caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
-        ),
-        f"{REPORTS}/{{figure}}.csv",
+        multiext(f"{REPORTS}/{{figure}}", *SUFFIXES),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     localrule: True
     params:
         settings=lambda wildcards: figure_of(wildcards).settings_hash,
-        caption=lambda wildcards: figures[wildcards.figure].full_caption(experiment),
     shell:
         "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
 
