@@ -4,10 +4,7 @@ import math
 import re
 import unicodedata
 
-import yaml
-
 from rspo.analysis.pages import MINUS
-from rspo.config.schema import Config
 
 # In percentage points, units of reward, nats per token, and percent.
 _DECIMALS = {"pass_at_k": 1, "max_at_k": 3, "entropy": 3, "time_of_dropping": 1}
@@ -39,11 +36,6 @@ def p_value(p: float) -> str:
     if p < 1e-4:
         return "< 0.0001"
     return "= 1" if p > 0.995 else f"= {p:.2g}"
-
-
-def as_yaml(config: Config) -> str:
-    values = config.model_dump(mode="json", exclude_unset=True)
-    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=90)
 
 
 def clock(seconds: float) -> str:
