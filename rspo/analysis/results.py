@@ -1,9 +1,6 @@
 """From measured comparisons to p-values, outcomes and verdicts, and the table of comparisons.
 
-A claim is supported if each of its deciding comparisons is significantly as it says, each at the
-level `LEVEL`: if a claim is wrong, one of its comparisons is, so the level holds without adjustment
-(an intersection-union test). It is contradicted if at least one is significantly the opposite,
-adjusted by Holm for all that decide it. docs/statistics.md says which errors this controls.
+docs/statistics.md defines the verdicts, and says which errors they control.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,4 @@
-"""All figures by name, and `draw`.
-
-    from rspo.figures import draw, figures_of
-    for name in figures_of(experiment):
-        draw(experiment, name)
-
-Each figure is one module with its caption, its inputs, its table and its picture (`Figure`). To add
-one, write a module anywhere and `register` it (docs/add/figure.md). Each entry of the config's grid
-that no figure draws gets a figure of its own, like fig_main.
+"""All figures by name. To add one, write a module anywhere and `register` it (docs/add/figure.md).
 
 Importing this package does not import matplotlib, because the Snakefile reads it to plan.
 """

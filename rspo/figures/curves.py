@@ -1,11 +1,9 @@
 """Pass@k or Max@k against k, and minus policy gradient's (the paper's figures 6 and 8 to 12).
 
-The estimate of one seed is the unbiased estimate of `rspo.evaluation`, averaged over problems. With
-several seeds the figure shows the mean of their estimates and of the ends of their intervals. All
-seeds answer the same problems, so errors from the choice of problems do not average out over seeds;
-the mean of the intervals is at least as wide as the interval of the mean, because the standard
-deviation of a mean is at most the mean of the standard deviations. The band does not include the
-spread between seeds; a whisker from the lowest to the highest seed shows it.
+With several seeds a figure shows the mean of their estimates and of the ends of their intervals.
+All seeds answer the same problems, so errors from the choice of problems do not average out over
+seeds; the mean of the intervals is at least as wide as the interval of the mean. The band does not
+include the spread between seeds; a whisker from the lowest to the highest seed shows it.
 
 Methods differ by a few points on curves that rise by sixty, so each benchmark has a panel of
 differences. They are paired: their intervals are of the difference on the same problems.

@@ -1,9 +1,7 @@
 """RSPO's Pass@k minus the baseline's and policy gradient's, at each k that RSPO is trained for.
 
-At k, the policies trained for k are compared: RSPO with the baseline of the same k, and with policy
-gradient. The differences, their errors and p-values are those of the claims
-(claim_comparisons.csv). The p-values are adjusted by Holm over all points of the figure,
-because a reader looks at all of them.
+The differences, their errors and p-values are those of the claims (claim_comparisons.csv). The
+p-values are adjusted by Holm over all points of the figure, because a reader looks at all of them.
 """
 
 import pandas as pd

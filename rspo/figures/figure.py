@@ -175,7 +175,7 @@ class Figure:
 def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
     """The lines of some policies in their order, the base policies last.
 
-    `run_description` tells what all lines have in common, so labels only tell what differs.
+    Labels only tell what differs; `run_description` tells what all lines have in common.
     """
     models = _models(experiment, policies)
     cells = experiment.by_method(policies)

@@ -1,9 +1,8 @@
 """The picture of a study: its first contrast as a forest plot and, if it has one, its frontier.
 
-The forest plot has a row for each method or variant, and a panel for each k or claim. The frontier
-has Pass@k at one k against Pass@k at another, with a line through the variants of each method that
-differ only after the last hyphen of their names. A study with its own k has curves instead: Pass@k,
-and its first contrast, at all of them.
+The forest plot has a row for each method or variant, and a panel for each k or claim; the frontier
+has Pass@k at one k against another. A study with its own k has curves instead: Pass@k, and its
+first contrast, at all of them.
 """
 
 import re

@@ -1,7 +1,6 @@
 """`rspo report`: the whole experiment on one HTML page that opens offline.
 
-Every number on the page is from a file that another command wrote. The same files give the same
-page, except for the version of the code (docs/report.md).
+Every number on the page is from a file that another command wrote (docs/report.md).
 
 This module does not import jinja2 or matplotlib, because the Snakefile imports it.
 """

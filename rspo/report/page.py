@@ -1,7 +1,6 @@
 """Fill in the templates: of the report, one HTML file, and of the results, a Markdown page.
 
-The templates have every sentence, sentences.jinja those of both pages. A number that a template
-names and no table has is an error.
+The templates have every sentence, sentences.jinja those of both pages.
 """
 
 import inspect

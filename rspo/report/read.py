@@ -94,8 +94,7 @@ def _comparisons(experiment: Experiment) -> list[Row]:
 def _seeds_to_halve(one: Row) -> float:
     """The number of seeds with which the error of a comparison is half of the measured one.
 
-    With S' instead of S seeds, the part error_seeds^2 of the variance is S / S' of it, and the rest
-    is that of the problems. NaN with one seed; infinite if that of the problems is more than half.
+    NaN with one seed; infinite if that of the problems is more than half (docs/statistics.md).
     """
     if isnan(one["error_seeds"]) or isnan(one["error"]) or one["error"] == 0:
         return nan
