@@ -46,7 +46,7 @@ class Figure:
     experiment and this figure. `draw` takes the table first.
 
     name: of its files, without suffix.
-    caption: what it shows; `full_caption` adds the cells, N and seeds of the config.
+    caption: what it shows.
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
@@ -108,20 +108,6 @@ class Figure:
     def methods(self, experiment: Experiment) -> list[Method]:
         """The lines of its policies."""
         return methods_of(experiment, self.policies(experiment))
-
-    def full_caption(self, experiment: Experiment) -> str:
-        """The caption, followed by the cells and seeds of the config."""
-        if not self.of_results:
-            return f"{self.caption} Computed from formulas, without samples: the values are exact."
-        policies = self.policies(experiment)
-        bases = [policy for policy in policies if experiment.is_base(policy)]
-        cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
-        caption = self.caption
-        if cells:
-            caption += f" Cells: {', '.join(cells)}; {experiment.seeds_of(policies)} each."
-        if bases:
-            caption += f" Not trained: {', '.join(bases)}."
-        return caption
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""

@@ -112,7 +112,6 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         image = figure.step(experiment).outputs[1]
         yield {
             "figure": figure,
-            "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
         }

@@ -95,7 +95,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def test_every_figure_is_there_with_its_caption(made: Experiment, tree: Tree) -> None:
     for name in in_all(made):
         section = tree.sections["figures"]
-        assert FIGURES[name].full_caption(made) in section
+        assert FIGURES[name].caption in section
     pictures = re.findall('<img src="data:image/png;base64,', REPORT.read_text())
     assert len(pictures) == len(in_all(made)) + 1  # fig_difference is above, too
 
