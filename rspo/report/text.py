@@ -1,7 +1,6 @@
 """The filters of the pages: numbers with the digits of their unit, and safe text."""
 
 import math
-import re
 import unicodedata
 
 from rspo.analysis.pages import MINUS
@@ -41,11 +40,6 @@ def p_value(p: float) -> str:
 def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
-
-
-def without_seeds(cells: str) -> str:
-    """Names of cells, each once for all of its seeds."""
-    return ", ".join(dict.fromkeys(re.sub(r"--s\d+$", "", name) for name in cells.split()))
 
 
 def visible(text: str) -> str:
