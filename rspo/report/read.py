@@ -4,7 +4,6 @@ from base64 import b64encode
 from collections.abc import Iterator
 from math import ceil, inf, isnan, nan
 from operator import itemgetter
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -22,7 +21,7 @@ from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
-from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
+from rspo.training.logs import read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
 _SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
@@ -140,16 +139,9 @@ def contamination(experiment: Experiment) -> list[Row]:
     return frame[(frame["kind"] == "normalized") & (frame["count"] > 0)].to_dict("records")
 
 
-def warnings(experiment: Experiment) -> list[str]:
-    """What the training logs warn of: gradients that were clipped, a sampler with other weights."""
-    limit = experiment.config.training.optimizer.gradient_clip
-    logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
-    clipped = {
-        cell: fmean(column(experiment.training_log(cell), logs[cell], "gradient_clipped"))
-        for cell in logs
-        if limit
-    }
-    return list(filter(None, [clipping_warning(clipped, limit), sampler_warning(logs)]))
+def warning(experiment: Experiment) -> str:
+    """What the training logs warn of: a sampler with other weights than the actor's."""
+    return sampler_warning({cell: read_log(experiment, cell) for cell in experiment.cells})
 
 
 def cost(experiment: Experiment) -> list[Row]:
