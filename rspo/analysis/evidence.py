@@ -86,11 +86,6 @@ class Evidence:
         """With results in it."""
         return [name for name in self.rows["policy"].unique() if name != PROBLEMS]
 
-    @property
-    def provenance(self) -> list[dict[str, Any]]:
-        """Of each file."""
-        return [json.loads(text) for text in self.rows["provenance"].dropna()]
-
     def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
         """Policies that the config lacks or that were made with other settings, and why."""
         config, known = f"config/{experiment.scale}.yaml", _by_policy(experiment, files)
@@ -119,13 +114,9 @@ def add(
     """Take the policies that are finished, and compare those that the file has with the results.
 
     Args:
-        files: those that the page rests on.
         keys: of training logs, which the page reads; * is any text.
         rewards: policies whose rewards it reads.
-        force: whether policies of the results replace those of the evidence that differ, and
-            policies of `Evidence.faults` are removed.
-
-    Returns: a line about what was found.
+        force: replace what differs, and remove policies of `Evidence.faults`.
     """
     known: dict[str, pd.DataFrame] = {}
     if path.exists():

@@ -144,15 +144,8 @@ def row_of(
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    """Write a table of comparisons, and return it as `read_rows` does.
-
-    Raises: ValueError for two comparisons with the same id.
-    """
+    """Write a table of comparisons, and return it as `read_rows` does."""
     table = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_WHOLE, "Int64"))
-    if not table["id"].is_unique:
-        raise ValueError(
-            f"{path}: two comparisons are {table['id'][table['id'].duplicated()].iloc[0]}"
-        )
     write_csv(path, table)
     return read_rows(path)
 

@@ -135,7 +135,6 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 def contamination(experiment: Experiment) -> list[Row]:
     """The pairs of data sets that have problems in common, after normalization."""
     frame = read_rows(experiment.table("contamination"))
-    frame["of_training"] = (frame["set_a"] == "train") | (frame["set_b"] == "train")
     return frame[(frame["kind"] == "normalized") & (frame["count"] > 0)].to_dict("records")
 
 
