@@ -198,9 +198,8 @@ def claim_family(claim: str, variant: str) -> str:
 def _of_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[Comparison]:
     """What decides the contrast's claims on every variant, as far as its methods allow.
 
-    Returns: the deciding comparisons; how much larger the estimate of each claim is than with the
-        variant to subtract; and the estimates, means over k of the comparisons on all problems. Of
-        several at one k, it takes the first.
+    Also the estimate of each claim, a mean over k of the first comparison on all problems at each
+    k, and how much larger it is than with the variant to subtract.
     """
     every: list[Comparison] = []
     estimates = []

@@ -111,10 +111,7 @@ def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
-    """Cells by the processor and the PyTorch that trained them, most cells first.
-
-    Other processors and versions round differently, so that the same cell is another training.
-    """
+    """Cells by the processor and the PyTorch that trained them, most cells first."""
     found: dict[str, list[str]] = {}
     for cell in cells:
         note = read_provenance(experiment.policy(cell))
@@ -125,10 +122,7 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from, each as model and first digits of its digest.
-
-    The base policy of a model has another digest if another kind of processor made it.
-    """
+    """The base policies that cells started from, each as model and first digits of its digest."""
     found: dict[str, None] = {}
     for cell in cells:
         model = experiment.cell(cell).model

@@ -4,9 +4,6 @@ With several seeds a figure shows the mean of their estimates and of the ends of
 All seeds answer the same problems, so errors from the choice of problems do not average out over
 seeds; the mean of the intervals is at least as wide as the interval of the mean. The band does not
 include the spread between seeds; a whisker from the lowest to the highest seed shows it.
-
-Methods differ by a few points on curves that rise by sixty, so each benchmark has a panel of
-differences. They are paired: their intervals are of the difference on the same problems.
 """
 
 from collections.abc import Sequence

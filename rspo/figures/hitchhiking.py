@@ -1,9 +1,8 @@
 """Weights of one sample of rewards: hitchhiking baseline against RSPO (the paper's figure 2).
 
-Both are `rspo.objectives.response_weights` of the same eight rewards at k = 4. The baseline gives
-all four responses of a group (k/n) times the best reward of the group. RSPO for Max@k gives each
-response (k/n) times its mean marginal contribution to the best of k. Both are unbiased for the same
-gradient.
+The baseline gives all four responses of a group (k/n) times the best reward of the group. RSPO for
+Max@k gives each response (k/n) times its mean marginal contribution to the best of k. Both are
+unbiased for the same gradient.
 """
 
 import numpy as np

@@ -3,10 +3,9 @@
 A log has the entropy of each step, which is the mean over the tokens of the step's responses of
 -sum_t p(t) log p(t), in nats, and the Pass@k of its prompts.
 
-Of Pass@k, only the first pass over the training set is drawn: its prompts are new to the policy at
-each step, so it is an unbiased estimate for the policy before the step's update. In later passes
-the policy was trained on the prompts before, so Pass@k jumps when a pass starts, and against the
-number of responses this jump would look like an effect of the responses.
+Of Pass@k, only the first pass over the training set is drawn: its prompts are new to the policy, so
+it is an unbiased estimate for the policy before the step's update. Later, Pass@k jumps when a pass
+starts.
 """
 
 from collections.abc import Sequence

@@ -54,10 +54,9 @@ def figures(experiment: Experiment) -> list[Figure]:
 
 
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each benchmark with the policies whose responses are shown: (policy, benchmark).
+    """Each benchmark with each policy whose responses are shown: (policy, benchmark).
 
-    The policies are the first RSPO cell, or else the first cell, of the first grid entry on the
-    suite, and the entry's policy gradient.
+    That is the first RSPO cell of the first grid entry on the suite, and its policy gradient.
     """
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():
