@@ -405,11 +405,6 @@ def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = 
     """Download the judge model xVerify, and its prompt."""
 
 
-@command(REPORTING, "rspo tables", calls="evaluation.curves:write_curves_table")
-def tables(experiment: "Experiment", force: Force = False) -> None:
-    """Write the curves of all policies as one CSV."""
-
-
 @command(REPORTING, "rspo claims", calls="analysis.write:write_claims")
 def claims(experiment: "Experiment", force: Force = False) -> None:
     """Check the claims of the paper on all scores and training logs."""
@@ -441,39 +436,19 @@ def report(experiment: "Experiment", force: Force = False) -> None:
 @command(
     REPORTING,
     "rspo evidence add peers",
-    "rspo evidence restore peers",
+    "rspo evidence page peers",
     calls="report.published:run",
 )
 def evidence(
     experiment: "Experiment",
     action: Annotated[
-        Literal["add", "restore", "page"],
-        typer.Argument(
-            help="add: take finished policies. restore: write their results. page: write the page."
-        ),
+        Literal["add", "page"],
+        typer.Argument(help="add: take finished policies. page: write the page."),
     ],
     page: Annotated[str, typer.Argument(help="results, or a study.")],
     force: Force = False,
 ) -> None:
     """Keep what a page of docs/ rests on in one small file, and make the page from it."""
-
-
-@command(
-    REPORTING,
-    "rspo bundle",
-    "rspo bundle rspo-0.2.0-results.zip --restore",
-    calls="analysis.bundle:run",
-)
-def bundle(
-    file: Annotated[
-        Path | None, typer.Argument(help="Archive. Default: rspo-VERSION-results.zip.")
-    ] = None,
-    restore: Annotated[
-        bool, typer.Option("--restore", help="Write its configs and evidence into this folder.")
-    ] = False,
-    force: Force = False,
-) -> None:
-    """Pack the evidence of all pages as one archive with checksums, to cite and to restore."""
 
 
 @command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1", calls="core.trace:trace")

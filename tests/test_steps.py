@@ -29,7 +29,6 @@ Output, ErrorOf = pytest.CaptureFixture[str], Callable[..., str]
 CELL = "small--rspo-pass--k4--n8--s0"
 CELLS = Path("results/tiny/cells")
 BASE, FOLDER = CELLS / "small--base", CELLS / CELL
-CELL_OF_GRID = "{model: small, objective: rspo_pass_at_k, k: 4, n: 8}"
 
 # For each command that writes results: its arguments, another setting, the first of its outputs,
 # and how the refusal names the difference. Its inputs have the same settings with both.
@@ -54,10 +53,6 @@ COMMANDS = {
     "curves": (
         *([CELL, "standard"], "evaluation.resamples=60"),
         *(f"{FOLDER}/curves/standard.parquet", "resamples: 50 -> 60"),
-    ),
-    "tables": (
-        *([], f"grid.main.cells=[{CELL_OF_GRID}]"),
-        *("results/tiny/tables/curves.csv", "evaluations: 6 -> 2"),
     ),
     "claims": (
         *([], "evaluation.equivalence_margin=0.3"),
@@ -283,8 +278,8 @@ def test_a_result_of_other_inputs_is_refused(error_of: ErrorOf) -> None:
     note.write_text(json.dumps(values))
     expected = f"{curves} was made from another version of {scores}.parquet"
     assert error_of("curves", CELL, "standard").startswith(f"{expected}: --results DIR ")
-    run_command_in(error_of("tables"))
-    assert main(["tables"]) == 0
+    run_command_in(error_of("figure", "fig_main"))
+    assert main(["figure", "fig_main"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -322,14 +317,17 @@ def test_an_input_without_provenance_is_refused(text: str | None, error_of: Erro
         provenance_path(scores).unlink()
     else:
         provenance_path(scores).write_text(text)
-    for words in (["curves", CELL, "standard"], ["tables"]):  # reads it, or curves made from it
+    for words in (
+        ["curves", CELL, "standard"],
+        ["figure", "fig_main"],
+    ):  # reads it, or curves made from it
         error = error_of(*words)
         assert error.startswith(
             f"{scores} has no readable provenance, so its settings are unknown; `rspo "
         )
         assert error.endswith(f"score {CELL} standard 0 --force` makes it again")
     run_command_in(error)
-    assert main(["tables"]) == 0
+    assert main(["figure", "fig_main"]) == 0
 
 
 def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
@@ -349,7 +347,7 @@ def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
     expected = (
         f"{FOLDER}/samples/standard/0.parquet was made from another version of {FOLDER}/policy"
     )
-    for words in (["curves", CELL, "standard"], ["tables"], ["figure", "fig_main", "--force"]):
+    for words in (["curves", CELL, "standard"], ["figure", "fig_main", "--force"]):
         assert error_of(*words).startswith(f"{expected}; `rspo sample {CELL} standard 0 ")
     assert main(["status"]) == 0
     assert f"{CELL} trained" in " ".join(capsys.readouterr().out.split())

@@ -2,8 +2,7 @@
 
 A claim or a study plans comparisons from the config (`claims`, `studies`); `measure` estimates them
 from scores and training logs; `results` adds p-values and verdicts. Every comparison is a row of
-one kind of table, with ids, from which figures, pages and the report are made. docs/statistics.md
-explains the errors, docs/add/claim.md how to add a claim, docs/add/study.md how to add a study.
+one kind of table, with ids, from which figures, pages and the report are made (docs/statistics.md).
 """
 
 from rspo.analysis.claims import CLAIMS, Claim, GridMethods, NotTested, register

@@ -1,13 +1,8 @@
 """The paper's claims: each with its hypothesis as a formula and its planned comparisons.
 
-A claim about a table, such as "on every benchmark, for every k", is decided on the table's margins:
-each benchmark averaged over k, each k averaged over problems, and so on. This tests every value
-that the claim names, with all of its data. The table's cells are compared too, for information;
-they do not decide.
-
 Plans depend on the config only, not on data. K, the planned k, are those that the methods are
-trained for (1 for policy gradient) and that the config evaluates; comparisons at other evaluated k
-are for information.
+trained for (1 for policy gradient) and that the config evaluates. docs/statistics.md says which
+comparisons decide a claim, and which are for information.
 """
 
 from collections.abc import Callable, Sequence

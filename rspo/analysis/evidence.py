@@ -2,9 +2,9 @@
 
 A Parquet file has the number of correct responses to each problem (and the rewards, where they are
 not 1 and 0) and the training log of each policy, with the provenance of the files that these are
-from. It grows policy by policy, so that a study can be trained in pieces, over days, on several
-machines. Restored, it is a folder of results that Snakemake takes up: pages are made from it
-without training, and a policy that is trained again is compared with it.
+from. It grows policy by policy, so that a study can be trained in pieces, on several
+machines. Pages are made from it without training, and a policy that is trained again is compared
+with it.
 """
 
 import json
@@ -29,7 +29,6 @@ from rspo.core.tables import SCORES, read_frame, write_frame
 FOLDER = Path("docs") / "evidence"
 DIGITS = 9  # significant digits of numbers in logs, which float32 has
 PROBLEMS = "problems"  # folder of the data sets
-RESTORED = "restored"  # key of the notes of a restored file
 _META = b"rspo.evidence"
 _SCHEMA = pa.schema(
     [
@@ -64,7 +63,6 @@ class Evidence:
 
     @classmethod
     def read(cls, path: Path) -> "Evidence":
-        """Raises: InputError for a file that is missing, damaged or no evidence."""
         if not path.is_file():
             raise InputError(f"{path}: no such file; `rspo evidence add {path.stem}` makes it")
         try:
@@ -87,11 +85,6 @@ class Evidence:
     def policies(self) -> list[str]:
         """With results in it."""
         return [name for name in self.rows["policy"].unique() if name != PROBLEMS]
-
-    @property
-    def provenance(self) -> list[dict[str, Any]]:
-        """Of each file."""
-        return [json.loads(text) for text in self.rows["provenance"].dropna()]
 
     def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
         """Policies that the config lacks or that were made with other settings, and why."""
@@ -121,16 +114,9 @@ def add(
     """Take the policies that are finished, and compare those that the file has with the results.
 
     Args:
-        files: those that the page rests on.
         keys: of training logs, which the page reads; * is any text.
         rewards: policies whose rewards it reads.
-        force: whether policies of the results replace those of the evidence that differ, and
-            policies of `Evidence.faults` are removed.
-
-    Returns: a line about what was found.
-
-    Raises: InputError as `Evidence.read` and `Evidence.require`, and for a policy that was made
-        from other problems or another base policy than the others.
+        force: replace what differs, and remove policies of `Evidence.faults`.
     """
     known: dict[str, pd.DataFrame] = {}
     if path.exists():
@@ -185,34 +171,21 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
                 )
 
 
-def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Path]:
-    """Write the files of the evidence into the folder of results; existing ones stay.
+def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
+    """Write the files of the evidence into an empty folder of results.
 
     Of scores, the number of correct responses to each problem is that of the original, and the
     correct ones come first. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
     significant digits.
-
-    Returns: the files that it wrote.
-
-    Raises: InputError as `Evidence.require`, and for an existing file with a fault.
     """
     evidence.require(experiment, files, "its page cannot be made with this config")
-    for path, step in files.items():
-        if path.exists() and (fault := step.fault_of(path)):
-            raise InputError(f"{fault}; --results DIR restores into another folder")
-    written = []
     by_file = dict(iter(evidence.rows.groupby("file", sort=False)))
     for _, path, note in _notes(experiment, evidence.rows):
-        if path.exists() or provenance_path(path).exists():
-            continue
         if _has_content(path):
             rows = by_file[str(path.relative_to(experiment.results))]
             _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
             note |= {"digest": digest(path), "bytes": size_of(path)}
-            note["notes"] = {**note.get("notes", {}), RESTORED: str(evidence.path)}
-            written.append(path)
         write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
-    return written
 
 
 def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Step]]:
@@ -240,10 +213,8 @@ def _has_content(path: Path) -> bool:
 
 
 def _is_finished(path: Path, step: Step) -> bool:
-    """Whether a file exists, not restored from evidence, without a fault in it or behind it."""
-    is_restored = RESTORED in read_provenance(path).get("notes", {})
-    is_original = path.exists() and not is_restored
-    return is_original and not (step.fault_of(path) or faults_behind(step.inputs()))
+    """Whether a file exists, without a fault in it or behind it."""
+    return path.exists() and not (step.fault_of(path) or faults_behind(step.inputs()))
 
 
 def _notes(

@@ -55,9 +55,7 @@ class Measurer:
         self.seed_variance = cache(self._seed_variance)
 
     def of(self, comparison: Comparison) -> Row:
-        """The row of a comparison, not tested.
-
-        Raises: InputError for scores or training logs that are missing, incomplete or bad."""
+        """The row of a comparison, not tested."""
         if comparison.metric == "entropy":
             return self._of_entropy(comparison)
         if comparison.metric == "time_of_dropping":

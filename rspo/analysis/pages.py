@@ -21,10 +21,7 @@ MINUS = "\u2212"
 
 
 def render(template: Path, contents: Mapping[str, Any]) -> str:
-    """A page in Markdown.
-
-    Raises: InputError as `fill`.
-    """
+    """A page in Markdown."""
     found = environment(template.parent, FOLDER)
     found.filters |= {"points": points, "interval": interval, "number": number}
     found.globals["significant"] = significant
@@ -44,10 +41,7 @@ def environment(*folders: Path, html: bool = False) -> jinja2.Environment:
 
 
 def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]) -> str:
-    """Fill in a template.
-
-    Raises: InputError with the template and its line for anything that the page lacks.
-    """
+    """Fill in a template; an error names it and the line that failed."""
     try:
         return environment.get_template(name).render(contents)
     except Exception as error:  # of a template, which may be the user's own
@@ -58,10 +52,7 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
 
 
 def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
-    """The one row with these values.
-
-    Raises: InputError unless there is exactly one.
-    """
+    """The one row with these values."""
     rows = the_rows(table, **wanted)
     if len(rows) != 1:
         listed = ", ".join(f"{key} = {value}" for key, value in wanted.items())
@@ -70,10 +61,7 @@ def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
 
 
 def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
-    """The rows with these values, in the order of the table.
-
-    Raises: InputError for a family of tests that the table lacks.
-    """
+    """The rows with these values, in the order of the table."""
     chosen = pd.Series(True, index=table.index)
     for key, value in wanted.items():
         chosen &= table[key] == value

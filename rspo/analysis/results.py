@@ -1,9 +1,6 @@
 """From measured comparisons to p-values, outcomes and verdicts, and the table of comparisons.
 
-A claim is supported if each of its deciding comparisons is significantly as it says, each at the
-level `LEVEL`: if a claim is wrong, one of its comparisons is, so the level holds without adjustment
-(an intersection-union test). It is contradicted if at least one is significantly the opposite,
-adjusted by Holm for all that decide it. docs/statistics.md says which errors this controls.
+docs/statistics.md defines the verdicts, and says which errors they control.
 """
 
 from collections.abc import Sequence
@@ -147,15 +144,8 @@ def row_of(
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    """Write a table of comparisons, and return it as `read_rows` does.
-
-    Raises: ValueError for two comparisons with the same id.
-    """
+    """Write a table of comparisons, and return it as `read_rows` does."""
     table = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_WHOLE, "Int64"))
-    if not table["id"].is_unique:
-        raise ValueError(
-            f"{path}: two comparisons are {table['id'][table['id'].duplicated()].iloc[0]}"
-        )
     write_csv(path, table)
     return read_rows(path)
 

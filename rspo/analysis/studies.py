@@ -36,7 +36,6 @@ OVER_MODELS = "mean over models"
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
-    """Raises: InputError for a study that the config lacks."""
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
     study, evaluated = studies[name], experiment.of_study(name).config.evaluation.k
@@ -52,10 +51,7 @@ def study_of(experiment: Experiment, name: str) -> Study:
 
 
 def step(experiment: Experiment, name: str) -> Step:
-    """`rspo study NAME`: writes its tables and its page.
-
-    Raises: InputError for a study that the config lacks, and for a contrast without tests.
-    """
+    """`rspo study NAME`: writes its tables and its page."""
     study = study_of(experiment, name)
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
@@ -202,9 +198,8 @@ def claim_family(claim: str, variant: str) -> str:
 def _of_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[Comparison]:
     """What decides the contrast's claims on every variant, as far as its methods allow.
 
-    Returns: the deciding comparisons; how much larger the estimate of each claim is than with the
-        variant to subtract; and the estimates, means over k of the comparisons on all problems. Of
-        several at one k, it takes the first.
+    Also the estimate of each claim, a mean over k of the first comparison on all problems at each
+    k, and how much larger it is than with the variant to subtract.
     """
     every: list[Comparison] = []
     estimates = []

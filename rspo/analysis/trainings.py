@@ -36,8 +36,6 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list
     """One variant of each method, if the study chooses: the best on the validation split.
 
     With equal scores, the one with the lowest learning rate.
-
-    Raises: InputError for a training log without the validation that the choice needs.
     """
     k = study_of(measurer.experiment, name).choose_by_pass_at
     if k is None:
@@ -69,10 +67,7 @@ def validation(measurer: Measurer, line: Method, k: int) -> float:
 def method_rows(
     measurer: Measurer, name: str, lines: Sequence[Method], chosen: Sequence[Method]
 ) -> Iterator[Row]:
-    """A row for each method and variant, with the columns of the study.
-
-    Raises: InputError for training logs that are missing or bad.
-    """
+    """A row for each method and variant, with the columns of the study."""
     experiment = measurer.experiment
     study = study_of(experiment, name)
     columns, defaults = set(study.columns), _texts(experiment.config.model_dump())
@@ -116,10 +111,7 @@ def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
-    """Cells by the processor and the PyTorch that trained them, most cells first.
-
-    Other processors and versions round differently, so that the same cell is another training.
-    """
+    """Cells by the processor and the PyTorch that trained them, most cells first."""
     found: dict[str, list[str]] = {}
     for cell in cells:
         note = read_provenance(experiment.policy(cell))
@@ -130,10 +122,7 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from, each as model and first digits of its digest.
-
-    The base policy of a model has another digest if another kind of processor made it.
-    """
+    """The base policies that cells started from, each as model and first digits of its digest."""
     found: dict[str, None] = {}
     for cell in cells:
         model = experiment.cell(cell).model

@@ -33,10 +33,7 @@ Setting = tuple[str, str]  # method and variant
 
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
-    """Test every claim and write the two tables.
-
-    Raises: InputError for scores or training logs that are missing, incomplete or bad.
-    """
+    """Test every claim and write the two tables."""
     made = step(experiment)
     claims_csv, comparisons_csv = made.outputs
 
@@ -86,10 +83,7 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
 
 
 def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
-    """Measure a study: its comparisons, its methods, and its page.
-
-    Raises: InputError for a study that the config lacks, and for inputs that are missing or bad.
-    """
+    """Measure a study: its comparisons, its methods, and its page."""
     made = studies.step(experiment, name)
     study, experiment = studies.study_of(experiment, name), experiment.of_study(name)
     comparisons_csv, methods_csv, page = made.outputs

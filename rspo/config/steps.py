@@ -147,21 +147,14 @@ def lock_of(table: Path) -> Path:
 
 @step
 def curves(experiment: Experiment, policy: str, suite: str) -> Step:
-    output, settings = experiment.curves(policy, suite), _curve_settings(experiment)
+    output, chosen = experiment.curves(policy, suite), {"k", "resamples", "seed"}
+    settings = experiment.config.evaluation.model_dump(mode="json", include=chosen)
     return Step((output,), settings, lambda: score_inputs(experiment, policy, suite))
 
 
-def _curve_settings(experiment: Experiment) -> Settings:
-    return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
-
-
-@step
-def tables(experiment: Experiment) -> Step:
-    def inputs() -> list[Input]:
-        return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
-
-    settings = _curve_settings(experiment) | counted("evaluations", experiment.evaluations)
-    return Step((experiment.table("curves"),), settings, inputs)
+def every_curve(experiment: Experiment) -> list[Input]:
+    """The curves of every policy of the grid."""
+    return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
 
 
 @step
@@ -169,7 +162,7 @@ def cost(experiment: Experiment) -> Step:
     """Its inputs are the curves that exist: it counts what has been used so far."""
 
     def inputs() -> list[Input]:
-        return [pair for pair in tables(experiment).inputs() if pair[0].is_file()]
+        return [pair for pair in every_curve(experiment) if pair[0].is_file()]
 
     settings = counted("policies", experiment.policies)
     return Step((experiment.table("cost"),), settings, inputs)
@@ -290,7 +283,7 @@ def results(experiment: Experiment) -> list[Input]:
         *(first_output(policy_step(experiment, policy)) for policy in experiment.policies),
         *(log_input(experiment, cell) for cell in experiment.cells),
         *(file for pair in experiment.evaluations for file in scored_inputs(experiment, *pair)),
-        *tables(experiment).inputs(),
+        *every_curve(experiment),
     ]
 
 

@@ -1,12 +1,4 @@
-"""All figures by name, and `draw`.
-
-    from rspo.figures import draw, figures_of
-    for name in figures_of(experiment):
-        draw(experiment, name)
-
-Each figure is one module with its caption, its inputs, its table and its picture (`Figure`). To add
-one, write a module anywhere and `register` it (docs/add/figure.md). Each entry of the config's grid
-that no figure draws gets a figure of its own, like fig_main.
+"""All figures by name. To add one, write a module anywhere and `register` it (docs/add/figure.md).
 
 Importing this package does not import matplotlib, because the Snakefile reads it to plan.
 """
@@ -71,10 +63,7 @@ def register(figure: Figure) -> None:
 
 
 def figures_of(experiment: Experiment) -> dict[str, Figure]:
-    """The figures of a config: those of `FIGURES` whose grids it has, and fig_<grid> of the others.
-
-    Raises: InputError for a grid entry whose figure would take the name of another one.
-    """
+    """The figures of a config: those of `FIGURES` whose grids it has, and fig_<grid> of others."""
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
     entries = experiment.config.grid | experiment.config.studies
     result = {name: one for name, one in FIGURES.items() if {*one.grids} <= entries.keys()}
@@ -102,7 +91,6 @@ def in_all(experiment: Experiment) -> list[str]:
 
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
-    """Raises: InputError for an unknown name, and for a figure of a grid that the config lacks."""
     if name in FIGURES and name not in figures:
         raise InputError(f"{name} draws {', '.join(FIGURES[name].grids)}; the config lacks one")
     require_name(f"figure {name!r}", name, figures, cutoff=0.7)  # all begin with fig_
@@ -110,8 +98,5 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
 
 
 def draw(experiment: Experiment, name: str, force: bool = False) -> None:
-    """Write one figure, as `Figure.write`.
-
-    Raises: InputError for an unknown figure, and for missing or incomplete inputs.
-    """
+    """Write one figure, as `Figure.write`."""
     named(figures_of(experiment), name).write(experiment, force)

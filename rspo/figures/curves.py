@@ -1,14 +1,9 @@
 """Pass@k or Max@k against k, and minus policy gradient's (the paper's figures 6 and 8 to 12).
 
-The estimate of one seed is the unbiased estimate of `rspo.evaluation`, averaged over problems. With
-several seeds the figure shows the mean of their estimates and of the ends of their intervals. All
-seeds answer the same problems, so errors from the choice of problems do not average out over seeds;
-the mean of the intervals is at least as wide as the interval of the mean, because the standard
-deviation of a mean is at most the mean of the standard deviations. The band does not include the
-spread between seeds; a whisker from the lowest to the highest seed shows it.
-
-Methods differ by a few points on curves that rise by sixty, so each benchmark has a panel of
-differences. They are paired: their intervals are of the difference on the same problems.
+With several seeds a figure shows the mean of their estimates and of the ends of their intervals.
+All seeds answer the same problems, so errors from the choice of problems do not average out over
+seeds; the mean of the intervals is at least as wide as the interval of the mean. The band does not
+include the spread between seeds; a whisker from the lowest to the highest seed shows it.
 """
 
 from collections.abc import Sequence
@@ -24,28 +19,6 @@ from rspo.core.tables import CURVES, read_frame
 from rspo.figures import style
 from rspo.figures.figure import Figure, Metric, run_description
 from rspo.figures.style import Axes, Picture
-
-COLUMNS = {
-    "benchmark": "panel; pooled: every problem of all benchmarks",
-    "method": "line, as in the legend",
-    "objective": "that the policy was trained with; base: not trained",
-    "trained_k": "k of the objective; empty where it has none",
-    "n": "responses per prompt in training; empty for the base policy",
-    "k": "x: of Pass@k or Max@k",
-    "estimate": "y: Pass@k in %, or Max@k in units of reward; mean over seeds",
-    "low": "lower end of the band, mean over seeds of the 95 % intervals over resampled problems",
-    "high": "upper end of the band",
-    "lowest": "lower end of the whisker: the estimate of the lowest seed",
-    "highest": "upper end of the whisker: the estimate of the highest seed",
-    "error_seeds": "standard error of the estimate over seeds; empty with one seed",
-    "seeds": "training seeds averaged",
-    "problems": "in the benchmark",
-    "samples": "per problem",
-    "reference": "line that is subtracted: policy gradient of the same model, or the base policy",
-    "difference": "y of the differences: in percentage points, or in units of reward",
-    "difference_low": "lower end of its 95 % interval, paired over problems and over seeds",
-    "difference_high": "upper end",
-}
 
 PANELS_PER_ROW = 3
 
@@ -65,7 +38,8 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
             frames.append(rows.assign(**named, **trained))
     curves = pd.concat(frames).astype({"trained_k": "Int64", "n": "Int64"})
     points, trained_with = ["benchmark", "method", "k"], ["objective", "trained_k", "n"]
-    means = curves.groupby([*points, *trained_with], as_index=False, dropna=False).agg(
+    by = [*points[:2], *trained_with, "k"]
+    means = curves.groupby(by, as_index=False, dropna=False).agg(
         estimate=("estimate", fmean),
         low=("low", fmean),
         high=("high", fmean),
@@ -81,7 +55,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     result = means.merge(_differences(experiment, figure, methods), on=points)
     for column, order in (("method", [m.label for m in methods]), ("benchmark", panels)):
         result[column] = pd.Categorical(result[column], order)
-    return result.sort_values(points, ignore_index=True)[list(COLUMNS)]
+    return result.sort_values(points, ignore_index=True)
 
 
 def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Method]) -> pd.DataFrame:
@@ -96,13 +70,14 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
         for panel in (*benchmarks, POOLED):
             where = tuple(benchmarks) if panel == POOLED else (panel,)
             for k in experiment.config.evaluation.k:
-                numbers: tuple[float, ...] = (0.0, 0.0, 0.0)
+                values: tuple[float, ...] = (0.0, 0.0, 0.0)
                 if method != reference:
                     terms = tuple(difference(method, reference, (k,)))
                     found = measurer.of(Comparison("", "", figure.metric, terms, panel, where))
-                    numbers = tuple(unit * found[key] for key in ("estimate", "low", "high"))
-                rows.append((method.label, panel, k, reference.label, *numbers))
-    return pd.DataFrame(rows, columns=["method", "benchmark", "k", *list(COLUMNS)[-4:]])
+                    values = tuple(unit * found[key] for key in ("estimate", "low", "high"))
+                rows.append((method.label, panel, k, reference.label, *values))
+    numbers = ["difference", "difference_low", "difference_high"]
+    return pd.DataFrame(rows, columns=["method", "benchmark", "k", "reference", *numbers])
 
 
 def _reference(experiment: Experiment, method: Method, methods: Sequence[Method]) -> Method:
@@ -180,7 +155,7 @@ _BANDS = (
 def _figure(name: str, shows: str, *grids: str, metric: Metric = "pass_at_k") -> Figure:
     caption = f"{shows}; {_BANDS}"
     inputs = ("curves", "scores")
-    return Figure(name, caption, COLUMNS, table, draw, grids, inputs, metric=metric)
+    return Figure(name, caption, table, draw, grids, inputs, metric=metric)
 
 
 def of_grid_entry(grid: str, entry: GridEntry) -> Figure:

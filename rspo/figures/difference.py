@@ -1,9 +1,7 @@
 """RSPO's Pass@k minus the baseline's and policy gradient's, at each k that RSPO is trained for.
 
-At k, the policies trained for k are compared: RSPO with the baseline of the same k, and with policy
-gradient. The differences, their errors and p-values are those of the claims
-(claim_comparisons.csv). The p-values are adjusted by Holm over all points of the figure,
-because a reader looks at all of them.
+The differences, their errors and p-values are those of the claims (claim_comparisons.csv). The
+p-values are adjusted by Holm over all points of the figure, because a reader looks at all of them.
 """
 
 import pandas as pd
@@ -30,19 +28,10 @@ CAPTION = (
     "is compared. Whiskers are 95 % intervals of the paired difference over problems and, with "
     "several training seeds, over seeds; they are not adjusted for the number of comparisons."
 )
-COLUMNS = {
-    "against": "that RSPO is compared with",
-    "k": "x: RSPO is trained for this k, and all are compared at it",
-    "estimate": "y: RSPO's Pass@k minus the other's, in percentage points",
-    "low": "lower end of the whisker, the 95 % interval",
-    "high": "upper end of the whisker",
-    "error": "standard error; with one seed, without the variance over seeds",
-    "p": "two-sided p-value",
-    "p_adjusted": "by Holm's method over the rows of this table",
-    "seeds": "training seeds of each method",
-    "problems": "in the suite",
-    "samples": "per problem",
-}
+COLUMNS = [
+    *("against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"),
+    *("seeds", "problems", "samples"),
+]
 _NUMBERS = ["estimate", "low", "high", "error", "p", "seeds", "problems", "samples"]
 
 
@@ -62,12 +51,12 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
                 cells = " ".join(rspo.policies + other.policies)
                 tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
                 found.append(tested[_NUMBERS].assign(against=name, k=rspo.k))
-    result = pd.concat(found) if found else pd.DataFrame(columns=list(COLUMNS))
+    result = pd.concat(found) if found else pd.DataFrame(columns=COLUMNS)
     points = ["estimate", "low", "high", "error"]
     result[points] = 100 * result[points]
     counts = dict.fromkeys(("seeds", "problems", "samples"), int)
     result = result.astype(counts).assign(p_adjusted=holm(result["p"]))
-    return result[list(COLUMNS)].reset_index(drop=True)
+    return result[COLUMNS].reset_index(drop=True)
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -127,7 +116,6 @@ def _draw_points(axes: Axes, rows: pd.DataFrame, ks: list[int], side: int, metho
 FIGURE = Figure(
     "fig_difference",
     CAPTION,
-    COLUMNS,
     table,
     draw,
     grids=("main",),

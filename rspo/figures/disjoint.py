@@ -17,14 +17,7 @@ CAPTION = (
     "The probability that the maximum of three dice is 4 as a sum over disjoint cases, one for "
     "each die that can be the first to show it; counted by enumerating all outcomes."
 )
-COLUMNS = {
-    "kind": "face: a square; factor: P(die shows one of its faces); case: their product; total",
-    "case": "row: which die is the first to show the maximum; empty for the total",
-    "die": "1 .. 3; empty for cases and the total",
-    "face": "1 .. 6; empty except for faces",
-    "numerator": "of the probability; of a face: 1 if the case allows it (coloured), else 0",
-    "denominator": "of the probability, not reduced; of a face: 1",
-}
+COLUMNS = ["kind", "case", "die", "face", "numerator", "denominator"]
 
 DICE = 3
 FACES = range(1, 7)
@@ -52,7 +45,7 @@ def table() -> pd.DataFrame:
         rows.append(("case", case, None, None, len(outcomes), every))
     total = sum(len(outcomes) for outcomes in cases().values())
     rows.append(("total", None, None, None, total, every))
-    result = pd.DataFrame(rows, columns=list(COLUMNS))
+    result = pd.DataFrame(rows, columns=COLUMNS)
     return result.astype(dict.fromkeys(("case", "die", "face"), "Int64"))
 
 
@@ -102,4 +95,4 @@ def _rule(allowed: list[int]) -> str:
     return f"\u2264 {MAXIMUM}" if MAXIMUM in allowed else f"< {MAXIMUM}"
 
 
-FIGURE = Figure("fig_disjoint", CAPTION, COLUMNS, table, draw)
+FIGURE = Figure("fig_disjoint", CAPTION, table, draw)

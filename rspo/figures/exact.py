@@ -85,7 +85,7 @@ def table() -> pd.DataFrame:
         points += [("k", name, k, N, hard) for k in ks]
     points += [("n", name, K, n, hard) for name in names for n in NS]
     found = [_numbers(*point) for point in points]
-    return pd.concat(found, ignore_index=True)[list(FIGURE.columns)]
+    return pd.concat(found, ignore_index=True)
 
 
 def draw(table: pd.DataFrame) -> Picture:
@@ -125,19 +125,6 @@ FIGURE = Figure(
     "signal-to-noise ratio, the squared mean over the variance (right): against the probability p "
     "of a correct response (top), the objective's k (middle) and the number n of responses "
     "(bottom, per response: the variance times n, and the ratio divided by n).",
-    {
-        "panel": "x of the row of panels: p, k or n",
-        "objective": "name in rspo.objectives",
-        "line": "that shows it, as in the legend",
-        "k": "of the objective, ignored by objectives without k; for p, 4 is drawn",
-        "n": "responses to a prompt",
-        "p": "probability of a correct response",
-        "mean": "E[g] of the logit's gradient",
-        "variance": "Var[g]; left, first and second row",
-        "variance_times_n": "n Var[g]; left, third row",
-        "signal_to_noise": "E[g]^2 / Var[g]; right, first and second row",
-        "per_response": "signal_to_noise / n; right, third row",
-    },
     table,
     draw,
     inputs=("objectives",),

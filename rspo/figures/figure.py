@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -46,8 +46,7 @@ class Figure:
     experiment and this figure. `draw` takes the table first.
 
     name: of its files, without suffix.
-    caption: what it shows; `full_caption` adds the cells, N and seeds of the config.
-    columns: the columns of its table, and what each holds.
+    caption: what it shows.
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
@@ -60,7 +59,6 @@ class Figure:
 
     name: str
     caption: str
-    columns: Mapping[str, str]
     table: Callable[..., pd.DataFrame]
     draw: Callable[..., Picture]
     grids: tuple[str, ...] = ()
@@ -83,10 +81,7 @@ class Figure:
         return bool(self.grids)
 
     def policies(self, experiment: Experiment) -> list[str]:
-        """Names of the policies it draws; base policies are the first ones, if it evaluates any.
-
-        Raises: InputError for a grid that the config lacks.
-        """
+        """Names of the policies it draws; base policies are the first ones, if it evaluates any."""
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
             cell.name
@@ -97,10 +92,7 @@ class Figure:
         return list(dict.fromkeys(bases + cells if self.reads("curves", "scores") else cells))
 
     def suite(self, experiment: Experiment) -> str:
-        """The suite whose benchmarks are the panels.
-
-        Raises: InputError if its grids are evaluated on different suites, or it has no grid.
-        """
+        """The suite whose benchmarks are the panels."""
         suites = {experiment.grid_entry(grid).suite for grid in self.grids}
         if len(suites) != 1 or "" in suites:
             raise InputError(
@@ -117,25 +109,11 @@ class Figure:
         """The lines of its policies."""
         return methods_of(experiment, self.policies(experiment))
 
-    def full_caption(self, experiment: Experiment) -> str:
-        """The caption, followed by the cells and seeds of the config."""
-        if not self.of_results:
-            return f"{self.caption} Computed from formulas, without samples: the values are exact."
-        policies = self.policies(experiment)
-        bases = [policy for policy in policies if experiment.is_base(policy)]
-        cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
-        caption = self.caption
-        if cells:
-            caption += f" Cells: {', '.join(cells)}; {experiment.seeds_of(policies)} each."
-        if bases:
-            caption += f" Not trained: {', '.join(bases)}."
-        return caption
-
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""
         modules = {self.table.__module__, self.draw.__module__}
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption}
-        chosen |= {"columns": dict(self.columns), "code": _digest((FOLDER,), frozenset(modules))}
+        chosen["code"] = _digest((FOLDER,), frozenset(modules))
         if self.reads("objectives"):
             names = compared()
             folder = Path(rspo.objectives.__file__).parent
@@ -158,19 +136,15 @@ class Figure:
     def write(self, experiment: Experiment, force: bool = False) -> None:
         """Write .pdf, .png and .csv to `experiment.reports`: all or none.
 
-        The same input gives the same bytes. The provenance file of each also describes the columns
-        of the CSV.
-
-        Raises: InputError for missing or incomplete inputs.
+        The same input gives the same bytes.
         """
         step = self.step(experiment)
         context = (experiment, self) if self.of_results else ()
 
         def work() -> None:
             table = self.table(*context)
-            given, expected = [*getattr(table, "columns", ())], [*self.columns]
-            if given != expected:
-                raise InputError(f"{self.name}: table has columns {given}, expected {expected}")
+            if not isinstance(table, pd.DataFrame):
+                raise InputError(f"{self.name}: table returned {table!r}, expected a DataFrame")
             with style.applied(), ExitStack() as stack:
                 picture = self.draw(table, *context)
                 if not hasattr(picture, "savefig"):
@@ -187,7 +161,7 @@ class Figure:
 def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
     """The lines of some policies in their order, the base policies last.
 
-    `run_description` tells what all lines have in common, so labels only tell what differs.
+    Labels only tell what differs; `run_description` tells what all lines have in common.
     """
     models = _models(experiment, policies)
     cells = experiment.by_method(policies)

@@ -1,9 +1,8 @@
 """Weights of one sample of rewards: hitchhiking baseline against RSPO (the paper's figure 2).
 
-Both are `rspo.objectives.response_weights` of the same eight rewards at k = 4. The baseline gives
-all four responses of a group (k/n) times the best reward of the group. RSPO for Max@k gives each
-response (k/n) times its mean marginal contribution to the best of k. Both are unbiased for the same
-gradient.
+The baseline gives all four responses of a group (k/n) times the best reward of the group. RSPO for
+Max@k gives each response (k/n) times its mean marginal contribution to the best of k. Both are
+unbiased for the same gradient.
 """
 
 import numpy as np
@@ -19,13 +18,6 @@ CAPTION = (
     "rewards: the baseline gives every response the weight of the best one in its group, RSPO "
     "gives each response the weight of its own contribution."
 )
-COLUMNS = {
-    "quantity": "panel: reward, baseline weight or RSPO weight",
-    "response": "x: 1 .. n in the order of sampling",
-    "group": "of the baseline: 1 .. n/k",
-    "value": "height of the bar, and the number above it",
-}
-
 REWARDS = (0.9, 0.1, 0.0, 0.3, 0.2, 0.7, 0.6, 0.4)
 K = 4
 
@@ -74,4 +66,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return picture
 
 
-FIGURE = Figure("fig_hitchhiking", CAPTION, COLUMNS, table, draw)
+FIGURE = Figure("fig_hitchhiking", CAPTION, table, draw)

@@ -23,13 +23,6 @@ CAPTION = (
     "between 0 and 1) and Pass@k (bottom: two prompts) at larger k prefer policy B; all values are "
     "exact."
 )
-COLUMNS = {
-    "panel": "rewards: P(R = x); max_at_k: E[max of x]; prompts: P(solving x); pass_at_k: Pass@x",
-    "policy": "A or B",
-    "x": "reward, k, or name of the prompt",
-    "y": "probability, expected maximum, or Pass@k",
-}
-
 # P(R = r) in tenths, for the rewards r = 0, 1/4, 1/2, 3/4 and 1.
 _TENTHS = {"A": (0, 2, 6, 2, 0), "B": (5, 2, 1, 1, 1)}
 REWARDS = {
@@ -67,7 +60,7 @@ def table() -> pd.DataFrame:
         rows += [("max_at_k", policy, k, expected_maximum(rewards, k)) for k in K]
         rows += [("prompts", policy, prompt, w) for prompt, w in prompts.items()]
         rows += [("pass_at_k", policy, k, pass_at_k(prompts, k)) for k in K]
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"y": float})
+    return pd.DataFrame(rows, columns=["panel", "policy", "x", "y"]).astype({"y": float})
 
 
 def draw(table: pd.DataFrame) -> Picture:
@@ -117,4 +110,4 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, label: str, title: str) -> Non
         axes.text(k, 1.5, preference, ha=side, va="top", size=style.SMALL)
 
 
-FIGURE = Figure("fig_intro", CAPTION, COLUMNS, table, draw)
+FIGURE = Figure("fig_intro", CAPTION, table, draw)

@@ -3,10 +3,9 @@
 A log has the entropy of each step, which is the mean over the tokens of the step's responses of
 -sum_t p(t) log p(t), in nats, and the Pass@k of its prompts.
 
-Of Pass@k, only the first pass over the training set is drawn: its prompts are new to the policy at
-each step, so it is an unbiased estimate for the policy before the step's update. In later passes
-the policy was trained on the prompts before, so Pass@k jumps when a pass starts, and against the
-number of responses this jump would look like an effect of the responses.
+Of Pass@k, only the first pass over the training set is drawn: its prompts are new to the policy, so
+it is an unbiased estimate for the policy before the step's update. Later, Pass@k jumps when a pass
+starts.
 """
 
 from collections.abc import Sequence
@@ -24,14 +23,10 @@ from rspo.figures.figure import Figure, run_description
 from rspo.figures.style import Picture
 from rspo.training.logs import column, read_log
 
-_LINE = {
-    "method": "line, as in the legend",
-    "trained_k": "k of the objective; empty where it has none",
-    "n": "responses per prompt in training",
-}
-_LOWEST = "lower end of the band: the lowest of the seeds' own smoothed lines"
-_HIGHEST = "upper end of the band"
-_SEEDS = "training seeds averaged"
+PASSES = [
+    *("method", "trained_k", "n", "step", "responses", "metric_k", "estimate", "smoothed", "error"),
+    *("lowest", "highest", "window", "seeds"),
+]
 
 
 def smoothed(values: Sequence[float], half: int) -> list[float]:
@@ -40,20 +35,14 @@ def smoothed(values: Sequence[float], half: int) -> list[float]:
 
 
 def first_pass(experiment: Experiment) -> int:
-    """The number of training steps before prompts repeat, at most all steps.
-
-    Raises: InputError for a training set that is missing or invalid.
-    """
+    """The number of training steps before prompts repeat, at most all steps."""
     training = experiment.config.training
     problems = read_table(experiment.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)
 
 
 def entropy_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """One row for each step of each line.
-
-    Raises: InputError for training logs that are missing or incomplete.
-    """
+    """One row for each step of each line."""
     half = max(1, experiment.config.training.steps // 40)  # steps on either side, so 5 of 200
     methods = figure.methods(experiment)
     lines = [_averaged(method, _logged(experiment, method, "entropy"), half) for method in methods]
@@ -61,10 +50,7 @@ def entropy_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
 
 
 def passes_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """One row for each step of each line, without the steps whose window is incomplete.
-
-    Raises: InputError for training logs that are missing or incomplete.
-    """
+    """One row for each step of each line, without the steps whose window is incomplete."""
     methods = figure.methods(experiment)
     steps = first_pass(experiment)
     half = steps // 10
@@ -81,7 +67,7 @@ def passes_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         sampled = experiment.config.training.prompts_per_step * line["n"]
         line["responses"] = line["step"] * sampled
         lines.append(line.iloc[half : steps - half])
-    return pd.concat(lines, ignore_index=True)[list(figure.columns)]
+    return pd.concat(lines, ignore_index=True)[PASSES]
 
 
 def _averaged(method: Method, values: pd.DataFrame, half: int) -> pd.DataFrame:
@@ -108,10 +94,7 @@ def _averaged(method: Method, values: pd.DataFrame, half: int) -> pd.DataFrame:
 
 
 def _logged(experiment: Experiment, method: Method, key: str) -> pd.DataFrame:
-    """The values of `key` in a method's logs, [steps, seeds].
-
-    Raises: InputError for a log that is missing or incomplete.
-    """
+    """The values of `key` in a method's logs, [steps, seeds]."""
     return pd.DataFrame(
         {
             cell: column(experiment.training_log(cell), read_log(experiment, cell), key)
@@ -190,16 +173,6 @@ ENTROPY = Figure(
     "Entropy of the policy (mean over tokens, in nats) at each training step for policy gradient "
     "(PG) and RSPO; thin: each step, averaged over seeds; thick: its centred moving average; "
     "shaded, with several training seeds: from the lowest to the highest seed.",
-    {
-        **_LINE,
-        "step": "x: training step, from 1",
-        "entropy": "thin line: token mean in nats, mean over seeds",
-        "smoothed": "thick line: mean entropy over the window around this step",
-        "lowest": _LOWEST,
-        "highest": _HIGHEST,
-        "window": "steps in that window, fewer at both ends",
-        "seeds": _SEEDS,
-    },
     entropy_table,
     draw_entropy,
     grids=("main",),
@@ -215,19 +188,6 @@ SAMPLE_EFFICIENCY = Figure(
     "training seed, with one seed the 95 % interval over prompts, not adjusted for the number of "
     "comparisons. If the learning rate falls with the step, then at the same number of responses a "
     "smaller n is closer to the end of its schedule.",
-    {
-        **_LINE,
-        "step": "x on the left: training step; steps of the first pass with a complete window",
-        "responses": "x on the right: drawn up to the end of the step",
-        "metric_k": "k of Pass@k",
-        "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
-        "smoothed": "y: centred moving average of the estimate",
-        "error": "standard error of `smoothed`, from the differences of successive steps",
-        "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
-        "highest": _HIGHEST,
-        "window": "steps in the moving average",
-        "seeds": _SEEDS,
-    },
     passes_table,
     draw_passes,
     grids=("scalability",),

@@ -173,12 +173,6 @@ PASS_AT_K = Figure(
     "Left: RSPO's Pass@k weight k(1-p)^(k-1) of a correct response against the probability p of a "
     "correct response; right: where the weight is above 1 (green, amplified) and below 1 (red, "
     "damped), with the exact boundary p = 1 - k^(-1/(k-1)).",
-    {
-        "panel": "weight: left, a line for each k; boundary: right, where the weight is 1",
-        "k": "of Pass@k",
-        "w": "p, the probability of a correct response",
-        "weight": "k (1 - p)^(k-1)",
-    },
     pass_table,
     draw_pass,
 )
@@ -187,12 +181,6 @@ MAX_AT_K = Figure(
     "Standard normal rewards; left: for k = 2 the area under the cumulative distribution up to a "
     "reward R is that response's weight divided by k; right: the weight, k times the integral of "
     "the distribution's (k-1)-th power up to R, against R.",
-    {
-        "panel": "cdf, filled (up to R) and area (of all that is filled): left; weight: right",
-        "k": "of Max@k",
-        "reward": "x: in standard deviations; of the area: R",
-        "value": "y: Phi, the area, or the gradient weight",
-    },
     max_table,
     draw_max,
 )

@@ -1,7 +1,6 @@
 """`rspo report`: the whole experiment on one HTML page that opens offline.
 
-Every number on the page is from a file that another command wrote. The same files give the same
-page, except for the version of the code (docs/report.md).
+Every number on the page is from a file that another command wrote (docs/report.md).
 
 This module does not import jinja2 or matplotlib, because the Snakefile imports it.
 """
@@ -35,13 +34,14 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """The files that the page of results reads; all are required. It copies those in `reports`."""
-    made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
+    made = claims.step(experiment), steps.cost(experiment)
     drawn = [
         (path, figure.step(experiment))
         for figure in figures(experiment)
         for path in figure.step(experiment).outputs[1:]  # picture and numbers
     ]
-    return drawn + [(path, one) for one in made for path in one.outputs]
+    tables = [(path, one) for one in made for path in one.outputs]
+    return drawn + steps.every_curve(experiment) + tables
 
 
 def figures(experiment: Experiment) -> list[Figure]:
@@ -53,10 +53,9 @@ def figures(experiment: Experiment) -> list[Figure]:
 
 
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each benchmark with the policies whose responses are shown: (policy, benchmark).
+    """Each benchmark with each policy whose responses are shown: (policy, benchmark).
 
-    The policies are the first RSPO cell, or else the first cell, of the first grid entry on the
-    suite, and the entry's policy gradient.
+    That is the first RSPO cell of the first grid entry on the suite, and its policy gradient.
     """
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():

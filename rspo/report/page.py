@@ -1,7 +1,6 @@
 """Fill in the templates: of the report, one HTML file, and of the results, a Markdown page.
 
-The templates have every sentence, sentences.jinja those of both pages. A number that a template
-names and no table has is an error.
+The templates have every sentence, sentences.jinja those of both pages.
 """
 
 import inspect
@@ -23,10 +22,7 @@ FOLDER = Path(__file__).parent
 
 
 def write_report(experiment: Experiment, force: bool = False) -> None:
-    """Write the report as one HTML file.
-
-    Raises: InputError for missing or bad inputs.
-    """
+    """Write the report as one HTML file."""
     made = step(experiment)
 
     def work() -> None:
@@ -37,10 +33,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
 
 
 def write_results(experiment: Experiment, page: Path) -> None:
-    """Write the Markdown page, with its pictures and tables in a folder named like it.
-
-    Raises: InputError for a missing table.
-    """
+    """Write the Markdown page, with its pictures and tables in a folder named like it."""
     folder = page.with_suffix("")
     inputs = results_inputs(experiment)
     copied = [path for path, _ in inputs if path.parent == experiment.reports]

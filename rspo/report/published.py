@@ -18,7 +18,7 @@ from rspo.core.provenance import WRITTEN
 from rspo.core.step import Step, files_behind
 from rspo.cost import write_cost_table
 from rspo.datasets.prepare import prepare
-from rspo.evaluation.curves import curves, write_curves_table
+from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
 from rspo.report import figures, results_inputs
 from rspo.report.page import write_results
@@ -26,28 +26,20 @@ from rspo.report.page import write_results
 RESULTS = "results"  # the page with all results; the others are studies
 RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
 STUDIES = Path("docs") / "studies"
-Action = Literal["add", "restore", "page"]
+Action = Literal["add", "page"]
 _OWN = {"results", "reports", "docs"}  # folders that a page is made in
 # Of training logs, where * is any text.
 _RESULTS_KEYS = ("step", "entropy", "pass_at_*", "zero_weight", "seconds")
 
 
 def run(experiment: Experiment, action: Action, page: str, force: bool = False) -> None:
-    """Add finished policies to a page's evidence, restore their results, or make the page.
+    """Add finished policies to a page's evidence, or make the page.
 
-    Raises: InputError for a page that is neither `RESULTS` nor a study, and for evidence that is
-        missing, damaged, or of other settings than the config's.
+    page: `RESULTS` or a study.
     """
     file = FOLDER / f"{page}.parquet"
     if action == "page":
         write_page(file)
-        return
-    if action == "restore":
-        known = Evidence.read(file)
-        own = experiment.results if experiment.has_own_results else None
-        experiment = Experiment.load(known.scale, known.overrides, results=own)
-        restored = evidence.restore(known, experiment, _files(experiment, page))
-        print(f"restored {len(restored)} files in {experiment.results}")
         return
     files, (keys, rewards) = _files(experiment, page), _read_by(experiment, page)
     for line in evidence.add(file, experiment, files, keys, rewards, force):
@@ -55,10 +47,7 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
 
 
 def write_page(file: Path) -> None:
-    """Make a page from its evidence, in a temporary folder that has no other results.
-
-    Raises: InputError as `Evidence.read` and `evidence.restore`.
-    """
+    """Make a page from its evidence, in a temporary folder that has no other results."""
     known, page, project = Evidence.read(file), file.stem, Path.cwd()
     with _temporary_project():
         experiment = Experiment.load(known.scale, known.overrides)
@@ -93,7 +82,6 @@ def _make_results(experiment: Experiment, page: Path) -> None:
     prepare(experiment, "train")
     for policy, suite in experiment.evaluations:
         curves(experiment, policy, suite)
-    write_curves_table(experiment)
     write_claims(experiment)
     write_cost_table(experiment)
     for figure in figures(experiment):

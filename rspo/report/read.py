@@ -4,21 +4,24 @@ from base64 import b64encode
 from collections.abc import Iterator
 from math import ceil, inf, isnan, nan
 from operator import itemgetter
-from statistics import fmean
 from typing import Any
+
+import pandas as pd
 
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.results import AGAINST, OPEN, Row, read_rows
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
-from rspo.core.trace import content_of, faults, history, sources
+from rspo.core.tables import CURVES, read_frame
+from rspo.core.trace import content_of, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
-from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
+from rspo.training.logs import read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
 _SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
@@ -90,8 +93,7 @@ def _comparisons(experiment: Experiment) -> list[Row]:
 def _seeds_to_halve(one: Row) -> float:
     """The number of seeds with which the error of a comparison is half of the measured one.
 
-    With S' instead of S seeds, the part error_seeds^2 of the variance is S / S' of it, and the rest
-    is that of the problems. NaN with one seed; infinite if that of the problems is more than half.
+    NaN with one seed; infinite if that of the problems is more than half (docs/statistics.md).
     """
     if isnan(one["error_seeds"]) or isnan(one["error"]) or one["error"] == 0:
         return nan
@@ -109,7 +111,6 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         image = figure.step(experiment).outputs[1]
         yield {
             "figure": figure,
-            "caption": figure.full_caption(experiment),
             "alt": figure.caption.partition(";")[0],  # without the details
             "png": b64encode(image.read_bytes()).decode(),
         }
@@ -117,7 +118,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
 
 def setup(experiment: Experiment) -> dict[str, Any]:
     """The number of responses and of policies, the models, and the problems of each benchmark."""
-    frame = read_rows(experiment.table("curves"))
+    frame = pd.concat(read_frame(path, CURVES) for path, _ in steps.every_curve(experiment))
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
@@ -131,19 +132,9 @@ def setup(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def warnings(experiment: Experiment) -> list[str]:
-    """What the training logs warn of: gradients that were clipped, a sampler with other weights.
-
-    Raises: InputError for a log that is missing or incomplete.
-    """
-    limit = experiment.config.training.optimizer.gradient_clip
-    logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
-    clipped = {
-        cell: fmean(column(experiment.training_log(cell), logs[cell], "gradient_clipped"))
-        for cell in logs
-        if limit
-    }
-    return list(filter(None, [clipping_warning(clipped, limit), sampler_warning(logs)]))
+def warning(experiment: Experiment) -> str:
+    """What the training logs warn of: a sampler with other weights than the actor's."""
+    return sampler_warning({cell: read_log(experiment, cell) for cell in experiment.cells})
 
 
 def cost(experiment: Experiment) -> list[Row]:
@@ -156,10 +147,7 @@ def cost(experiment: Experiment) -> list[Row]:
 
 
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
-    """For each benchmark a policy and the first of its responses of each kind, or None.
-
-    Raises: InputError for tables that are missing or damaged.
-    """
+    """For each benchmark a policy and the first of its responses of each kind, or None."""
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
         of_problem = frame.groupby("problem_id")["correct"]
@@ -180,14 +168,10 @@ def families(experiment: Experiment, benchmark: str) -> list[str]:
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
-    """The code that writes the page, faults in its history, and the data behind it.
-
-    Raises: InputError for a damaged provenance file.
-    """
+    """The code that writes the page, and the data behind it."""
     behind = history(step(experiment).input_files)
     return {
         "code": code_version(),
-        "faults": faults(behind, contents=False),
         "data": sorted(
             (source, str(path), content_of(behind[path]))
             for source, paths in sources(behind).items()

@@ -1,13 +1,9 @@
 """The filters of the pages: numbers with the digits of their unit, and safe text."""
 
 import math
-import re
 import unicodedata
 
-import yaml
-
 from rspo.analysis.pages import MINUS
-from rspo.config.schema import Config
 
 # In percentage points, units of reward, nats per token, and percent.
 _DECIMALS = {"pass_at_k": 1, "max_at_k": 3, "entropy": 3, "time_of_dropping": 1}
@@ -41,19 +37,9 @@ def p_value(p: float) -> str:
     return "= 1" if p > 0.995 else f"= {p:.2g}"
 
 
-def as_yaml(config: Config) -> str:
-    values = config.model_dump(mode="json", exclude_unset=True)
-    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=90)
-
-
 def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
-
-
-def without_seeds(cells: str) -> str:
-    """Names of cells, each once for all of its seeds."""
-    return ", ".join(dict.fromkeys(re.sub(r"--s\d+$", "", name) for name in cells.split()))
 
 
 def visible(text: str) -> str:

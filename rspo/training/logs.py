@@ -9,8 +9,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 
-# Fraction of clipped updates. With more, the clip determined the training.
-_ALLOWED = 0.5
 # Of the mean absolute difference, nats per token. In bfloat16, right samplers have 0.004 (the tiny
 # models) to 0.01 (SmolLM2-135M) on a CPU.
 MOST = 0.05
@@ -50,22 +48,6 @@ def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
                 f"{path}, line {row['step']}: {key} is {value!r}, expected a finite number"
             )
     return [float(row[key]) for row in log]
-
-
-def clipping_warning(fractions: Mapping[str, float], limit: float | None) -> str:
-    """A sentence that names the cells with more than half of their gradients clipped, or "".
-
-    Args:
-        fractions: by cell, of its updates whose gradient was clipped.
-        limit: training.optimizer.gradient_clip.
-    """
-    clipped = [f"{name} ({part:.0%})" for name, part in fractions.items() if part > _ALLOWED]
-    if not clipped:
-        return ""
-    return (
-        f"training.optimizer.gradient_clip = {limit} shortened the gradients of more than half of "
-        f"the updates, to the same norm: {', '.join(clipped)}."
-    )
 
 
 def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -1,5 +1,6 @@
 """Studies of the config on planted data: contrasts, the choice of a variant, methods and pages."""
 
+import json
 import re
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -357,7 +358,7 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     evidence = Evidence.read(planted.ROOT / "docs" / "evidence" / f"{name}.parquet")
     bases = {
         f"{Path(path).parent.name.removesuffix('--base')} {digest[:8]}"
-        for note in evidence.provenance
+        for note in map(json.loads, evidence.rows["provenance"].dropna())
         for path, digest in note["inputs"].items()
         if note["command"][1] == "train" and path.endswith("--base/policy")
     }

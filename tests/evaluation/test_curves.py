@@ -11,8 +11,8 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import CURVES, read_csv, read_frame
-from rspo.evaluation.curves import curves, write_curves_table
+from rspo.core.tables import CURVES, read_frame
+from rspo.evaluation.curves import curves
 from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.statistics import FEW, resampled_problems
 from tests.support import tiny_world
@@ -91,25 +91,3 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     command = re.escape(f"`{cut.command('score', POLICY, 'standard', '1')}`")
     with pytest.raises(InputError, match=rf"1\.parquet: no such file; {command}"):
         curves(cut, POLICY, "standard")
-
-
-def test_one_table_has_every_curve_with_the_policys_settings(experiment: Experiment) -> None:
-    for policy, suite in experiment.evaluations:
-        benchmarks = experiment.benchmarks_of(suite)
-        write_scores(experiment, policy, suite, dict.fromkeys(benchmarks, random_scores(0)))
-        curves(experiment, policy, suite)
-    write_curves_table(experiment)
-    frame = read_csv(experiment.table("curves"))
-    # Both metrics at three k, for every benchmark and pooled.
-    suites = [suite for _, suite in experiment.evaluations]
-    assert len(frame) == sum(6 * (len(experiment.benchmarks_of(suite)) + 1) for suite in suites)
-    columns = ["suite", "model", "objective", "training_k", "n", "reward", "seed"]
-    chosen = frame[frame["cell"].isin([POLICY, "small--rspo-max--k4--n16--length--s0"])]
-    assert set(chosen[columns].itertuples(index=False, name=None)) == {
-        ("standard", "small", "base", "", "", "", ""),
-        ("contamination_free", "small", "base", "", "", "", ""),
-        ("standard", "small", "rspo_max_at_k", "4", "16", "length", "0"),
-    }
-    own = frame[(frame["cell"] == POLICY) & (frame["suite"] == "standard")]
-    estimates = read_frame(experiment.curves(POLICY, "standard"), CURVES)["estimate"]
-    assert list(own["estimate"].astype(float)) == list(estimates)

@@ -18,7 +18,6 @@ from rspo.core.errors import InputError
 from rspo.core.provenance import provenance_path
 from rspo.core.tables import SCORES, read_frame, write_frame
 from rspo.cost import write_cost_table
-from rspo.evaluation.read_outcomes import suite_scores
 from rspo.report import figures
 from rspo.report.page import write_results
 from rspo.report.published import RESULTS_PAGE
@@ -28,7 +27,7 @@ from tests.support.steps import adopt
 
 EVIDENCE = Path("docs/evidence/errors.parquet")
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # logs in evidence have nine digits
-ADD, PAGE, RESTORE = (["evidence", action, "errors"] for action in ("add", "page", "restore"))
+ADD, PAGE = (["evidence", action, "errors"] for action in ("add", "page"))
 
 
 @pytest.fixture(scope="module")
@@ -143,24 +142,6 @@ def test_trainings_of_another_processor_are_named_on_the_page(project: Experimen
         assert (line in page.read_text()) == named
 
 
-def test_restored_results_have_the_counts_and_keep_existing_files(project: Experiment) -> None:
-    add()
-    path, kept = scores_of(project), project.training_log(project.cells_of("errors")[0].name)
-    before = read_frame(path, SCORES).groupby(["benchmark", "problem_id"])["correct"].sum()
-    path.unlink()
-    provenance_path(path).unlink()
-    text = kept.read_text()
-    kept.write_text(text + "\n")
-    assert main(RESTORE) == 2
-    assert not path.exists()
-    kept.write_text(text)
-    assert main(RESTORE) == 0
-    restored = read_frame(path, SCORES)
-    assert restored.groupby(["benchmark", "problem_id"])["correct"].sum().equals(before)
-    assert json.loads(provenance_path(path).read_text())["notes"]["restored"] == str(EVIDENCE)
-    assert kept.read_text() == text
-
-
 def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """The one line with which a command refuses the evidence."""
     capsys.readouterr()
@@ -185,7 +166,7 @@ def test_evidence_of_another_config_is_refused(
     ):
         assert old in original
         config.write_text(original.replace(old, new))
-        for words in ([*ADD, "--set=seeds=2"], PAGE, RESTORE):
+        for words in ([*ADD, "--set=seeds=2"], PAGE):
             assert message in refusal(capsys, *words)
 
 
@@ -202,28 +183,6 @@ def test_policies_from_another_base_policy_are_refused(
     assert f"was made from another version of {project.policy(base)} than" in refusal(
         capsys, *ADD, "--set=seeds=2", "--force"
     )
-
-
-def test_restored_files_are_no_evidence(
-    project: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    add()
-    before = EVIDENCE.read_bytes()
-    shutil.move("results", "others")
-    assert main(RESTORE) == 0
-    assert add() == add("--force") == 0
-    said = capsys.readouterr().out
-    assert said.count("added 0 policies, found 0 equal; has 19 of 19, 0 are not finished") == 2
-    assert "small--base" in Evidence.read(EVIDENCE).policies
-    assert EVIDENCE.read_bytes() == before
-
-
-def test_restored_responses_have_no_rewards(project: Experiment) -> None:
-    add()
-    shutil.move("results", "others")
-    assert main(RESTORE) == 0
-    with pytest.raises(InputError, match="no rewards, which Max@k needs"):
-        suite_scores(project, "small--base", "standard")["linear"].estimates("max_at_k", 2)
 
 
 def test_a_changed_byte_is_refused_or_changes_nothing(project: Experiment) -> None:

@@ -14,7 +14,7 @@ from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.figures import draw
 from rspo.report.page import environment
 from rspo.report.read import claims
-from rspo.report.text import MINUS, one_line, plus_minus, without_seeds
+from rspo.report.text import MINUS, one_line, plus_minus
 from tests.support import planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
@@ -122,11 +122,6 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
         against = ["significantly the opposite" in reason for reason in reasons]
         assert sum(against) == (own["outcome"] == "against").sum()
         assert against == sorted(against, reverse=True)  # they come first
-
-
-def test_seeds_are_left_out_of_the_names_of_cells_only() -> None:
-    cells = "small--rspo-pass--k4--n16--s0 small--base small--rspo-pass--k4--n16--s1"
-    assert without_seeds(cells) == "small--rspo-pass--k4--n16, small--base"
 
 
 def test_digits_are_those_of_the_unit() -> None:

@@ -8,7 +8,7 @@ from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.cost import write_cost_table
 from rspo.datasets.prepare import prepare
-from rspo.evaluation.curves import curves, write_curves_table
+from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.figures import draw, in_all
@@ -48,7 +48,6 @@ def make() -> Experiment:
         sample_suite(experiment, policy, "standard")
         score(experiment, policy, "standard")
         curves(experiment, policy, "standard")
-    write_curves_table(experiment)
     write_cost_table(experiment)
     write_claims(experiment)
     for figure in in_all(experiment):

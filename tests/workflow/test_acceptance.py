@@ -15,11 +15,10 @@ import pytest
 from rspo.analysis.claims import CLAIMS
 from rspo.analysis.results import CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED, SUPPORTED
 from rspo.config.experiment import Experiment
+from rspo.core.tables import CURVES, read_table
 from tests.support import ROOT
 
 pytestmark = pytest.mark.acceptance
-
-CURVES = ROOT / "results" / "tiny" / "tables" / "curves.csv"
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +27,15 @@ def experiment() -> Experiment:
 
 
 @pytest.fixture(scope="module")
-def pooled() -> dict[tuple[str, int], float]:
+def pooled(experiment: Experiment) -> dict[tuple[str, int], float]:
     """(policy, k) -> Pass@k over all problems of the standard suite."""
-    with CURVES.open() as lines:
-        return {
-            (row["cell"], int(row["k"])): float(row["estimate"])
-            for row in csv.DictReader(lines)
-            if row["suite"] == "standard"
-            and row["benchmark"] == "pooled"
-            and row["metric"] == "pass_at_k"
-        }
+    return {
+        (row["cell"], row["k"]): row["estimate"]
+        for policy, suite in experiment.evaluations
+        if suite == "standard"
+        for row in read_table(experiment.curves(policy, suite), CURVES)
+        if row["benchmark"] == "pooled" and row["metric"] == "pass_at_k"
+    }
 
 
 def name(objective: str, k: int = 1, n: int = 16) -> str:
@@ -45,9 +43,9 @@ def name(objective: str, k: int = 1, n: int = 16) -> str:
 
 
 def test_all_cells_of_a_suite_and_both_bases_were_evaluated(experiment: Experiment) -> None:
-    with CURVES.open() as lines:
-        found = {row["cell"] for row in csv.DictReader(lines)}
-    assert found == {policy for policy, _ in experiment.evaluations}
+    for policy, suite in experiment.evaluations:
+        assert experiment.curves(policy, suite).is_file()
+    found = {policy for policy, _ in experiment.evaluations}
     assert len(found) == 25 + 2 * 7 + 1 + 2  # seven cells have three seeds, and one has two
 
 

@@ -25,7 +25,6 @@ STEPS: dict[str, Callable[..., Step]] = {
     "sample": lambda e, policy, suite, block: steps.sample(e, policy, suite, int(block)),
     "score": lambda e, policy, suite, block: steps.score(e, policy, suite, int(block)),
     "curves": steps.curves,
-    "tables": steps.tables,
     "cost": steps.cost,
     "fetch_judge": steps.fetch_judge,
     "claims": claims.step,
@@ -81,4 +80,6 @@ def inputs_of(experiment: Experiment, job: dict[str, object]) -> set[str]:
 
 def made(experiment: Experiment, step: Step, rule: str) -> list[Path]:
     """The inputs of a step; those of the cost are the curves that exist, and here none does."""
-    return (steps.tables(experiment) if rule == "cost" else step).input_files
+    if rule == "cost":
+        return [path for path, _ in steps.every_curve(experiment)]
+    return step.input_files

@@ -4,39 +4,14 @@ rule figure:
     input:
         lambda wildcards: figure_of(wildcards).input_files,
     output:
-        f"{REPORTS}/{{figure}}.pdf",
-        report(
-            f"{REPORTS}/{{figure}}.png",
-            caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
-        ),
-        f"{REPORTS}/{{figure}}.csv",
+        multiext(f"{REPORTS}/{{figure}}", *SUFFIXES),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     localrule: True
     params:
         settings=lambda wildcards: figure_of(wildcards).settings_hash,
-        caption=lambda wildcards: figures[wildcards.figure].full_caption(experiment),
     shell:
         "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
-
-
-rule tables:
-    input:
-        [
-            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
-            for policy, suite in experiment.evaluations
-        ],
-    output:
-        f"{RESULTS}/tables/curves.csv",
-    log:
-        f"{RESULTS}/logs/tables.log",
-    localrule: True
-    params:
-        settings=steps.tables(experiment).settings_hash,
-    shell:
-        "rspo tables 2>&1 | tee -ip {log}"
 
 
 # Snakemake itself would only say that no rule makes the file.
@@ -53,7 +28,10 @@ if REPORTS != "reports":
 # Time and GPUs that the jobs of every policy used.
 rule cost:
     input:
-        rules.tables.input,
+        [
+            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
+            for policy, suite in experiment.evaluations
+        ],
     output:
         f"{RESULTS}/tables/cost.csv",
     log:
