@@ -1,7 +1,8 @@
 """The picture of a study: its first contrast as a forest plot and, if it has one, its frontier.
 
 The forest plot has a row for each method or variant, and a panel for each k or claim; the frontier
-has Pass@k at one k against another.
+has Pass@k at one k against another. A study with its own k has curves instead: Pass@k, and its
+first contrast, at all of them.
 """
 
 import re
@@ -19,7 +20,7 @@ from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Study
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
-from rspo.figures.figure import Figure, model_labels
+from rspo.figures.figure import Figure, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
 COLUMNS = [
@@ -45,6 +46,12 @@ def of_study(name: str, study: Study) -> Figure:
         "problems and not adjusted; filled: significant after the adjustment for the tests."
         f"{frontier}"
     )
+    if study.k:
+        caption = (
+            f"{study.title}. Left: Pass@k on all problems pooled. Right: "
+            f"{study.contrasts[0].family}, in percentage points, with 95 % intervals, paired over "
+            "problems and not adjusted."
+        )
     return Figure(f"fig_{name}", caption, table, draw, grids=(name,), inputs=("study",))
 
 
@@ -56,16 +63,19 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
     if study.several_models:
         families += [f"{family}, {studies.OVER_MODELS}" for family in families]
-    forest = rows[rows["family"].isin(families)].assign(part="forest")
-    ks = [str(k) for k in study.frontier or ()]
+    forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
+    ks = [str(k) for k in study.k or study.frontier or ()]
     levels = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
-    found = pd.concat([forest, rows[levels].assign(part="frontier")], ignore_index=True)
+    part = "curves" if study.k else "frontier"
+    found = pd.concat([forest, rows[levels].assign(part=part)], ignore_index=True)
     found[_POINTS] *= 100
     names = {"method_a": "method", "method_b": "against"}
     return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[COLUMNS]
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
+    if (table["part"] == "curves").all():
+        return _draw_curves(table, experiment, figure)
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
     labels = _labels(forest)
     forest = forest.assign(panel=forest["claim"].where(forest["claim"] != "", forest["k"]))
@@ -91,16 +101,48 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     against = forest["against"].unique()
     minus = f", minus {against[0]}" if len(against) == 1 else ""
     axes[len(axes) // 2].set_xlabel(f"difference{minus} (percentage points)")
+    _note(picture, table, experiment, figure, "whiskers: 95 %; filled: significant")
+    if not levels.empty:
+        _draw_frontier(sides[1].subplots(), levels)
+    return picture
+
+
+def _note(
+    picture: Picture, table: pd.DataFrame, experiment: Experiment, figure: Figure, more: str
+) -> None:
     first = table.iloc[0]
     style.note(
         picture,
         f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
         f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}",
         f"{first['problems']} problems, {first['samples']} samples each",
-        "whiskers: 95 %; filled: significant",
+        more,
     )
-    if not levels.empty:
-        _draw_frontier(sides[1].subplots(), levels)
+
+
+def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
+    """Pass@k of every method and of the base model; and differences at the same k, with bands."""
+    lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
+    labels = table["method"].replace(BASE, "Base")
+    if table.loc[labels != "Base", "variant"].nunique() > 1:
+        labels = labels.where(labels == "Base", labels + ", " + table["variant"])
+    table = table.assign(method=labels, k=table["k"].astype(int))
+    picture = style.new_picture(style.TEXT_WIDTH, 3.1)
+    levels, differences = picture.subplots(1, 2)
+    for axes, rows in (
+        (levels, table[table["against"] == ""]),
+        (differences, table[table["against"] != ""]),
+    ):
+        style.draw_lines(axes, rows, lines, "k", "estimate")
+        style.make_log2(axes, [k for k in rows["k"] if k.bit_count() == 1])
+        axes.set_xlabel("k of Pass@k")
+    style.draw_intervals(differences, table[table["against"] != ""], lines, "k", ("low", "high"))
+    differences.axhline(0, color=style.INK, linewidth=0.8, zorder=1)
+    levels.set_ylabel("Pass@k (%)")
+    against = ", ".join(table["against"][table["against"] != ""].unique())
+    differences.set_ylabel(f"minus {against} (points)")
+    style.legend(picture, lines)
+    _note(picture, table, experiment, figure, "bands: 95 %")
     return picture
 
 
