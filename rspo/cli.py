@@ -269,7 +269,7 @@ def verify(
     load: Load,
     responses: Annotated[
         Path,
-        typer.Argument(help="JSON lines or .parquet, a response per row."),
+        typer.Argument(help="JSON lines, .csv or .parquet, a response per row."),
     ],
     output: Annotated[
         Path | None,

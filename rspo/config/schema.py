@@ -146,7 +146,7 @@ class DataSet(Columns):
 
     generated: Generated | None = None
     hub: Hub | None = None
-    file: Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")] | None = None
+    file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
 
     @property
     def columns(self) -> Columns:

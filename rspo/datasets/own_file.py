@@ -1,5 +1,6 @@
-"""Rows of a file of the user: JSON lines or Parquet."""
+"""Rows of a file of the user: JSON lines, CSV with a header, or Parquet."""
 
+import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,6 +9,8 @@ from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest, numbered_json_lines, require_file
+
+_LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for long responses
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,10 @@ class Row:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a file: Parquet if its suffix says so, else JSON lines."""
+    """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines."""
     require_file(path)
+    if path.suffix == ".csv":
+        return _csv(path)
     if path.suffix == ".parquet":
         return _parquet(path)
     lines = numbered_json_lines(path)
@@ -61,6 +66,30 @@ def rows_of_source(path: Path, source: str) -> list[Row]:
         replace(row, source=source, revision=revision, number=number)
         for number, row in enumerate(rows)
     ]
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    """Every value is text, so that answers such as 007 keep their zeros."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:  # Excel writes a byte order mark
+        csv.field_size_limit(_LONGEST_FIELD)
+        reader = csv.reader(stream, strict=True)
+        try:
+            header = next(reader, [])
+            if repeated := {name for name in header if header.count(name) > 1}:
+                raise InputError(f"{path}: the column {min(repeated)!r} is duplicated")
+            for values in reader:
+                if values and len(values) != len(header):
+                    raise InputError(
+                        f"{path}, line {reader.line_num}: has {len(values)} values; expected "
+                        f"{len(header)}: {', '.join(header)}"
+                    )
+                if values:
+                    row = dict(zip(header, values, strict=True))
+                    yield Row(str(path), f"line {reader.line_num}", row)
+        except csv.Error as error:
+            raise InputError(f"{path}, line {reader.line_num}: not CSV ({error})") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not UTF-8 ({error})") from None
 
 
 def _parquet(path: Path) -> Iterator[Row]:

@@ -1,6 +1,9 @@
 """Read outcomes: of a policy's scores, and of anybody's verified responses. Imports no pandas."""
 
 import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", *_SAMPLE, "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
+_VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
@@ -63,7 +67,7 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
 
 
 def read_outcomes(path: Path) -> Outcomes:
-    """Outcomes of verified responses: JSON lines or .parquet, a response a row.
+    """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
 
     A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
     `reward` (default: 1 if correct, else 0). Problems and responses are in the order of the file;
@@ -71,8 +75,9 @@ def read_outcomes(path: Path) -> Outcomes:
     are sorted by both.
     """
     table: dict[tuple[str, int], dict[str, Any]] = {}
+    is_text = path.suffix == ".csv"
     for row in rows_of(path):
-        values = _values(row)
+        values = _values(replace(row, values=_from_text(row.values)) if is_text else row)
         sample = values["problem"], values.get("sample_index", len(table))
         if sample in table:
             raise InputError(f"{row}: sample {sample[1]} of problem {sample[0]!r} is duplicated")
@@ -91,6 +96,17 @@ def read_outcomes(path: Path) -> Outcomes:
         [row.get("reward", row["correct"]) for row in rows],
         has_rewards=all("reward" in row for row in rows),
     )
+
+
+def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row of a CSV file, which has text only, with verdict and numbers; the rest stays text."""
+    result: dict[str, Any] = dict(row)
+    if "correct" in row:
+        result["correct"] = _VERDICTS_IN_CSV.get(row["correct"].lower(), row["correct"])
+    for key, number in (("reward", float), ("sample_index", int)):
+        with suppress(KeyError, ValueError):
+            result[key] = number(row[key])
+    return result
 
 
 def _values(row: Row) -> dict[str, Any]:

@@ -42,13 +42,14 @@ def verify_file(
     """Verify the responses of a file and write a row for each, in the order of the file.
 
     Args:
+        path: JSON lines, CSV or Parquet (`read_responses`).
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
         columns: the keys of the file, by those of `COLUMNS`.
         replace: whether to replace an output that was made with other settings, or of another file.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
-    stem = re.sub(r"(\.jsonl?|\.parquet)?(\.gz)?$", "", path.name)
+    stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
     decides = verifier_settings(experiment.config if experiment else None, verifier)
@@ -89,7 +90,7 @@ def verify_file(
 def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
     """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
 
-    A file with the suffix .parquet is read as such. Rows with the same problem text are
+    A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
     responses to one problem.
     """
     responses: list[Response] = []

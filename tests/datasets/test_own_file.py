@@ -1,5 +1,6 @@
-"""Data sets that are files of the user: JSON lines and Parquet."""
+"""Data sets that are files of the user: JSON lines, CSV and Parquet."""
 
+import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from rspo.datasets.prepare import prepare, require_own_files
 from tests.support import tiny_world
 
 Rows = Sequence[Mapping[str, Any]]
-FORMATS = ("jsonl", "parquet")
+FORMATS = ("jsonl", "csv", "parquet")
 TWO = [{"question": "1+1=?", "gold": "2"}, {"question": "2*7=?", "gold": "014"}]
 GENERATED = {"families": ["linear"], "split": "test", "problems": 1}
 KEY = "config/tiny.yaml: data.suites.standard.mine"
@@ -29,6 +30,11 @@ def write(path: Path, rows: Rows) -> None:
     """Write rows in the format of the file's suffix."""
     if path.suffix == ".parquet":
         pa.parquet.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -80,6 +86,14 @@ def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: 
     ]
 
 
+def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """With a byte order mark, line breaks in quotes, and empty lines at the end."""
+    text = '\ufeffquestion,gold\r\n"one,\ntwo?",3\r\n\r\n'
+    (tmp_path / "my.csv").write_bytes(text.encode())
+    (found,) = prepared(load_published(tmp_path, "my.csv"))
+    assert found["prompt"][0]["content"] == "one,\ntwo?"
+
+
 @pytest.mark.parametrize(
     ("rows", "parts"),
     [
@@ -115,6 +129,9 @@ def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "my.jsonl").write_text('\n{"question": "a", "gold": 1}\n\n{"question": "b"}\n')
     with pytest.raises(InputError, match=r"my.jsonl, line 4: the key 'gold' is missing"):
         prepare(load(tmp_path), "mine")
+    (tmp_path / "my.csv").write_text('question,gold\n"a\nb",1\n\nc,\n')
+    with pytest.raises(InputError, match=r"my.csv, line 5: 'gold' is \"\""):
+        prepare(load_published(tmp_path, "my.csv"), "mine")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +139,12 @@ def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     [
         ("my.jsonl", b"not json\n", "my.jsonl, line 1: not JSON"),
         ("my.jsonl", b"", "my.jsonl: has no rows"),
-        ("my.jsonl", None, "my.jsonl: no such file"),
+        ("my.csv", b"question,gold\n", "my.csv: has no rows"),
+        ("my.csv", None, "my.csv: no such file"),
+        ("my.csv", b"question,gold\na,1,2\n", "my.csv, line 2: has 3 values; expected 2"),
+        ("my.csv", b"gold,gold\n1,2\n", "my.csv: the column 'gold' is duplicated"),
+        ("my.csv", b'question,gold\n"a,1\n', "my.csv, line 2: not CSV"),
+        ("my.csv", b"question,gold\n\xff,1\n", "my.csv: not UTF-8"),
         ("my.parquet", b"question,gold\n", "my.parquet: not Parquet"),
     ],
 )

@@ -1,22 +1,28 @@
-"""Outcomes of any verified responses: the same from JSON lines and Parquet."""
+"""Outcomes of any verified responses: the same from JSON lines, Parquet and CSV."""
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
-from rspo.core.tables import SCORES, write_table
+from rspo.core.tables import SCORES, write_csv, write_table
 from rspo.evaluation.read_outcomes import read_outcomes
 from tests.support.table_rows import random_scores
 
+HEADER = "problem_id,sample_index,correct,verifier,verdict,reward\n"
 
-@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_every_format_gives_the_same_outcomes(tmp_path: Path, suffix: str) -> None:
     rows = random_scores(3)
     source = tmp_path / f"mine{suffix}"
-    if suffix == ".jsonl":
+    if suffix == ".csv":
+        renamed = pd.DataFrame(rows).rename(columns={"problem_id": "problem"})
+        write_csv(source, renamed[["reward", "problem", "correct", "verifier"]])
+    elif suffix == ".jsonl":
         write_json_lines(source, [row | {"problem": row["problem_id"]} for row in rows])
     else:
         write_table(source, SCORES, [{"benchmark": "linear"} | row for row in rows])
@@ -28,19 +34,21 @@ def test_every_format_gives_the_same_outcomes(tmp_path: Path, suffix: str) -> No
 
 
 def test_bad_scores_are_refused(tmp_path: Path) -> None:
-    source = tmp_path / "mine.jsonl"
-    with pytest.raises(InputError, match=r"mine\.jsonl: no such file"):
+    source = tmp_path / "mine.csv"
+    with pytest.raises(InputError, match=r"mine\.csv: no such file"):
         read_outcomes(source)
-    good = {"problem_id": "p", "sample_index": 0, "correct": True, "reward": 1.0}
-    for rows, message in (
-        ([], r"mine\.jsonl: has no rows"),
-        ([{"problem_id": "p"}], "line 1: the key 'correct' is missing; has problem_id"),
-        ([good | {"correct": "maybe"}], "line 1: 'correct' is \"maybe\"; expected true or false"),
-        ([good | {"reward": None}], "line 1: 'reward' is null; expected a finite number"),
-        ([good | {"sample_index": "a"}], "'sample_index' is \"a\"; expected a whole number"),
-        ([good, good], "line 2: sample 0 of problem 'p' is duplicated"),
+    for text, message in (
+        ("", r"mine\.csv: has no rows"),
+        (
+            "problem_id,sample_index\np,0\n",
+            "line 2: the key 'correct' is missing; has problem_id, sample_index",
+        ),
+        (HEADER + "p,0,maybe,x,y,1\n", "line 2: 'correct' is \"maybe\"; expected true or false"),
+        (HEADER + "p,0,true,x,y,nan\n", "line 2: 'reward' is NaN; expected a finite number"),
+        (HEADER + "p,,true,x,y,1\n", "line 2: 'sample_index' is \"\"; expected a whole number"),
+        (HEADER + "p,0,true,x,y,1\n" * 2, "line 3: sample 0 of problem 'p' is duplicated"),
     ):
-        write_json_lines(source, rows)
+        source.write_text(text)
         with pytest.raises(InputError, match=message):
             read_outcomes(source)
 

@@ -210,9 +210,13 @@ BAD_WORDS = [
 ]
 
 
-def test_a_table_is_read_by_its_suffix() -> None:
-    pd.DataFrame([line("a", "5", box(5)), line("b", "6", box(7))]).to_parquet("r.parquet")
-    assert verify("r.parquet") == 0
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_are_read_by_their_suffix(suffix: str) -> None:
+    long = "think " * 40_000  # Python's own limit in CSV files is 131,072 characters
+    table = pd.DataFrame([line("a", "5", long + box(5)), line("b", "6", box(7))])
+    table.to_csv("r.csv", index=False)
+    table.to_parquet("r.parquet")
+    assert verify(f"r.{suffix}") == 0
     assert [row["correct"] for row in rows_of("r.verdicts.jsonl")] == [True, False]
 
 

@@ -109,7 +109,7 @@ def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
     assert jobs(snakemake(planning, "-n", "all", *config))["train"] == 44
 
 
-OWN_FILE = "{label: Mine, file: gone.jsonl, problem: question, answer: gold}"
+OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ OWN_FILE = "{label: Mine, file: gone.jsonl, problem: question, answer: gold}"
         ("seeds", "--config seeds: expected KEY=VALUE, such as training.steps=50"),
         ("results=", "results is empty; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
-        (f"data.suites.own.mine={OWN_FILE}", "gone.jsonl: no such file"),
+        (f"data.suites.own.mine={OWN_FILE}", "gone.csv: no such file"),
     ],
 )
 def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
