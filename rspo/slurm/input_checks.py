@@ -20,6 +20,7 @@ from rspo.slurm.profile import PROFILE
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
+from rspo.training.verl.config_check import check_configs
 
 IMAGE = Path("envs") / "rspo.sif"  # `container` in the Snakefile
 
@@ -35,7 +36,7 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
             "not checked",
         )
         return
-    yield from (Finding(ERROR, line) for line in launch.config_check.problems)
+    yield from (Finding(ERROR, line) for line in check_configs(launch.experiment).problems)
 
 
 def gpu_memory(launch: Launch) -> Iterator[Finding]:

@@ -10,7 +10,6 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
-from rspo.training.verl.config_check import ConfigCheck, check_configs
 
 
 class Kind(StrEnum):
@@ -75,20 +74,3 @@ class Launch:
         named = [one for rule, one in self.requests.items() if rule != DEFAULT and self.runs(rule)]
         by_default = self.rules is None or self.rules - self.requests.keys()
         return [self.requests[DEFAULT], *named] if by_default else named
-
-    @cached_property
-    def config_check(self) -> ConfigCheck:
-        """What verl says about the config of the cells."""
-        return check_configs(self.experiment)
-
-    @cached_property
-    def judging(self) -> list[str]:
-        """Rules whose jobs use a judge model."""
-        uses = self.experiment.config.needs_judge(self.experiment.config.verifier)
-        return [rule for rule in ("score", "train") if uses and self.runs(rule)]
-
-    @cached_property
-    def starting_judges(self) -> list[str]:
-        """Rules whose jobs start their own servers of the judge model."""
-        config = self.experiment.config
-        return self.judging if config.starts_judge(config.verifier) else []

@@ -55,7 +55,6 @@ class Request:
     key: str  # file and key, for messages
     partition: str | None  # or several, such as `gpu,gpu2`
     minutes: float | None
-    gpu_type: str | None
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
@@ -70,12 +69,6 @@ class Request:
     def is_complete(self) -> bool:
         """Whether no expression decides where a job may run, or on how many GPUs."""
         return self.expressions <= _LIMITS
-
-    @property
-    def gres(self) -> str:
-        """GPUs on one node in SLURM's notation; empty without GPUs."""
-        kind = f"{self.gpu_type}:" if self.gpu_type else ""
-        return f"gpu:{kind}{self.gpus}" if self.gpus else ""
 
     @property
     def requests_gpus(self) -> bool:
@@ -190,7 +183,7 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
     except ValueError as error:  # an unclosed quotation mark
         raise InputError(f"{key}.slurm_extra = {values['slurm_extra']!r}: {error}") from None
-    kind, count = _gpus(key, values, extra)
+    gpus = _gpus(key, values, extra)
     minutes = _minutes(key, values.get("runtime"))
     options = [f"{_OPTIONS[name]}={values[name]}" for name in _OPTIONS if values.get(name)]
     options += [f"--time={math.ceil(minutes)}"] if minutes else []
@@ -200,8 +193,7 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         key,
         None if partition is None else str(partition),
         minutes,
-        kind,
-        count,
+        gpus,
         extra,
         (*options, *extra),
         expressions,
@@ -216,13 +208,13 @@ def _is_expression(value: Any) -> bool:
     return any(isinstance(node, ast.Name) and node.id in _VARIABLES for node in ast.walk(tree))
 
 
-def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[str | None, int]:
-    """Type (None: any) and number of the GPUs on each node."""
+def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
+    """Number of the GPUs on each node."""
     per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
     text = str(values.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
     if not text:
-        return None, 0
-    match = re.fullmatch(r"gpu(?::([\w.-]+))?:(\d+)", text)
+        return 0
+    match = re.fullmatch(r"gpu(?::[\w.-]+)?:(\d+)", text)
     if match is None:
         raise InputError(f"{key}.gres = {text!r}; allowed: such as gpu:h800:8")
     if "gres" in values and "-" in text:
@@ -230,7 +222,7 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[
             f"{key}.gres = {text!r}: Snakemake's plugin does not accept a hyphen; write "
             f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
-    return match[1], int(match[2])
+    return int(match[1])
 
 
 def _integer(key: str, value: Any) -> int:

@@ -28,8 +28,8 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
         needing["train"] = "training (verl.device: cuda)"
     if config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
-    own = "a judge of its own (xverify.url: null)"
-    needing |= {rule: own for rule in launch.starting_judges if rule != "train"}
+    if config.starts_judge(config.verifier):
+        needing["score"] = "a judge of its own (xverify.url: null)"
     for rule, work in needing.items():
         if launch.runs(rule) and not launch.request(rule).requests_gpus:
             yield Finding(

@@ -11,7 +11,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.plan import memory
-from rspo.slurm import launch
+from rspo.slurm import input_checks
 from rspo.slurm.doctor import findings
 from rspo.slurm.launch import ERROR, INFO, WARNING, Kind
 from rspo.training.verl.config_check import ConfigCheck
@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(launch, "check_configs", lambda experiment: ConfigCheck())
+    monkeypatch.setattr(input_checks, "check_configs", lambda experiment: ConfigCheck())
     monkeypatch.setattr(memory, "estimates", lambda experiment: {})
     set_free_space(monkeypatch, 1e13)
     return folder
@@ -108,7 +108,8 @@ def test_a_file_system_without_locks_is_reported(
     monkeypatch.setattr("fcntl.flock", refuse)
     ((kind, line),) = check("paper")
     assert kind is ERROR
-    assert line.startswith(f"{project}: this file system does not support locks (No locks avail")
+    assert line.startswith(f"{project}/.rspo-doctor-")
+    assert "this file system does not support locks (No locks avail" in line
 
 
 @pytest.mark.parametrize(
