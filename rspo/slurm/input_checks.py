@@ -5,7 +5,6 @@ They call what the jobs call, so that a message is that of the job.
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
@@ -22,46 +21,23 @@ from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
 from rspo.training.verl.config_check import check_configs
 
-IMAGE = Path("envs") / "rspo.sif"  # `container` in the Snakefile
-
 
 def verl_configs(launch: Launch) -> Iterator[Finding]:
     """Whether verl accepts the config of each cell, and has the packages to train it."""
     if launch.experiment.config.engine != "verl" or not launch.runs("train"):
-        return
-    if launch.deployment:
-        yield Finding(
-            INFO,
-            f"jobs use the environment of {launch.deployment}: its packages and verl's config were "
-            "not checked",
-        )
         return
     yield from (Finding(ERROR, line) for line in check_configs(launch.experiment).problems)
 
 
 def gpu_memory(launch: Launch) -> Iterator[Finding]:
     """Whether actor, sampler and judge fit a GPU, by estimate."""
-    if launch.deployment or not launch.runs("train"):
+    if not launch.runs("train"):
         return
     try:
         found = memory.estimates(launch.experiment)
     except InputError:  # `verl_configs` reports it
         return
     yield from (Finding(ERROR, line) for line in memory.too_large(launch.experiment, found))
-
-
-def image(launch: Launch) -> Iterator[Finding]:
-    """Whether the image exists and lets its programs use GPUs."""
-    if "apptainer" not in (launch.deployment or ""):
-        return
-    if not IMAGE.is_file():
-        yield Finding(
-            ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
-        )
-    if "apptainer-args" in launch.profile and "--nv" not in str(launch.profile["apptainer-args"]):
-        yield Finding(
-            ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
-        )
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:

@@ -34,8 +34,6 @@ class Launch:
     """A run of Snakemake with the SLURM profile.
 
     rules: those whose jobs it submits; None: all of this experiment.
-    deployment: Snakemake's software deployment method, such as apptainer; None: jobs use the
-        environment that starts Snakemake.
     slurm: None where SLURM is not installed.
     """
 
@@ -43,19 +41,14 @@ class Launch:
     profile: Mapping[str, Any]
     requests: Mapping[str, Request]
     rules: frozenset[str] | None
-    deployment: str | None
     slurm: Slurm | None
 
     @classmethod
-    def read(
-        cls, experiment: Experiment, rules: frozenset[str] | None = None, deployment: str = ""
-    ) -> "Launch":
+    def read(cls, experiment: Experiment, rules: frozenset[str] | None = None) -> "Launch":
         """Read slurm/config.yaml in the current folder. Raises: InputError if it is invalid."""
         profile, requests = read_profile()
-        methods = profile.get("software-deployment-method") or profile.get("sdm") or []
-        written = methods if isinstance(methods, str) else " ".join(methods)
         slurm = Slurm() if shutil.which("sinfo") else None
-        return cls(experiment, profile, requests, rules, deployment or written or None, slurm)
+        return cls(experiment, profile, requests, rules, slurm)
 
     def runs(self, rule: str) -> bool:
         """Whether the run may submit jobs of a rule."""

@@ -137,19 +137,6 @@ def test_a_disk_without_space_for_checkpoints_is_reported(
     assert not expected or expected[1] in found[0][1]
 
 
-def test_an_image_that_is_missing_or_whose_programs_see_no_gpu_is_reported(project: Path) -> None:
-    for options, expected in (
-        ("--nv", ["envs/rspo.sif"]),
-        ("--bind /data", ["envs/rspo.sif", "no --nv"]),
-    ):
-        slurm_world.edit_profile(project, {"apptainer-args": options})
-        found = findings(Experiment.load("paper"), deployment="apptainer")
-        errors = [one.line for one in found if one.kind is ERROR]
-        assert len(errors) == len(expected)
-        assert all(text in line for text, line in zip(expected, errors, strict=True))
-        assert any("jobs use the environment of apptainer" in one.line for one in found)
-
-
 def test_problems_that_do_not_fit_a_model_are_reported(project: Path) -> None:
     """As soon as both exist, for each pair that a job uses."""
     tiny = {"training": {"validation": {"every": None}}}
