@@ -75,21 +75,14 @@ TEMPLATES = {
 
 
 def set_template(folder: Path, template: Template) -> None:
-    """Replace the chat template of a model folder's tokenizer.
-
-    Raises: InputError if the folder has no tokenizer, or no token that ends a response.
-    """
+    """Replace the chat template of a model folder's tokenizer."""
     tokenizer = _load(folder)
     tokenizer.chat_template = template.jinja
     _save(tokenizer, folder, _special_token(tokenizer, template.end_of_turn or ""))
 
 
 def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
-    """Keep the chat template of a model folder's tokenizer, and put worked examples before a chat.
-
-    Raises: InputError if the folder has no tokenizer, its tokenizer no chat template, or neither a
-        token that ends a response.
-    """
+    """Keep the tokenizer's own chat template, and put worked examples before a chat."""
     tokenizer = _load(folder)
     template = tokenizer.chat_template
     if isinstance(template, dict):  # several templates, by purpose
@@ -137,10 +130,7 @@ def _turns(example: WorkedExample) -> Chat:
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:
-    """The special token that follows a response in the tokenizer's chat template, if any.
-
-    Raises: InputError for a template that cannot render messages of text.
-    """
+    """The special token that follows a response in the tokenizer's chat template, if any."""
     example = WorkedExample(problem="1+1?", response="Two, of course.")
     try:
         text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
@@ -167,8 +157,6 @@ def _save(tokenizer: Any, folder: Path, end_of_turn: str | None) -> None:
 
     The end token is the one that ends a turn. Masks exclude padding everywhere, so the end token
     will do where the tokenizer has no padding token, which verl needs.
-
-    Raises: InputError if nothing names an end token.
     """
     names = [end_of_turn, tokenizer.eos_token]
     ends = [tokenizer.convert_tokens_to_ids(name) for name in names if name is not None]

@@ -32,8 +32,6 @@ class TransformersModel:
         """
         Args:
             ends: ids of the tokens that end a response.
-
-        Raises: InputError for a model whose layers have states other than keys and values.
         """
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.ends, self.pad = tuple(ends), ends[0]

@@ -101,7 +101,7 @@ def prompts(launch: Launch) -> Iterator[Finding]:
 
 
 def _use(experiment: Experiment, model: str, data_set: str) -> None:
-    """Do what the jobs do with both. Raises: InputError."""
+    """Do what the jobs do with both."""
     config, data = experiment.config, experiment.problems(data_set)
     folder = experiment.policy(base_name(model))
     require_context(folder, config.sampling)

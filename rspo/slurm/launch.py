@@ -45,7 +45,7 @@ class Launch:
 
     @classmethod
     def read(cls, experiment: Experiment, rules: frozenset[str] | None = None) -> "Launch":
-        """Read slurm/config.yaml in the current folder. Raises: InputError if it is invalid."""
+        """Read slurm/config.yaml in the current folder."""
         profile, requests = read_profile()
         slurm = Slurm() if shutil.which("sinfo") else None
         return cls(experiment, profile, requests, rules, slurm)

@@ -91,10 +91,7 @@ class Request:
 
 
 def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
-    """The profile, and the request of each rule; `default-resources` applies to all other rules.
-
-    Raises: InputError if the file is missing, or for an unknown name or an impossible value.
-    """
+    """The profile, and the request of each rule; `default-resources` applies to all other rules."""
     profile = _load()
     _check_executor(profile)
     for key in _NUMBERS:

@@ -54,9 +54,6 @@ def use_checkpoint(
         from_the_start: whether to start a new one in any case.
 
     Returns: usage of the earlier processes that trained with it, for the provenance.
-
-    Raises: InputError for a damaged checkpoint, and for one of a user's own command with other
-        settings or inputs; Snakemake replaces what is out of date.
     """
     origin = {"settings": step.settings, **inputs}
     changes = differences(_origin(folder), origin)

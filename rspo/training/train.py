@@ -30,9 +30,8 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     Args:
         force: whether to replace a policy, and to start from step 1.
 
-    Raises: InputError for missing or invalid inputs, when another process trains the same cell, and
-        when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
-        LostProcess when a process of the verl engine died.
+    Raises: Stopped after a checkpoint, when a stop is requested; LostProcess when a process of the
+        verl engine died.
     """
     step = steps.train(experiment, name)  # its inputs are made without the cell's variant
     experiment = experiment.of_cell(name)
