@@ -14,8 +14,7 @@ from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
-from rspo.slurm.profile import PROFILE
+from rspo.slurm.launch import ERROR, INFO, Finding, Launch
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
@@ -41,7 +40,7 @@ def gpu_memory(launch: Launch) -> Iterator[Finding]:
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the policies, and the checkpoints of the cells that train at the same time, fit."""
+    """Whether the smallest cell has space for its checkpoints; `rspo plan` prints what all need."""
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
@@ -50,23 +49,11 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
     least = disk.PEAK * min(sizes)
-    jobs = launch.profile.get("jobs")
-    jobs = len(sizes) if jobs in (None, "unlimited") else int(jobs)
-    sizes.sort(reverse=True)
-    at_once, others = sizes[:jobs], sizes[jobs:]
-    most = disk.PEAK * sum(at_once) + disk.POLICY * sum(others)
     if free < least:
         yield Finding(
             ERROR,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
             f"{least / 1e9:,.0f} GB while it writes a checkpoint",
-        )
-    elif free < most:
-        yield Finding(
-            WARNING,
-            f"{experiment.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a time "
-            f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
-            f"quota, or set fewer `jobs` in {PROFILE}",
         )
 
 
