@@ -5,8 +5,7 @@ the policy's folder, where transformers, vLLM, verl and this package read it.
 
 A response ends with the token that ends a turn in the template, with the tokenizer's end token, or
 with one of generation_config.json: base models such as Qwen2.5-Math write either of the first two.
-All are written into the policy's generation_config.json. The publications that use r1 also stop at
-</answer>. Verifiers that read the last box need a policy that writes one under r1 too.
+All are written into the policy's generation_config.json.
 
 With the template `own`, the model's own is kept, after worked examples as earlier turns.
 """
@@ -59,16 +58,6 @@ TEMPLATES = {
         "\\boxed{}.<|im_end|>\n<|im_start|>user\n",
         "<|im_end|>\n<|im_start|>assistant\n",
         "<|im_end|>",
-    ),
-    # DeepSeek-R1-Zero's (arXiv 2501.12948, table 1), in the wording of "Understanding R1-Zero-Like
-    # Training" (arXiv 2503.20783; github.com/sail-sg/understand-r1-zero, train_zero_math.py).
-    "r1": Template(
-        "A conversation between User and Assistant. The User asks a question, and the Assistant "
-        "solves it. The Assistant first thinks about the reasoning process in the mind and then "
-        "provides the User with the answer. The reasoning process is enclosed within <think> "
-        "</think> and answer is enclosed within <answer> </answer> tags, respectively, i.e., "
-        "<think> reasoning process here </think> <answer> answer here </answer>.\nUser: ",
-        "\nAssistant: <think>",
     ),
     "none": Template("", ""),
 }
