@@ -38,7 +38,6 @@ _RESOURCES = {
     *("cluster", "clusters", "slurm_cluster", "slurm_extra"),
     *("judge_server", "verl_cell"),
 }
-_NUMBERS = ("jobs", "retries")  # Snakemake's options that the checks read
 # Snakemake evaluates a value with one of these names for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
 # Without these, SLURM still finds the nodes of a request.
@@ -94,9 +93,6 @@ def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
     """The profile, and the request of each rule; `default-resources` applies to all other rules."""
     profile = _load()
     _check_executor(profile)
-    for key in _NUMBERS:
-        if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
-            _integer(f"{PROFILE}: {key}", profile[key])
     rules, key = _rules(), f"{PROFILE}: {DEFAULT}"
     default = _section(key, profile.get(DEFAULT))
     requests = {DEFAULT: _request(DEFAULT, key, default)}
@@ -210,12 +206,6 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
             f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
     return int(match[1])
-
-
-def _integer(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise InputError(f"{key} = {value!r}; allowed: an integer")
-    return int(value)
 
 
 def _minutes(key: str, value: Any) -> float | None:

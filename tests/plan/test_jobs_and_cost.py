@@ -165,7 +165,6 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
             "slurm-qos: long",
             "slurm-qos has no effect: the executor reads slurm-patient-qos",
         ),
-        ("jobs: 200", "jobs: many", "jobs = 'many'; allowed: an integer"),
         ("*evaluation", "[1, 2]", "set-resources.score = [1, 2]; allowed: keys and values"),
         ("--open-mode=append'\"", "--comment=it's a'\"", "slurm_extra = "),
     ],
