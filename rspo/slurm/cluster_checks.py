@@ -29,8 +29,7 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     return [
         request
         for request in launch.used
-        if request.is_complete
-        and all(finding.kind is not ERROR for finding in _of_request(launch, slurm, request))
+        if all(finding.kind is not ERROR for finding in _of_request(launch, slurm, request))
     ]
 
 
@@ -41,9 +40,6 @@ def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]
 
 def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
     """What SLURM says of such a job: whether it accepts, starts and requeues it."""
-    if not request.is_complete:
-        yield Finding(INFO, f"{request.key}: not checked, an expression decides its jobs")
-        return
     options = [*request.options, *options_of_all_jobs(launch.profile)]
     asked = f"{request.key}: sbatch {' '.join(options)}"
     try:

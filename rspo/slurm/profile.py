@@ -40,8 +40,8 @@ _RESOURCES = {
 }
 # Snakemake evaluates a value with one of these names for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
-# Without these, SLURM still finds the nodes of a request.
-_LIMITS = {"mem_mb", "cpus_per_task", "runtime"}
+# These decide where a job may run, so they cannot be such expressions.
+_FIXED = {"slurm_partition", "slurm_account", "constraint", "qos", "gres", "slurm_extra"}
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
 
@@ -57,7 +57,6 @@ class Request:
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
-    expressions: frozenset[str]  # keys that Snakemake evaluates for each job; left out above
 
     @property
     def partitions(self) -> list[str]:
@@ -65,19 +64,9 @@ class Request:
         return self.partition.split(",") if self.partition else []
 
     @property
-    def is_complete(self) -> bool:
-        """Whether no expression decides where a job may run, or on how many GPUs."""
-        return self.expressions <= _LIMITS
-
-    @property
     def requests_gpus(self) -> bool:
-        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`.
-
-        Also true if an expression may request them.
-        """
+        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`."""
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
-        if not {"gres", "slurm_extra"}.isdisjoint(self.expressions):
-            return True
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
     @property
@@ -160,8 +149,11 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
 
 
 def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
-    expressions = frozenset(name for name, value in written.items() if _is_expression(value))
-    values = {name: value for name, value in written.items() if name not in expressions}
+    values = {name: value for name, value in written.items() if not _is_expression(value)}
+    for name in (written.keys() - values.keys()) & _FIXED:
+        raise InputError(
+            f"{key}.{name} = {written[name]!r}; allowed: a value that is the same for every job"
+        )
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
     except ValueError as error:  # an unclosed quotation mark
@@ -179,7 +171,6 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         gpus,
         extra,
         (*options, *extra),
-        expressions,
     )
 
 

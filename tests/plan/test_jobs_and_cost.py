@@ -148,6 +148,7 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
         ("runtime: 22h", "runtime: 1d12h", "set-resources.sample.runtime = '1d12h'; allowed"),
         ('"gpu:h800:8"', '"h800:8"', "set-resources.train.gres = 'h800:8'; allowed"),
         ('"gpu:h800:8"', '"gpu:h800-80:8"', "write --gpus-per-node=h800-80:8 in slurm_"),
+        ('"gpu:h800:8"', '"wildcards.cell"', "allowed: a value that is the same for every job"),
         ("executor: slurm-patient", "executor: [", "not YAML"),
         # Snakemake would silently ignore these.
         ("judge_server: 0", "licence: 1", "licence = 1: no such resource; allowed: "),

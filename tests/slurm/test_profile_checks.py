@@ -66,8 +66,8 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
         ),
         ({"train.runtime": 10}, {}, [(ERROR, r"train\.runtime = 10m: .*set 40m or more")]),
         ({"train.runtime": 39}, {}, [(WARNING, r"train\.runtime = 39m: .*set 40m or more")]),
-        # What Snakemake evaluates for each job cannot be checked.
-        ({"train.gres": "f'gpu:h800:{8 if attempt else 4}'"}, {}, []),
+        # What Snakemake evaluates for each job.
+        ({"train.mem_mb": "500000 * attempt"}, {}, []),
     ],
 )
 def test_each_value_that_does_not_fit_the_paper_is_named_with_what_to_set(
