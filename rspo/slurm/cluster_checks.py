@@ -71,15 +71,6 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
             f"the time limit, rounded up, and {requeue}: false (otherwise Snakemake does not retry "
             "a job whose node is lost)",
         )
-    for one in settings:
-        if "CANCEL" in one.get("PreemptMode", "").split(","):
-            yield Finding(
-                WARNING,
-                f"SLURM cancels preempted jobs of partition {one['PartitionName']} "
-                "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM forgets "
-                "them, at most five times: choose a partition whose jobs are requeued or not "
-                "preempted",
-            )
 
 
 def _what_is_there(slurm: Slurm, request: Request) -> str:

@@ -48,13 +48,11 @@ def fake(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Fake
     return fake
 
 
-def scontrol(
-    partition: str = "gpu", limit: str = "1-00:00:00", requeue: int = 1, mode: str = "OFF"
-) -> str:
+def scontrol(partition: str = "gpu", limit: str = "1-00:00:00", requeue: int = 1) -> str:
     """A script that prints the job, and the partitions."""
     job = f"JobId=12 Partition={partition} TimeLimit={limit} Requeue={requeue}"
-    partitions = f"""PartitionName=gpu MaxTime=1-00:00:00 PreemptMode=OFF
-PartitionName=gpu2 MaxTime=4:00:00 PreemptMode={mode}"""
+    partitions = """PartitionName=gpu MaxTime=1-00:00:00
+PartitionName=gpu2 MaxTime=4:00:00"""
     return f"""case "$*" in *job*) echo "{job}";; *) echo "{partitions}";; esac"""
 
 
@@ -81,7 +79,6 @@ def require(found: list[Finding], expected: list[tuple[Kind, str]]) -> None:
             r"train\.runtime = 24h is longer than partition gpu2 allows; set 4h .each training",
         ),
         ({"requeue": 0}, WARNING, r"set-resources\.train: .*slurm-patient-requeue: false"),
-        ({"partition": "gpu,gpu2", "mode": "CANCEL"}, WARNING, "preempted jobs of partition gpu2 "),
     ],
 )
 def test_a_job_that_would_not_run_or_continue_is_named_with_what_to_do(

@@ -56,23 +56,18 @@ def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path
     assert done.stdout.endswith("nothing to change\n")
 
 
-def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, project: Path) -> None:
+def test_refusals_of_slurm_are_reported(cluster: Cluster, project: Path) -> None:
     changes = {
         "set-resources.train.constraint": "nvlink",
         "default-resources.slurm_partition": "short",
     }
     slurm_world.edit_profile(project, changes)
-    cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=CANCEL")
-    try:
-        done = doctor(project, cluster.environment)
-    finally:
-        cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=REQUEUE")
+    done = doctor(project, cluster.environment)
     key = r"error    slurm/config\.yaml: "
     require(
         done,
         rf"{key}default-resources\.runtime = 4h is longer than partition short allows; set 1m$",
         rf"{key}set-resources\.train: sbatch .*Invalid feature specification.*; partition gpu has",
-        r"warning  SLURM cancels preempted jobs of partition gpu \(PreemptMode = CANCEL\)",
     )
 
 
