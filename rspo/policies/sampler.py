@@ -65,7 +65,6 @@ def sample(
     Args:
         prompts: token ids, all of the same length.
         max_tokens: maximum length of a response, including its end token.
-        end, pad: token ids.
         generator: the only source of randomness. With one generator per response,
             responses are independent of each other up to rounding, see `multiple`.
         multiple: pad batches to a multiple of this. CPUs sum the products of small matrices, and of

@@ -31,11 +31,7 @@ def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
 
 
 def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
-    """The values of `key` in a log, step by step.
-
-    Args:
-        path: of the log, for the error message.
-    """
+    """The values of `key` in the log of a path, step by step."""
     for row in log:
         value = row.get(key)
         if not isinstance(value, int | float) or not math.isfinite(value):

@@ -25,10 +25,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     """Train one cell: write its policy folder, and training.jsonl with one line per step.
 
     A killed run resumes from its last checkpoint; with the local engine it ends in the same policy,
-    bit for bit.
-
-    Args:
-        force: whether to replace a policy, and to start from step 1.
+    bit for bit. With `force`, it replaces a policy, and starts from step 1.
 
     Raises: Stopped after a checkpoint, when a stop is requested; LostProcess when a process of the
         verl engine died.

@@ -85,7 +85,6 @@ def validation_record(
 
     Args:
         correct: (problems * samples,), in the order of the problems.
-        responses: token ids, the end token included where there is one.
     """
     samples = config.training.validation.samples
     rewards = named_rewards(config.evaluation.reward, correct, responses, tokenizer, config)
