@@ -38,7 +38,7 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
         for request in requests
     }
     for options in sorted(placements):
-        words = ["srun", "-n1", "-t2", f"--immediate={SECONDS}", *options]
+        words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}", *options]
         words += [sys.executable, "-c", _ON_A_NODE, str(lock)]
         try:
             done = run(*words, seconds=SECONDS + 180)

@@ -154,29 +154,6 @@ def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
         assert jobs(plan)["figure"] == 1
 
 
-def test_a_finished_figure_is_complete_and_not_made_again(built: Path) -> None:
-    for suffix in ("pdf", "png", "csv"):
-        assert (built / "reports" / f"fig_scalability.{suffix}").stat().st_size > 0
-    target = ["reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
-    done = snakemake(built, *target)
-    assert done.returncode == 0
-    assert "Nothing to be done" in done.stdout + done.stderr
-
-
-def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> None:
-    cell = "results/tiny/cells/small--rspo-pass--k4--n8--s0/policy"
-    target = ["reports/fig_scalability.pdf", "--forcerun", cell, "--config", *SMALL_WORLD]
-    plan = jobs(snakemake(built, "-n", *target))
-    assert plan == {
-        "train": 1,
-        "sample": 1,
-        "score": 1,
-        "curves": 1,
-        "figure": 1,
-        "total": 5,
-    }
-
-
 def test_a_key_with_dots_changes_one_setting_of_a_section(built: Path) -> None:
     target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
     assert jobs(snakemake(built, *target, "training.steps=3"))["train"] == 4
