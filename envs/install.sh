@@ -1,6 +1,5 @@
 #!/bin/sh
-# Installs the packages of envs/lock/ and this package into an existing environment: .venv (setup.sh)
-# or the environment of an image (rspo.def).
+# Installs the packages of envs/lock/ and this package into an existing environment (setup.sh).
 #
 #   envs/install.sh base PYTHON   what the tiny scale needs
 #   envs/install.sh verl PYTHON   also verl, vLLM for CPU, the SLURM plugin and the test tools

@@ -500,10 +500,6 @@ def doctor(
     rule: Annotated[
         list[str], typer.Option(hidden=True, help="Set by Snakemake, which knows its rules.")
     ] = [],  # noqa: B006
-    deployment: Annotated[
-        Literal["apptainer", "conda", "env-modules"] | None,
-        typer.Option(help="The value of --sdm, if you start Snakemake with it."),
-    ] = None,
 ) -> int:
     """Check config, software, profile and cluster for all that would stop a job.
 
@@ -511,7 +507,7 @@ def doctor(
     """
     from rspo.slurm.doctor import report
 
-    return 0 if report(experiment, rule, deployment or "") else 2
+    return 0 if report(experiment, rule) else 2
 
 
 def _use_one_thread() -> None:

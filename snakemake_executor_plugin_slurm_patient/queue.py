@@ -77,11 +77,7 @@ def jobs_in(folder: str | Path) -> list[QueuedJob]:
 
 
 def jobs_of(run: str) -> dict[str, QueuedJob]:
-    """Jobs of one run of Snakemake by number, including those that ended minutes ago.
-
-    Args:
-        run: the job name that they share.
-    """
+    """Jobs by number that share this run's job name, including those that ended minutes ago."""
     # Restricting the query to one user makes the controller send fewer jobs.
     jobs = _jobs("--states=all", f"--user={os.getuid()}", f"--name={run}")
     return {job.number: job for job in jobs}

@@ -27,7 +27,7 @@ JUDGE_SAMPLING = {
 REWARDS = ("binary", "length")
 Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]  # pass_hat_k: all k are correct
 
-TemplateName = Literal["qwen_math", "r1", "none", "own"]
+TemplateName = Literal["qwen_math", "none", "own"]
 
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share", "unknown"]
 # Raise it when a problem, its split or a worked example changes: the fingerprints of generated data

@@ -43,8 +43,7 @@ def require_visible_gpus() -> None:
     """Raises: InputError if SLURM granted GPUs to this job and PyTorch sees none of them."""
     if _granted() and (reason := why_no_gpu()):
         raise InputError(
-            f"{_granted()}, but torch sees none: {reason}; `rspo doctor` checks the driver and the "
-            "environment on a node"
+            f"{_granted()}, but torch sees none: {reason}; `make gpu-check` tests the node"
         )
 
 

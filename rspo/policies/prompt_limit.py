@@ -19,10 +19,7 @@ def too_long(prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[int]:
 
 
 def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
-    """The maximum number of response tokens for a benchmark prompt of `prompt_tokens` tokens.
-
-    Raises: InputError if nothing is left for a response.
-    """
+    """The maximum number of response tokens for a benchmark prompt of `prompt_tokens` tokens."""
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     if prompt_tokens >= context:
         raise InputError(

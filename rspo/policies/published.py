@@ -20,9 +20,6 @@ def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> s
     """Write a model's files to `folder`, with the config's template in its tokenizer.
 
     Returns: its origin and revision, for the provenance.
-
-    Raises: InputError if the model could not be downloaded, is incomplete, or if transformers
-        cannot load its config or tokenizer.
     """
     origin = fetch_files(source.id, source.revision, folder, mirror)
     if source.template == OWN:
@@ -34,10 +31,7 @@ def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> s
 
 
 def read_model_config(folder: Path) -> Any:
-    """The config of transformers for a model folder.
-
-    Raises: InputError if the folder has no config.json that transformers can load.
-    """
+    """The config of transformers for a model folder."""
     from transformers import AutoConfig
 
     try:
@@ -50,10 +44,7 @@ def read_model_config(folder: Path) -> Any:
 
 
 def require_context(folder: Path, sampling: Sampling) -> Any:
-    """The config of a model whose context holds the longest prompt and response.
-
-    Raises: InputError if the model's maximum length is below that of `sampling`.
-    """
+    """The config of a model whose context holds the longest prompt and response."""
     config = read_model_config(folder)
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     longest = getattr(config, "max_position_embeddings", context)
@@ -66,10 +57,7 @@ def require_context(folder: Path, sampling: Sampling) -> Any:
 
 
 def _check(folder: Path, template: str) -> None:
-    """Load what sampling will load, so that a bad model fails now and not an hour later.
-
-    Raises: InputError if the tokenizer does not fit the model or renders other prompts.
-    """
+    """Load what sampling will load, so that a bad model fails now and not an hour later."""
     config, tokenizer = read_model_config(folder), ChatTokenizer(folder)
     if tokenizer.size > config.vocab_size:
         raise InputError(

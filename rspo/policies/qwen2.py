@@ -281,10 +281,7 @@ def save(model: Qwen2, folder: Path, special_tokens: dict[str, int]) -> None:
 
 
 def load(folder: Path) -> Qwen2:
-    """Read a Qwen2 folder in float32.
-
-    Raises: InputError for a missing or unreadable file, or another architecture.
-    """
+    """Read a Qwen2 folder in float32."""
     try:
         config = json.loads((folder / "config.json").read_text())
         weights = load_file(folder / "model.safetensors")

@@ -65,14 +65,10 @@ def sample(
     Args:
         prompts: token ids, all of the same length.
         max_tokens: maximum length of a response, including its end token.
-        end, pad: token ids.
         generator: the only source of randomness. With one generator per response,
             responses are independent of each other up to rounding, see `multiple`.
         multiple: pad batches to a multiple of this. CPUs sum the products of small matrices, and of
             the last rows of others, in another order: rounding can depend on the number of rows.
-
-    Raises: InputError for prompts of different lengths, or if prompt and response exceed the
-        model's maximum length.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
@@ -137,7 +133,6 @@ class TorchSampler:
     gpus = 0
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
-        """Raises: InputError for a folder that is not a Qwen2 model."""
         self.model = load(folder)
         self.tokenizer = tokenizer
         self.sampling = sampling

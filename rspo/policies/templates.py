@@ -5,8 +5,7 @@ the policy's folder, where transformers, vLLM, verl and this package read it.
 
 A response ends with the token that ends a turn in the template, with the tokenizer's end token, or
 with one of generation_config.json: base models such as Qwen2.5-Math write either of the first two.
-All are written into the policy's generation_config.json. The publications that use r1 also stop at
-</answer>. Verifiers that read the last box need a policy that writes one under r1 too.
+All are written into the policy's generation_config.json.
 
 With the template `own`, the model's own is kept, after worked examples as earlier turns.
 """
@@ -60,36 +59,19 @@ TEMPLATES = {
         "<|im_end|>\n<|im_start|>assistant\n",
         "<|im_end|>",
     ),
-    # DeepSeek-R1-Zero's (arXiv 2501.12948, table 1), in the wording of "Understanding R1-Zero-Like
-    # Training" (arXiv 2503.20783; github.com/sail-sg/understand-r1-zero, train_zero_math.py).
-    "r1": Template(
-        "A conversation between User and Assistant. The User asks a question, and the Assistant "
-        "solves it. The Assistant first thinks about the reasoning process in the mind and then "
-        "provides the User with the answer. The reasoning process is enclosed within <think> "
-        "</think> and answer is enclosed within <answer> </answer> tags, respectively, i.e., "
-        "<think> reasoning process here </think> <answer> answer here </answer>.\nUser: ",
-        "\nAssistant: <think>",
-    ),
     "none": Template("", ""),
 }
 
 
 def set_template(folder: Path, template: Template) -> None:
-    """Replace the chat template of a model folder's tokenizer.
-
-    Raises: InputError if the folder has no tokenizer, or no token that ends a response.
-    """
+    """Replace the chat template of a model folder's tokenizer."""
     tokenizer = _load(folder)
     tokenizer.chat_template = template.jinja
     _save(tokenizer, folder, _special_token(tokenizer, template.end_of_turn or ""))
 
 
 def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
-    """Keep the chat template of a model folder's tokenizer, and put worked examples before a chat.
-
-    Raises: InputError if the folder has no tokenizer, its tokenizer no chat template, or neither a
-        token that ends a response.
-    """
+    """Keep the tokenizer's own chat template, and put worked examples before a chat."""
     tokenizer = _load(folder)
     template = tokenizer.chat_template
     if isinstance(template, dict):  # several templates, by purpose
@@ -137,10 +119,7 @@ def _turns(example: WorkedExample) -> Chat:
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:
-    """The special token that follows a response in the tokenizer's chat template, if any.
-
-    Raises: InputError for a template that cannot render messages of text.
-    """
+    """The special token that follows a response in the tokenizer's chat template, if any."""
     example = WorkedExample(problem="1+1?", response="Two, of course.")
     try:
         text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
@@ -167,8 +146,6 @@ def _save(tokenizer: Any, folder: Path, end_of_turn: str | None) -> None:
 
     The end token is the one that ends a turn. Masks exclude padding everywhere, so the end token
     will do where the tokenizer has no padding token, which verl needs.
-
-    Raises: InputError if nothing names an end token.
     """
     names = [end_of_turn, tokenizer.eos_token]
     ends = [tokenizer.convert_tokens_to_ids(name) for name in names if name is not None]

@@ -84,7 +84,6 @@ class ChatTokenizer:
     _render: Callable[[Chat], str]
 
     def __init__(self, folder: Path) -> None:
-        """Raises: InputError if the folder has no tokenizer, chat template or end token."""
         width = _tiny_prompt_tokens(folder)
         self.is_tiny = width is not None
         if width is None:
@@ -125,10 +124,7 @@ class ChatTokenizer:
         return self.encode([self._render(chat) for chat in chats])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text.
-
-        Raises: InputError for a character that the tiny tokenizer does not have and would drop.
-        """
+        """Token ids of each text."""
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         tokens: list[list[int]] = [encoding.ids for encoding in encoded]
         for text, decoded in zip(texts, self.decode(tokens), strict=True):
@@ -147,10 +143,7 @@ class ChatTokenizer:
 
 
 def load_published_tokenizer(folder: Path) -> Any:
-    """The tokenizer of transformers for a model folder.
-
-    Raises: InputError if transformers cannot load it.
-    """
+    """The tokenizer of transformers for a model folder."""
     from transformers import AutoTokenizer
 
     try:
@@ -163,10 +156,7 @@ def load_published_tokenizer(folder: Path) -> Any:
 
 
 def generation_ends(folder: Path) -> list[int]:
-    """Ids of the end tokens in a model folder's generation_config.json; empty without one.
-
-    Raises: InputError if the file is not a JSON object with integers.
-    """
+    """Ids of the end tokens in a model folder's generation_config.json; empty without one."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return []
@@ -178,10 +168,7 @@ def generation_ends(folder: Path) -> list[int]:
 
 
 def _tiny_prompt_tokens(folder: Path) -> int | None:
-    """Length to which a tiny model's template pads; None for any other folder.
-
-    Raises: InputError if the folder has no readable tokenizer_config.json.
-    """
+    """Length to which a tiny model's template pads; None for any other folder."""
     try:
         config = json.loads((folder / "tokenizer_config.json").read_text())
     except (OSError, ValueError) as error:

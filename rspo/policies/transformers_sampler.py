@@ -29,12 +29,7 @@ class TransformersModel:
     """A model of transformers in float32 that samples responses."""
 
     def __init__(self, folder: Path, ends: Sequence[int]) -> None:
-        """
-        Args:
-            ends: ids of the tokens that end a response.
-
-        Raises: InputError for a model whose layers have states other than keys and values.
-        """
+        """`ends` are the ids of the tokens that end a response."""
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.ends, self.pad = tuple(ends), ends[0]
         layers = DynamicCache(config=self.model.config).layers

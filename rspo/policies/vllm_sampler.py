@@ -40,9 +40,6 @@ class VllmSampler:
     """A policy in vLLM, on one GPU if vLLM was built for GPUs."""
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
-        """Raises: InputError if vLLM is missing or cannot load the folder, or if the model's
-        maximum length is below that of `sampling`.
-        """
         config = require_context(folder, sampling)
         self.ends = tokenizer.ends
         self.sampling = sampling

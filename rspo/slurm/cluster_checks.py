@@ -5,7 +5,7 @@ from functools import cache
 
 from rspo.slurm.cluster import Refused, Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
-from rspo.slurm.profile import Request, format_hours, options_of_all_jobs, setting
+from rspo.slurm.profile import EXECUTOR, Request, format_hours, options_of_all_jobs
 
 
 def requests(launch: Launch) -> Iterator[Finding]:
@@ -29,8 +29,7 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     return [
         request
         for request in launch.used
-        if request.is_complete
-        and all(finding.kind is not ERROR for finding in _of_request(launch, slurm, request))
+        if all(finding.kind is not ERROR for finding in _of_request(launch, slurm, request))
     ]
 
 
@@ -41,9 +40,6 @@ def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]
 
 def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
     """What SLURM says of such a job: whether it accepts, starts and requeues it."""
-    if not request.is_complete:
-        yield Finding(INFO, f"{request.key}: not checked, an expression decides its jobs")
-        return
     options = [*request.options, *options_of_all_jobs(launch.profile)]
     asked = f"{request.key}: sbatch {' '.join(options)}"
     try:
@@ -65,7 +61,7 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
     elif slurm.never_starts(partition, *options):
         there = _what_is_there(slurm, request)
         yield Finding(ERROR, f"{asked}: SLURM would never start it; {there}")
-    requeue = setting(launch.profile, "requeue")
+    requeue = f"{EXECUTOR}-requeue"
     is_asked = request.rule == "train" and launch.profile.get(requeue, True)
     if is_asked and job.get("Requeue") != "1":
         yield Finding(
@@ -75,15 +71,6 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
             f"the time limit, rounded up, and {requeue}: false (otherwise Snakemake does not retry "
             "a job whose node is lost)",
         )
-    for one in settings:
-        if "CANCEL" in one.get("PreemptMode", "").split(","):
-            yield Finding(
-                WARNING,
-                f"SLURM cancels preempted jobs of partition {one['PartitionName']} "
-                "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM forgets "
-                "them, at most five times: choose a partition whose jobs are requeued or not "
-                "preempted",
-            )
 
 
 def _what_is_there(slurm: Slurm, request: Request) -> str:

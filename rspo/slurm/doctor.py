@@ -16,30 +16,23 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.gpus_of_ranks,
     profile_checks.signals,
     input_checks.verl_configs,
-    input_checks.image,
     input_checks.disk_space,
     input_checks.prompts,
     cluster_checks.requests,
     node_checks.locks,
-    node_checks.nodes,
     input_checks.gpu_memory,  # last: verl changes the environment of this process
 )
 
 
-def findings(
-    experiment: Experiment, rules: Collection[str] = (), deployment: str = ""
-) -> list[Finding]:
+def findings(experiment: Experiment, rules: Collection[str] = ()) -> list[Finding]:
     """The findings of all checks, the most severe first.
 
     If SLURM does not answer, this is one finding, and nothing else of the cluster is checked.
 
     Args:
         rules: whose jobs the run submits; none: all.
-        deployment: Snakemake's software deployment method; default: that of the profile.
-
-    Raises: InputError if the profile is invalid.
     """
-    launch = Launch.read(experiment, frozenset(rules) or None, deployment)
+    launch = Launch.read(experiment, frozenset(rules) or None)
     found: list[Finding] = []
     for check in CHECKS:
         try:
@@ -50,9 +43,9 @@ def findings(
     return sorted(found, key=lambda finding: list(Kind).index(finding.kind))
 
 
-def report(experiment: Experiment, rules: Collection[str] = (), deployment: str = "") -> bool:
+def report(experiment: Experiment, rules: Collection[str] = ()) -> bool:
     """Print every finding on a line; returns whether nothing must change."""
-    found = findings(experiment, rules, deployment)
+    found = findings(experiment, rules)
     for finding in found:
         print(f"{finding.kind:7}  {finding.line}")
     fine = all(finding.kind is INFO for finding in found)

@@ -5,7 +5,6 @@ They call what the jobs call, so that a message is that of the job.
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
@@ -15,32 +14,23 @@ from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
-from rspo.slurm.profile import PROFILE
+from rspo.slurm.launch import ERROR, INFO, Finding, Launch
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
-
-IMAGE = Path("envs") / "rspo.sif"  # `container` in the Snakefile
+from rspo.training.verl.config_check import check_configs
 
 
 def verl_configs(launch: Launch) -> Iterator[Finding]:
     """Whether verl accepts the config of each cell, and has the packages to train it."""
     if launch.experiment.config.engine != "verl" or not launch.runs("train"):
         return
-    if launch.deployment:
-        yield Finding(
-            INFO,
-            f"jobs use the environment of {launch.deployment}: its packages and verl's config were "
-            "not checked",
-        )
-        return
-    yield from (Finding(ERROR, line) for line in launch.config_check.problems)
+    yield from (Finding(ERROR, line) for line in check_configs(launch.experiment).problems)
 
 
 def gpu_memory(launch: Launch) -> Iterator[Finding]:
     """Whether actor, sampler and judge fit a GPU, by estimate."""
-    if launch.deployment or not launch.runs("train"):
+    if not launch.runs("train"):
         return
     try:
         found = memory.estimates(launch.experiment)
@@ -49,22 +39,8 @@ def gpu_memory(launch: Launch) -> Iterator[Finding]:
     yield from (Finding(ERROR, line) for line in memory.too_large(launch.experiment, found))
 
 
-def image(launch: Launch) -> Iterator[Finding]:
-    """Whether the image exists and lets its programs use GPUs."""
-    if "apptainer" not in (launch.deployment or ""):
-        return
-    if not IMAGE.is_file():
-        yield Finding(
-            ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
-        )
-    if "apptainer-args" in launch.profile and "--nv" not in str(launch.profile["apptainer-args"]):
-        yield Finding(
-            ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
-        )
-
-
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the policies, and the checkpoints of the cells that train at the same time, fit."""
+    """Whether the smallest cell has space for its checkpoints; `rspo plan` prints what all need."""
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
@@ -73,23 +49,11 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
     least = disk.PEAK * min(sizes)
-    jobs = launch.profile.get("jobs")
-    jobs = len(sizes) if jobs in (None, "unlimited") else int(jobs)
-    sizes.sort(reverse=True)
-    at_once, others = sizes[:jobs], sizes[jobs:]
-    most = disk.PEAK * sum(at_once) + disk.POLICY * sum(others)
     if free < least:
         yield Finding(
             ERROR,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
             f"{least / 1e9:,.0f} GB while it writes a checkpoint",
-        )
-    elif free < most:
-        yield Finding(
-            WARNING,
-            f"{experiment.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a time "
-            f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
-            f"quota, or set fewer `jobs` in {PROFILE}",
         )
 
 
@@ -124,7 +88,7 @@ def prompts(launch: Launch) -> Iterator[Finding]:
 
 
 def _use(experiment: Experiment, model: str, data_set: str) -> None:
-    """Do what the jobs do with both. Raises: InputError."""
+    """Do what the jobs do with both."""
     config, data = experiment.config, experiment.problems(data_set)
     folder = experiment.policy(base_name(model))
     require_context(folder, config.sampling)

@@ -10,7 +10,6 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
-from rspo.training.verl.config_check import ConfigCheck, check_configs
 
 
 class Kind(StrEnum):
@@ -35,8 +34,6 @@ class Launch:
     """A run of Snakemake with the SLURM profile.
 
     rules: those whose jobs it submits; None: all of this experiment.
-    deployment: Snakemake's software deployment method, such as apptainer; None: jobs use the
-        environment that starts Snakemake.
     slurm: None where SLURM is not installed.
     """
 
@@ -44,19 +41,14 @@ class Launch:
     profile: Mapping[str, Any]
     requests: Mapping[str, Request]
     rules: frozenset[str] | None
-    deployment: str | None
     slurm: Slurm | None
 
     @classmethod
-    def read(
-        cls, experiment: Experiment, rules: frozenset[str] | None = None, deployment: str = ""
-    ) -> "Launch":
-        """Read slurm/config.yaml in the current folder. Raises: InputError if it is invalid."""
+    def read(cls, experiment: Experiment, rules: frozenset[str] | None = None) -> "Launch":
+        """Read slurm/config.yaml in the current folder."""
         profile, requests = read_profile()
-        methods = profile.get("software-deployment-method") or profile.get("sdm") or []
-        written = methods if isinstance(methods, str) else " ".join(methods)
         slurm = Slurm() if shutil.which("sinfo") else None
-        return cls(experiment, profile, requests, rules, deployment or written or None, slurm)
+        return cls(experiment, profile, requests, rules, slurm)
 
     def runs(self, rule: str) -> bool:
         """Whether the run may submit jobs of a rule."""
@@ -75,20 +67,3 @@ class Launch:
         named = [one for rule, one in self.requests.items() if rule != DEFAULT and self.runs(rule)]
         by_default = self.rules is None or self.rules - self.requests.keys()
         return [self.requests[DEFAULT], *named] if by_default else named
-
-    @cached_property
-    def config_check(self) -> ConfigCheck:
-        """What verl says about the config of the cells."""
-        return check_configs(self.experiment)
-
-    @cached_property
-    def judging(self) -> list[str]:
-        """Rules whose jobs use a judge model."""
-        uses = self.experiment.config.needs_judge(self.experiment.config.verifier)
-        return [rule for rule in ("score", "train") if uses and self.runs(rule)]
-
-    @cached_property
-    def starting_judges(self) -> list[str]:
-        """Rules whose jobs start their own servers of the judge model."""
-        config = self.experiment.config
-        return self.judging if config.starts_judge(config.verifier) else []

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
-from snakemake.settings.types import DeploymentMethod
 
 from rspo.config.schema import Config
 from rspo.slurm.launch import Kind
@@ -21,8 +20,6 @@ def require_packages(workflow: Any, config: Config) -> None:
 
     Such a job can be the last of a run, after hours of training.
     """
-    if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
-        return
     rules = {job.rule.name for job in workflow.dag.needrun_jobs()}
     needed = []
     if "train" in rules and config.engine == "verl":
@@ -49,9 +46,7 @@ def run_doctor(workflow: Any) -> None:
     rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
     if not rules or not _uses_profile():
         return
-    methods = workflow.deployment_settings.deployment_method
     words = [sys.executable, "-m", "rspo.cli", "doctor"]
-    words += [f"--deployment={method}" for method in sorted(map(str, methods))[:1]]
     words += [f"--rule={rule}" for rule in sorted(rules)]
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True

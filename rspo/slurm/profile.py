@@ -17,7 +17,7 @@ from rspo.core.errors import InputError, allowed_names
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # for every rule without an entry of its own
 RULES = "set-resources"
-EXECUTORS = ("slurm-patient", "slurm")
+EXECUTOR = "slurm-patient"
 # Resources that Snakemake's plugin passes to `sbatch` unchanged.
 _OPTIONS = {
     "slurm_partition": "--partition",
@@ -38,11 +38,10 @@ _RESOURCES = {
     *("cluster", "clusters", "slurm_cluster", "slurm_extra"),
     *("judge_server", "verl_cell"),
 }
-_NUMBERS = ("jobs", "retries")  # Snakemake's options that the checks read
 # Snakemake evaluates a value with one of these names for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
-# Without these, SLURM still finds the nodes of a request.
-_LIMITS = {"mem_mb", "cpus_per_task", "runtime"}
+# These decide where a job may run, so they cannot be such expressions.
+_FIXED = {"slurm_partition", "slurm_account", "constraint", "qos", "gres", "slurm_extra"}
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
 
@@ -55,11 +54,9 @@ class Request:
     key: str  # file and key, for messages
     partition: str | None  # or several, such as `gpu,gpu2`
     minutes: float | None
-    gpu_type: str | None
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
-    expressions: frozenset[str]  # keys that Snakemake evaluates for each job; left out above
 
     @property
     def partitions(self) -> list[str]:
@@ -67,25 +64,9 @@ class Request:
         return self.partition.split(",") if self.partition else []
 
     @property
-    def is_complete(self) -> bool:
-        """Whether no expression decides where a job may run, or on how many GPUs."""
-        return self.expressions <= _LIMITS
-
-    @property
-    def gres(self) -> str:
-        """GPUs on one node in SLURM's notation; empty without GPUs."""
-        kind = f"{self.gpu_type}:" if self.gpu_type else ""
-        return f"gpu:{kind}{self.gpus}" if self.gpus else ""
-
-    @property
     def requests_gpus(self) -> bool:
-        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`.
-
-        Also true if an expression may request them.
-        """
+        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`."""
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
-        if not {"gres", "slurm_extra"}.isdisjoint(self.expressions):
-            return True
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
     @property
@@ -98,15 +79,9 @@ class Request:
 
 
 def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
-    """The profile, and the request of each rule; `default-resources` applies to all other rules.
-
-    Raises: InputError if the file is missing, or for an unknown name or an impossible value.
-    """
+    """The profile, and the request of each rule; `default-resources` applies to all other rules."""
     profile = _load()
     _check_executor(profile)
-    for key in _NUMBERS:
-        if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
-            _integer(f"{PROFILE}: {key}", profile[key])
     rules, key = _rules(), f"{PROFILE}: {DEFAULT}"
     default = _section(key, profile.get(DEFAULT))
     requests = {DEFAULT: _request(DEFAULT, key, default)}
@@ -120,13 +95,8 @@ def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
 
 def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
     """Options of `sbatch` that the plugin adds to every job, after those of the rule."""
-    values = {name: profile.get(setting(profile, name)) for name in _FOR_ALL}
+    values = {name: profile.get(f"{EXECUTOR}-{name}") for name in _FOR_ALL}
     return [f"--{name}={value}" for name, value in values.items() if value]
-
-
-def setting(profile: Mapping[str, Any], name: str) -> str:
-    """The key of a setting of the executor plugin in use."""
-    return f"{profile['executor']}-{name}"
 
 
 def _load() -> dict[str, Any]:
@@ -142,18 +112,13 @@ def _load() -> dict[str, Any]:
 
 
 def _check_executor(profile: Mapping[str, Any]) -> None:
-    """Settings of the other executor plugin have no effect; with the same value they do no harm."""
-    executor = profile.get("executor")
-    if executor not in EXECUTORS:
-        raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
-    for key, value in profile.items():
-        plugin = next((name for name in EXECUTORS if key.startswith(f"{name}-")), executor)
-        used = setting(profile, key.removeprefix(f"{plugin}-"))
-        if plugin != executor and profile.get(used) != value:
-            raise InputError(
-                f"{PROFILE}: {key} = {value!r} has no effect with executor: {executor}, which "
-                f"reads {used}: give both the same value, or remove {key}"
-            )
+    """Settings of the plugin that the project's plugin extends have no effect."""
+    if (executor := profile.get("executor")) != EXECUTOR:
+        raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {EXECUTOR}")
+    for key in profile:
+        if key.startswith("slurm-") and not key.startswith(f"{EXECUTOR}-"):
+            used = f"{EXECUTOR}-{key.removeprefix('slurm-')}"
+            raise InputError(f"{PROFILE}: {key} has no effect: the executor reads {used}")
 
 
 def _rules() -> set[str]:
@@ -184,13 +149,16 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
 
 
 def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
-    expressions = frozenset(name for name, value in written.items() if _is_expression(value))
-    values = {name: value for name, value in written.items() if name not in expressions}
+    values = {name: value for name, value in written.items() if not _is_expression(value)}
+    for name in (written.keys() - values.keys()) & _FIXED:
+        raise InputError(
+            f"{key}.{name} = {written[name]!r}; allowed: a value that is the same for every job"
+        )
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
     except ValueError as error:  # an unclosed quotation mark
         raise InputError(f"{key}.slurm_extra = {values['slurm_extra']!r}: {error}") from None
-    kind, count = _gpus(key, values, extra)
+    gpus = _gpus(key, values, extra)
     minutes = _minutes(key, values.get("runtime"))
     options = [f"{_OPTIONS[name]}={values[name]}" for name in _OPTIONS if values.get(name)]
     options += [f"--time={math.ceil(minutes)}"] if minutes else []
@@ -200,11 +168,9 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         key,
         None if partition is None else str(partition),
         minutes,
-        kind,
-        count,
+        gpus,
         extra,
         (*options, *extra),
-        expressions,
     )
 
 
@@ -216,13 +182,13 @@ def _is_expression(value: Any) -> bool:
     return any(isinstance(node, ast.Name) and node.id in _VARIABLES for node in ast.walk(tree))
 
 
-def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[str | None, int]:
-    """Type (None: any) and number of the GPUs on each node."""
+def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
+    """Number of the GPUs on each node."""
     per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
     text = str(values.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
     if not text:
-        return None, 0
-    match = re.fullmatch(r"gpu(?::([\w.-]+))?:(\d+)", text)
+        return 0
+    match = re.fullmatch(r"gpu(?::[\w.-]+)?:(\d+)", text)
     if match is None:
         raise InputError(f"{key}.gres = {text!r}; allowed: such as gpu:h800:8")
     if "gres" in values and "-" in text:
@@ -230,13 +196,7 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[
             f"{key}.gres = {text!r}: Snakemake's plugin does not accept a hyphen; write "
             f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
-    return match[1], int(match[2])
-
-
-def _integer(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise InputError(f"{key} = {value!r}; allowed: an integer")
-    return int(value)
+    return int(match[1])
 
 
 def _minutes(key: str, value: Any) -> float | None:

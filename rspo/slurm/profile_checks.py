@@ -3,19 +3,12 @@
 import math
 from collections.abc import Iterator
 
-from rspo.config.experiment import Experiment
-from rspo.plan.hours import sizes_of, step_seconds
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE, RULES, format_hours
-from rspo.training.verl.disk import CHECKPOINT
 
-# Between the signal and the time limit, the running step and a checkpoint must finish. SLURM checks
-# time limits about twice a minute.
-LEAST_SIGNAL_SECONDS = 60
-USUAL_SIGNAL_SECONDS = 600
+# Between the signal and the time limit, the running step and a checkpoint must finish.
+SIGNAL = "--signal=USR1@600"
 START_MINUTES = 30  # for loading models, starting engines, and some steps
-STEPS = 4  # a long step takes as long as this many average ones
-CHECKPOINT_BYTES_PER_SECOND = 1e9
 
 
 def missing_gpus(launch: Launch) -> Iterator[Finding]:
@@ -28,8 +21,8 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
         needing["train"] = "training (verl.device: cuda)"
     if config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
-    own = "a judge of its own (xverify.url: null)"
-    needing |= {rule: own for rule in launch.starting_judges if rule != "train"}
+    if config.starts_judge(config.verifier):
+        needing["score"] = "a judge of its own (xverify.url: null)"
     for rule, work in needing.items():
         if launch.runs(rule) and not launch.request(rule).requests_gpus:
             yield Finding(
@@ -53,8 +46,6 @@ def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
 
 def signals(launch: Launch) -> Iterator[Finding]:
     """Whether training jobs are asked to stop early enough before their time limit."""
-    needed = _seconds_to_stop(launch.experiment)
-    option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
     if (request := launch.entry("train")) is None:
         return
     seconds, minutes = request.signal_seconds, request.minutes or math.inf
@@ -63,7 +54,7 @@ def signals(launch: Launch) -> Iterator[Finding]:
         yield Finding(
             WARNING,
             f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job at "
-            f"its time limit without a checkpoint; set '{option}'",
+            f"its time limit without a checkpoint; set '{SIGNAL}'",
         )
     elif minutes < least:
         yield Finding(
@@ -72,20 +63,3 @@ def signals(launch: Launch) -> Iterator[Finding]:
             "before the time limit, perhaps before a step is done, so that jobs requeue "
             f"themselves without progress; set {format_hours(least)} or more",
         )
-    elif seconds < needed and request.minutes:
-        yield Finding(
-            WARNING,
-            f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few for "
-            f"a step and a checkpoint; set '{option}'",
-        )
-
-
-def _seconds_to_stop(experiment: Experiment) -> int:
-    """Seconds for a long step and a checkpoint of the slowest cell, by estimate."""
-    needed = [
-        STEPS * step_seconds(experiment, name, sizes).mean()
-        + CHECKPOINT * sizes.shape.parameters / CHECKPOINT_BYTES_PER_SECOND
-        for name in experiment.cells
-        if (sizes := sizes_of(experiment, name))
-    ]
-    return math.ceil(max([LEAST_SIGNAL_SECONDS, *needed]))

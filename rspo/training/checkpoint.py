@@ -47,16 +47,9 @@ def is_damaged(folder: Path) -> bool:
 def use_checkpoint(
     step: Step, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
 ) -> list[Usage]:
-    """Keep the checkpoint in `folder` if it has these settings and inputs; else start a new one.
-
-    Args:
-        inputs: their digests.
-        from_the_start: whether to start a new one in any case.
+    """Keep the checkpoint in `folder` if it has these settings and digests; else start a new one.
 
     Returns: usage of the earlier processes that trained with it, for the provenance.
-
-    Raises: InputError for a damaged checkpoint, and for one of a user's own command with other
-        settings or inputs; Snakemake replaces what is out of date.
     """
     origin = {"settings": step.settings, **inputs}
     changes = differences(_origin(folder), origin)
@@ -93,11 +86,7 @@ def _origin(folder: Path) -> dict[str, Any]:
 def save_checkpoint(
     folder: Path, model: "nn.Module", optimizer: "Optimizer", rest: dict[str, Any]
 ) -> None:
-    """Write a checkpoint of a training in one process; it replaces the previous one atomically.
-
-    Args:
-        rest: further state, as plain data.
-    """
+    """Replace the checkpoint of a training in one process; `rest` is further state, plain data."""
     import torch  # here, because `rspo status` imports this module
 
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **rest}

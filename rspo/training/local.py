@@ -107,10 +107,7 @@ class Trainer:
             yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
 
     def weights(self, rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        """The weight of each response, (P, n).
-
-        Raises: InputError for an own objective that fails or returns something else.
-        """
+        """The weight of each response, (P, n)."""
         with errors_of(f"cell {self.cell.name}"):
             return response_weights(rewards, self.cell.objective, k)
 

@@ -31,8 +31,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     Args:
         begin: called when the inputs are verified; chooses the checkpoint.
 
-    Raises: InputError for invalid inputs, and when the gradient is not finite; Stopped after a
-        checkpoint, when a stop is requested.
+    Raises: Stopped after a checkpoint, when a stop is requested.
     """
     config, cell, checkpoint = experiment.config, experiment.cell(name), experiment.checkpoint(name)
     base, training = experiment.policy(base_name(cell.model)), config.training

@@ -19,10 +19,7 @@ _LEAST = 0.001  # far above the rounding of float32
 
 
 def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
-    """Read the records of a cell's finished training, one for each step.
-
-    Raises: InputError for a log that is missing, or lacks a step.
-    """
+    """Read the records of a cell's finished training, one for each step."""
     path, steps = experiment.training_log(cell), experiment.of_cell(cell).config.training.steps
     log = read_json_lines(path)
     if [row.get("step") for row in log] != list(range(1, steps + 1)):
@@ -34,13 +31,7 @@ def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
 
 
 def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
-    """The values of `key` in a log, step by step.
-
-    Args:
-        path: of the log, for the error message.
-
-    Raises: InputError if a number is missing or not finite.
-    """
+    """The values of `key` in the log of a path, step by step."""
     for row in log:
         value = row.get(key)
         if not isinstance(value, int | float) or not math.isfinite(value):

@@ -41,10 +41,7 @@ IGNORED = -100  # target of positions that are not part of the loss
 def make_base_policy(
     experiment: Experiment, model: str, mirror: Path | None = None, force: bool = False
 ) -> None:
-    """Write the base policy of a model as a Hugging Face folder.
-
-    Raises: InputError for a model that the config does not have, or that could not be downloaded.
-    """
+    """Write the base policy of a model as a Hugging Face folder."""
     experiment.require_name("model", model, experiment.config.models)
     name, step = base_name(model), steps.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]

@@ -55,8 +55,6 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
 
     Every epoch uses each prompt at most once, in a new order; prompts that do not fill a last batch
     are left out. The order depends only on the seed, so every method gets the same batches.
-
-    Raises: InputError if the set is smaller than one batch.
     """
     steps_per_epoch = len(families) // training.prompts_per_step
     if steps_per_epoch == 0:

@@ -111,11 +111,7 @@ def verify_tokens(
 def with_wrong_verdicts(
     correct: NDArray[np.bool_], settings: Rewards, *seed: str | int
 ) -> NDArray[np.bool_]:
-    """Verdicts of a verifier that errs at the config's rates, independently for each response.
-
-    Args:
-        correct: the verdicts without these errors.
-    """
+    """Verdicts of a verifier that errs at the config's rates, independently for each response."""
     if not settings.false_accepts and not settings.false_rejects:
         return correct
     draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
@@ -135,11 +131,7 @@ def named_rewards(
     tokenizer: ChatTokenizer,
     config: Config,
 ) -> NDArray[np.float64]:
-    """Rewards (responses,) by the name of a reward.
-
-    Args:
-        responses: token ids, the end token included where there is one.
-    """
+    """Rewards (responses,) by the name of a reward; the responses are as in `verify_tokens`."""
     lengths = [len(tokens) for tokens in responses]
     return rewards_of(config, name, correct, lengths, lambda: texts_of(responses, tokenizer))
 

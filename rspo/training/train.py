@@ -25,14 +25,10 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     """Train one cell: write its policy folder, and training.jsonl with one line per step.
 
     A killed run resumes from its last checkpoint; with the local engine it ends in the same policy,
-    bit for bit.
+    bit for bit. With `force`, it replaces a policy, and starts from step 1.
 
-    Args:
-        force: whether to replace a policy, and to start from step 1.
-
-    Raises: InputError for missing or invalid inputs, when another process trains the same cell, and
-        when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
-        LostProcess when a process of the verl engine died.
+    Raises: Stopped after a checkpoint, when a stop is requested; LostProcess when a process of the
+        verl engine died.
     """
     step = steps.train(experiment, name)  # its inputs are made without the cell's variant
     experiment = experiment.of_cell(name)

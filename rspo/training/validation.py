@@ -35,10 +35,7 @@ def is_due(step: int, training: Training) -> bool:
 
 
 def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompts | None:
-    """Draw the problems that every cell is validated on; None if the config turns validation off.
-
-    Raises: InputError if the validation set is missing or too small.
-    """
+    """Draw the problems that every cell is validated on; None without validation."""
     training, sampling = experiment.config.training, experiment.config.sampling
     if training.validation.every is None:
         return None
@@ -88,7 +85,6 @@ def validation_record(
 
     Args:
         correct: (problems * samples,), in the order of the problems.
-        responses: token ids, the end token included where there is one.
     """
     samples = config.training.validation.samples
     rewards = named_rewards(config.evaluation.reward, correct, responses, tokenizer, config)

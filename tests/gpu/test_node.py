@@ -14,10 +14,10 @@ import pytest
 from rspo.config import steps
 from rspo.config.experiment import base_name
 from rspo.core.files import read_json_lines, write_text
+from rspo.core.gpus import why_no_gpu
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.rewards import is_correct
 from rspo.rewards.verdict import CORRECT, INCORRECT
-from rspo.slurm import probe
 from rspo.training.logs import sampler_warning
 from rspo.training.verl.checkpoints import RECORDS_FILE, last_step
 from tests.gpu.settings import (
@@ -43,10 +43,18 @@ trains = pytest.mark.needs("test_flash_attn", "test_all_reduce", "test_model_and
 
 @pytest.mark.timeout(300)
 def test_driver_and_packages(settings: Settings, note: Note) -> None:
-    about: list[str] = []
-    found = probe.software(("torch", "vllm", "verl"), settings.device == "cuda", about)
-    findings = [f"this node {line}" for _, line in found]
-    assert not findings, "; ".join(findings)
+    import torch
+    import verl
+    import vllm
+    from vllm.platforms import current_platform
+
+    about = [f"{package.__name__} {package.__version__}" for package in (torch, vllm, verl)]
+    if settings.device == "cuda":
+        assert not (reason := why_no_gpu()), f"PyTorch uses no GPU: {reason}"
+        assert not current_platform.is_cpu(), "vLLM is built for CPUs"
+        device = torch.cuda.get_device_properties(0)
+        memory = f"{device.total_memory / 1e9:.0f} GB"
+        about = [f"{device.name} {memory}", f"CUDA {torch.version.cuda}", *about]
     # A training would find this out only after its first step's sampling.
     assert is_correct([r"\boxed{1/2}"], ["0.5"]) == [True], (
         "the verifier does not know that 1/2 = 0.5"

@@ -228,7 +228,7 @@ def test_an_unreadable_generation_config_is_an_error(tmp_path: Path, content: st
             {"eos_token": None, "chat_template": "{{ messages[0]['content'] }}"},
             "the model has no end token",
         ),
-        ({"chat_template": None}, "no chat template; allowed: template: qwen_math, r1, none"),
+        ({"chat_template": None}, "no chat template; allowed: template: qwen_math, none"),
         (
             {"chat_template": "{{ messages[0]['content'][0]['text']['x'] }}"},
             "does not take messages of text",

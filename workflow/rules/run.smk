@@ -1,4 +1,4 @@
-# How this Snakemake runs the rules: with which software, on SLURM, or inside a SLURM job.
+# How this Snakemake runs the rules, also on SLURM and inside a SLURM job.
 
 import sys
 from contextlib import ExitStack
@@ -15,17 +15,14 @@ from rspo.slurm.snakemake_patches import (
     plan_jobs_behind_ancient_inputs,
 )
 from snakemake.logging import logger
-from snakemake.settings.types import DeploymentMethod
 
 plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 keep_one_timer()
 
-software = workflow.deployment_settings.deployment_method
-if DeploymentMethod.APPTAINER not in software:
-    # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
-    programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    os.environ.update(PATH=os.pathsep.join(programs))
+# Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
+programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+os.environ.update(PATH=os.pathsep.join(programs))
 
 # SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
 # ignore it.

@@ -28,10 +28,7 @@ def estimator_name(objective: str) -> str:
 
 
 def response_advantages(rewards: Tensor, objective: str, k: int) -> Tensor:
-    """n times the weights; rewards and advantages are (prompts, n).
-
-    Raises: InputError for rewards or a k that the objective does not allow.
-    """
+    """n times the weights; rewards and advantages are (prompts, n)."""
     with errors_of(f"algorithm.adv_estimator={estimator_name(objective)}"):
         return rewards.shape[-1] * response_weights(rewards, objective, k)
 
@@ -53,9 +50,6 @@ def token_advantages(
         config: verl's section `algorithm`, with k under `rspo_k`.
 
     Returns: (B, T) advantages, 0 outside the mask; and the same as returns, which verl requires.
-
-    Raises: InputError if k is missing, if prompts have different numbers of responses, or for
-        rewards or a k that the objective does not allow.
     """
     k = _k_of(config, objective)
     real = response_mask.bool().any(dim=-1)
@@ -83,10 +77,7 @@ def _k_of(config: Mapping[str, Any], objective: str) -> int:
 
 
 def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
-    """Rows of each prompt's responses, (prompts, n), in the order of the batch.
-
-    Raises: InputError if not all prompts have the same number of responses.
-    """
+    """Rows of each prompt's responses, (prompts, n), in the order of the batch."""
     groups: dict[Any, list[int]] = {}
     for row in real.nonzero()[:, 0].tolist():
         groups.setdefault(index[row], []).append(row)

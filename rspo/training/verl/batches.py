@@ -33,11 +33,7 @@ def put_fields(batch: KVBatchMeta, columns: dict[str, Tensor]) -> None:
 
 
 def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
-    """Sort a batch by prompt, then by sample, in place.
-
-    Args:
-        expected: number of responses.
-        what: the step, for the error message.
+    """Sort a batch of `expected` responses by prompt, then by sample, in place.
 
     Raises: LostProcess if the servers did not answer all requests.
     """
@@ -63,7 +59,6 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
     Args:
         advantages: (B,) of the mini-batch's responses, a multiple of the ranks (by the config).
         lengths: (B,) in tokens.
-        ranks: number of ranks.
     """
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
     missing = -len(kept) % ranks if kept else ranks

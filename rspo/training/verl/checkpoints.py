@@ -26,8 +26,6 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
     """Check that the last checkpoint has one shard per rank.
 
     Depends on verl/utils/checkpoint/fsdp_checkpoint_manager.py, which names the shards.
-
-    Raises: InputError if another number of ranks wrote it.
     """
     folder = checkpoints / f"global_step_{last_step(checkpoints)}" / "actor"
     for shard in folder.glob("model_world_size_*_rank_0.pt"):

@@ -133,10 +133,7 @@ class Server:
 
 
 def load_policy(folder: Path) -> "TinyPolicy | TransformersModel":
-    """The policy of a folder.
-
-    Raises: InputError for a folder without a readable model and tokenizer.
-    """
+    """The policy of a folder."""
     tokenizer = ChatTokenizer(folder)
     if tokenizer.is_tiny:
         return TinyPolicy(folder, tokenizer)
@@ -162,10 +159,7 @@ class TinyPolicy:
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> list[Drawn]:
-        """Sample one response to each prompt (token ids), with random numbers of its own.
-
-        Raises: InputError unless top_p is 1.
-        """
+        """Sample one response to each prompt (token ids), with random numbers of its own."""
         if top_p != 1:
             raise InputError(f"top_p = {top_p}: models from scratch sample with top_p = 1 only")
         copies = -len(prompts) % ROWS  # of the first response, which take no time of their own

@@ -18,8 +18,7 @@ def register_estimators() -> None:
 
     Depends on verl/trainer/ppo/core_algos.py, which has the registry.
 
-    Raises: InputError for a verl that this package does not support; ValueError for an objective of
-        an installed package whose name is taken.
+    Raises: ValueError for an objective of an installed package whose name is taken.
     """
     require_version()
     from verl.trainer.ppo import core_algos

@@ -70,7 +70,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     Args:
         begin: called when the inputs are verified; chooses the checkpoint.
 
-    Raises: InputError for missing GPUs, packages and invalid settings, and what `_run` raises.
+    Raises: what `_run` raises.
     """
     if experiment.trains_on_gpus:
         require_visible_gpus()
@@ -117,8 +117,6 @@ def verified_config(experiment: Experiment, name: str) -> "DictConfig":
 
     It sets the variables that verl and Ray read, for this process and all that it starts, before
     verl is imported.
-
-    Raises: InputError for settings that verl rejects.
     """
     # SLURM sets a variable of every GPU vendor; verl rejects more than one.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)

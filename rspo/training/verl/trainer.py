@@ -301,15 +301,13 @@ class Trainer(PPOTrainerSync):
         ]
 
     def _update(self, batch: KVBatchMeta, mini_batch: int) -> dict[str, float]:
-        """One update on the remaining responses of a mini-batch; returns verl's metrics.
-
-        Raises: InputError if the gradient is not finite, where verl would skip the update.
-        """
+        """One update on the remaining responses of a mini-batch; returns verl's metrics."""
         section = self.config.actor_rollout_ref
         batch.extra_info.update(update_settings(section, mini_batch, len(batch)))
         output = self.actor_rollout_wg.update_actor(batch)
         metrics: dict[str, float] = reduce_metrics(output["metrics"])
         rate = section.actor.optim.lr
+        # verl would skip the update.
         require_finite(metrics["grad_norm"], self.cell.name, self.global_steps, rate)
         return metrics
 

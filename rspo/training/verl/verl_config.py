@@ -84,11 +84,7 @@ _WITH_EFFECT = {
 
 
 def verl_config(experiment: Experiment, name: str) -> DictConfig:
-    """The config of a cell's training, checked by verl.
-
-    Raises: InputError for a key that is unknown or has no effect, and for settings that verl
-        rejects.
-    """
+    """The config of a cell's training, checked by verl."""
     cell = experiment.cell(name)
     settings = experiment.config.verl
     assert settings is not None  # by the config's check
@@ -235,8 +231,6 @@ def _let_verl_check(config: DictConfig) -> None:
     """Run verl's own checks of a config, and instantiate the section that they leave out.
 
     Depends on verl/utils/config.py and verl/trainer/ppo/utils.py.
-
-    Raises: InputError with verl's message.
     """
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
