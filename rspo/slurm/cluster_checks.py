@@ -5,7 +5,7 @@ from functools import cache
 
 from rspo.slurm.cluster import Refused, Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
-from rspo.slurm.profile import EXECUTOR, Request, format_hours, options_of_all_jobs
+from rspo.slurm.profile import Request, format_hours, options_of_all_jobs, setting
 
 
 def requests(launch: Launch) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
     elif slurm.never_starts(partition, *options):
         there = _what_is_there(slurm, request)
         yield Finding(ERROR, f"{asked}: SLURM would never start it; {there}")
-    requeue = f"{EXECUTOR}-requeue"
+    requeue = setting(launch.profile, "requeue")
     is_asked = request.rule == "train" and launch.profile.get(requeue, True)
     if is_asked and job.get("Requeue") != "1":
         yield Finding(

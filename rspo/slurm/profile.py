@@ -17,7 +17,7 @@ from rspo.core.errors import InputError, allowed_names
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # for every rule without an entry of its own
 RULES = "set-resources"
-EXECUTOR = "slurm-patient"
+EXECUTORS = ("slurm-patient", "slurm")
 # Resources that Snakemake's plugin passes to `sbatch` unchanged.
 _OPTIONS = {
     "slurm_partition": "--partition",
@@ -95,8 +95,13 @@ def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
 
 def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
     """Options of `sbatch` that the plugin adds to every job, after those of the rule."""
-    values = {name: profile.get(f"{EXECUTOR}-{name}") for name in _FOR_ALL}
+    values = {name: profile.get(setting(profile, name)) for name in _FOR_ALL}
     return [f"--{name}={value}" for name, value in values.items() if value]
+
+
+def setting(profile: Mapping[str, Any], name: str) -> str:
+    """The key of a setting of the executor plugin in use."""
+    return f"{profile['executor']}-{name}"
 
 
 def _load() -> dict[str, Any]:
@@ -112,13 +117,18 @@ def _load() -> dict[str, Any]:
 
 
 def _check_executor(profile: Mapping[str, Any]) -> None:
-    """Settings of the plugin that the project's plugin extends have no effect."""
-    if (executor := profile.get("executor")) != EXECUTOR:
-        raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {EXECUTOR}")
-    for key in profile:
-        if key.startswith("slurm-") and not key.startswith(f"{EXECUTOR}-"):
-            used = f"{EXECUTOR}-{key.removeprefix('slurm-')}"
-            raise InputError(f"{PROFILE}: {key} has no effect: the executor reads {used}")
+    """Settings of the other executor plugin have no effect; with the same value they do no harm."""
+    executor = profile.get("executor")
+    if executor not in EXECUTORS:
+        raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
+    for key, value in profile.items():
+        plugin = next((name for name in EXECUTORS if key.startswith(f"{name}-")), executor)
+        used = setting(profile, key.removeprefix(f"{plugin}-"))
+        if plugin != executor and profile.get(used) != value:
+            raise InputError(
+                f"{PROFILE}: {key} = {value!r} has no effect with executor: {executor}, which "
+                f"reads {used}: give both the same value, or remove {key}"
+            )
 
 
 def _rules() -> set[str]:

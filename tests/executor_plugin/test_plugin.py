@@ -6,8 +6,10 @@ import sys
 from importlib.metadata import version
 
 import snakemake_executor_plugin_slurm as slurm
+from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
+from rspo.slurm.profile import EXECUTORS
 from tests.support import ROOT
 
 # Hides the SLURM plugin, as where it is not installed.
@@ -40,6 +42,17 @@ def test_where_the_slurm_plugin_is_missing_only_its_own_use_fails() -> None:
     )
     last = done.stderr.splitlines()[-1]
     assert last.endswith("slurm-patient needs the package snakemake-executor-plugin-slurm")
+
+
+def test_the_shipped_profile_sets_the_same_for_the_slurm_plugin() -> None:
+    """So that changing its line `executor:` is enough."""
+    _, arguments = parse_args(["--profile", str(ROOT / "slurm"), "all"])
+    plugins = ExecutorPluginRegistry()
+    settings = (plugins.get_plugin(name).get_settings(arguments) for name in EXECUTORS)
+    ours, theirs = (dataclasses.asdict(one) for one in settings)
+    ours.pop("heartbeat_timeout")
+    assert ours == theirs
+    assert ours["requeue"]
 
 
 def test_the_readme_names_the_versions_that_it_was_tested_with() -> None:

@@ -149,7 +149,7 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
         ('"gpu:h800:8"', '"h800:8"', "set-resources.train.gres = 'h800:8'; allowed"),
         ('"gpu:h800:8"', '"gpu:h800-80:8"', "write --gpus-per-node=h800-80:8 in slurm_"),
         ('"gpu:h800:8"', '"wildcards.cell"', "allowed: a value that is the same for every job"),
-        ("executor: slurm-patient", "executor: [", "not YAML"),
+        ("executor: slurm", "executor: [", "not YAML"),
         # Snakemake would silently ignore these.
         ("judge_server: 0", "licence: 1", "licence = 1: no such resource; allowed: "),
         ("mem_mb: 32000", "mem_mb: [1]", "resources.mem_mb = [1]; allowed: a number or a string"),
@@ -159,12 +159,13 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
             "mem_bm: 500000",
             "set-resources.train.mem_bm = 500000: no such resource; did you mean mem_mb?",
         ),
-        ("slurm-patient\n", "slrum\n", "executor = 'slrum'; allowed: slurm-patient"),
+        ("slurm-patient\n", "slrum\n", "executor = 'slrum'; allowed: slurm-patient, slurm"),
         # Settings of the executor plugin that is not used.
         (
-            "slurm-patient-requeue: true",
+            "slurm-requeue: *requeue",
             "slurm-qos: long",
-            "slurm-qos has no effect: the executor reads slurm-patient-qos",
+            "slurm-qos = 'long' has no effect with executor: slurm-patient, which reads "
+            "slurm-patient-qos: give both the same value, or remove slurm-qos",
         ),
         ("*evaluation", "[1, 2]", "set-resources.score = [1, 2]; allowed: keys and values"),
         ("--open-mode=append'\"", "--comment=it's a'\"", "slurm_extra = "),

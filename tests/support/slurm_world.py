@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from rspo.config.merge import merge
+from rspo.slurm.profile import EXECUTORS
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.snakemake_project import PROGRAMS
@@ -42,7 +43,7 @@ LONGEST_RUN = 1200
 # Shorter intervals than in the shipped profile, which is made for long runs. With the first one,
 # the queue is read every three seconds. The tests' SLURM notices a lost node after 10 seconds.
 IMPATIENT = ["--latency-wait=30", "--slurm-patient-heartbeat-timeout=30"]
-IMPATIENT += ["--slurm-patient-init-seconds-before-status-checks=1"]
+IMPATIENT += [f"--{name}-init-seconds-before-status-checks=1" for name in EXECUTORS]
 
 
 def make_project(folder: Path, **more: Any) -> Path:
