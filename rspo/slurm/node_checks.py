@@ -1,4 +1,4 @@
-"""Whether the nodes see this folder and its file locks, which protect every result."""
+"""Whether the nodes run this Python, and see this folder and its file locks."""
 
 import sys
 import tempfile
@@ -15,6 +15,8 @@ from rspo.slurm.profile import options_of_all_jobs
 # Seconds to wait for a free node of a partition before its check is skipped.
 SECONDS = 60
 _OPTIONS = ("--partition=", "--account=", "--qos=", "--constraint=")
+_STARTED = "started on a node"
+_SHELL = f'echo {_STARTED}; exec "$@"'
 _ON_A_NODE = """import sys, pathlib
 from rspo.core.locks import is_locked
 print("locked:", is_locked(pathlib.Path(sys.argv[1])))"""
@@ -39,7 +41,7 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
     }
     for options in sorted(placements):
         words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}", *options]
-        words += [sys.executable, "-c", _ON_A_NODE, str(lock)]
+        words += ["sh", "-c", _SHELL, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
         try:
             done = run(*words, seconds=SECONDS + 180)
             output, why = done.stdout, done.stderr or "srun printed nothing"
@@ -56,5 +58,7 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
                 "it: two jobs could train one cell; use a file system that all nodes share, "
                 "mounted with flock (Lustre: -o flock; NFS: version 4)",
             )
+        elif _STARTED in output:
+            yield Finding(ERROR, f"{where} cannot run {sys.executable}: {' '.join(why.split())}")
         else:
             yield Finding(INFO, f"{where} was not checked: {' '.join(why.split())}")

@@ -144,6 +144,11 @@ def require_cancelled(folder: Path) -> None:
     [
         ("echo Welcome; echo locked: True; echo Bye", INFO, "sees this folder and its locks"),
         ("echo locked: False", ERROR, "does not see this folder, or ignores a lock that another"),
+        (
+            "echo started on a node; echo 'python: not found' >&2; exit 127",
+            ERROR,
+            f"cannot run {sys.executable}: python: not found",
+        ),
         # Jobs wait for nodes that are busy or down; a cluster may forbid `srun`.
         ("echo 'srun: error: nodes are busy' >&2", INFO, "was not checked: srun: error: nodes are"),
         ("true", INFO, "was not checked: srun printed nothing"),  # SLURM lost the job
@@ -163,8 +168,13 @@ def test_the_program_on_the_node_tells_whether_the_lock_is_held(
     fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    fake("srun", 'while [ "$1" != -c ]; do python=$1; shift; done; exec "$python" "$@"')
+    fake("srun", 'while [ "$1" != sh ]; do shift; done; exec "$@"')
     require(list(node_checks.locks(launch("train"))), [(INFO, "sees this folder and its locks")])
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    require(
+        list(node_checks.locks(launch("train"))), [(ERROR, "cannot run /no/python: .*not found")]
+    )
+    monkeypatch.undo()
     words = [sys.executable, "-c", node_checks._ON_A_NODE, "no such file"]
     assert subprocess.run(words, capture_output=True, text=True).stdout == "locked: False\n"
 
