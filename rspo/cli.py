@@ -539,14 +539,10 @@ def trace(
 @command(
     CLUSTER,
     "rspo plan --scale paper",
-    "rspo plan --scale paper --memory",
     "rspo plan --scale paper --budget 200",
 )
 def plan(
     experiment: "Experiment",
-    memory: Annotated[
-        bool, typer.Option("--memory", help="Instead, the memory of each model's actor on a GPU.")
-    ] = False,
     budget: Annotated[
         float | None,
         typer.Option(min=0, help="Instead, the claims so many GPU-hours answer.", metavar="HOURS"),
@@ -555,12 +551,7 @@ def plan(
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
     from rspo.plan import budget as claims
     from rspo.plan import jobs
-    from rspo.plan import memory as gpu
 
-    if memory and budget is not None:
-        raise InputError("--memory and --budget are two outputs; expected one of them")
-    if memory:
-        return gpu.text(experiment)
     return jobs.text(experiment) if budget is None else claims.text(experiment, budget)
 
 

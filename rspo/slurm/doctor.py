@@ -22,7 +22,6 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     cluster_checks.requests,
     node_checks.locks,
     node_checks.nodes,
-    input_checks.gpu_memory,  # last: verl changes the environment of this process
 )
 
 

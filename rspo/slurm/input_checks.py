@@ -10,7 +10,6 @@ from pathlib import Path
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.plan import memory
 from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
@@ -36,17 +35,6 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
         )
         return
     yield from (Finding(ERROR, line) for line in launch.config_check.problems)
-
-
-def gpu_memory(launch: Launch) -> Iterator[Finding]:
-    """Whether actor, sampler and judge fit a GPU, by estimate."""
-    if launch.deployment or not launch.runs("train"):
-        return
-    try:
-        found = memory.estimates(launch.experiment)
-    except InputError:  # `verl_configs` reports it
-        return
-    yield from (Finding(ERROR, line) for line in memory.too_large(launch.experiment, found))
 
 
 def image(launch: Launch) -> Iterator[Finding]:
