@@ -238,34 +238,6 @@ class HubModel(Section):
         return self
 
 
-class Shape(Section):
-    """What decides a model's size, under the names of its config.json.
-
-    Only for `rspo plan` and `rspo doctor`, which run before the model is there.
-    """
-
-    model_type: str
-    hidden_size: Positive
-    intermediate_size: Positive
-    num_hidden_layers: Positive
-    num_attention_heads: Positive
-    num_key_value_heads: Positive
-    vocab_size: Positive
-    tie_word_embeddings: bool
-
-    @property
-    def of_layers(self) -> int:
-        """Parameters in the matrices of all layers; biases and norms are less than 0.1 % of it."""
-        attention = 2 * (1 + self.num_key_value_heads / self.num_attention_heads)
-        each = attention * self.hidden_size + 3 * self.intermediate_size
-        return self.num_hidden_layers * round(self.hidden_size * each)
-
-    @property
-    def parameters(self) -> int:
-        embeddings = 1 if self.tie_word_embeddings else 2
-        return self.of_layers + embeddings * self.vocab_size * self.hidden_size
-
-
 class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
@@ -274,7 +246,7 @@ class Model(Section):
     scratch: Scratch | None = None
     hub: HubModel | None = None
     verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
-    shape: Shape | None = None
+    parameters: Positive | None = None  # for `rspo plan` and `rspo doctor` only
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":

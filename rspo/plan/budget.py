@@ -70,7 +70,7 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
             key = job.rule, job.policy, job.suite
             cost[key] = cost.get(key, np.zeros(2)) + job.gpus * job.hours
         elif job.gpus or job.rule == "train":
-            raise InputError("--budget: expected verl.device: cuda, and models.<name>.shape")
+            raise InputError("--budget: expected verl.device: cuda, and models.<name>.parameters")
     forms, found, ks = list(_forms(experiment)), list[Answer](), dict[str, tuple[int, ...]]()
     while True:
         options = []

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Shape
 from rspo.core.gpus import GPUS, Gpu
 
 Range = NDArray[np.float64]  # (2,): least, most
@@ -35,6 +34,8 @@ POWER, PARAMETERS, BANDWIDTH = 0.21, 7.62e9, GPUS["h100"].bandwidth
 # Seconds of a step for the rest, such as sending the weights to the servers: 12 s for 35B
 # parameters on 8 H100s (https://github.com/ISEEKYAN/Megatron-LM/pull/85).
 REST = np.array([2.0, 10.0])
+# FLOPs for each parameter and token; an update computes each layer's activations twice.
+FORWARD, UPDATE = 2, 8
 # Assumed: tokens of a response and a prompt (docs/verl.md); the fraction of the responses whose
 # weight is not 0; what start, validations and checkpoints add to the steps; tokens per second that
 # a judge reads; seconds to start an evaluation.
@@ -43,38 +44,27 @@ READING, START = 50_000, 120.0
 
 
 class Sizes(NamedTuple):
-    """ranks: number of GPUs."""
+    """parameters: of the model. ranks: number of GPUs."""
 
-    shape: Shape
+    parameters: int
     gpu: Gpu
     ranks: int
 
 
 def sizes_of(experiment: Experiment, policy: str) -> Sizes | None:
-    """None if the policy is not trained on GPUs, or its model has no `shape`."""
+    """None if the policy is not trained on GPUs, or its model has no `parameters`."""
     config = experiment.config
-    shape, verl = config.models[experiment.model_of(policy)].shape, config.verl
-    if shape is None or verl is None or not experiment.trains_on_gpus:
+    parameters, verl = config.models[experiment.model_of(policy)].parameters, config.verl
+    if parameters is None or verl is None or not experiment.trains_on_gpus:
         return None
-    return Sizes(shape, GPUS[verl.gpu], verl.ranks)
+    return Sizes(parameters, GPUS[verl.gpu], verl.ranks)
 
 
 def sampling_seconds(sizes: Sizes, tokens: float | Range, speed: Range) -> Range:
     """Of one GPU, for so many tokens."""
-    rate = speed * (PARAMETERS / sizes.shape.parameters) ** POWER
+    rate = speed * (PARAMETERS / sizes.parameters) ** POWER
     seconds: Range = tokens / rate * BANDWIDTH / sizes.gpu.bandwidth
     return seconds
-
-
-def flops_per_token(shape: Shape, length: int) -> tuple[float, float]:
-    """FLOPs of a forward pass, and of an update, which computes each layer's activations twice.
-
-    Args:
-        length: tokens of a prompt with its response.
-    """
-    attention = 2 * length * shape.hidden_size * shape.num_hidden_layers  # half of all pairs
-    layers, output = 2 * shape.of_layers + attention, 2 * shape.vocab_size * shape.hidden_size
-    return layers + output, 4 * layers + 3 * output
 
 
 def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
@@ -83,8 +73,7 @@ def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
     responses = config.training.prompts_per_step * experiment.cell(cell).n
     tokens = min(RESPONSE, config.sampling.max_response_tokens)
     sampling = sampling_seconds(sizes, responses * tokens, TRAINING)
-    forward, update = flops_per_token(sizes.shape, tokens + PROMPT)
-    flops = responses * (tokens + PROMPT) * (forward + update * KEPT)
+    flops = responses * (tokens + PROMPT) * sizes.parameters * (FORWARD + UPDATE * KEPT)
     seconds: Range = (sampling + flops / (sizes.gpu.flops * UTILISATION)) / sizes.ranks + REST
     return seconds
 

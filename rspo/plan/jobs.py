@@ -77,15 +77,15 @@ def unfinished(experiment: Experiment) -> list[str]:
 
 
 def parameters(experiment: Experiment) -> list[int]:
-    """Of the model of each unfinished cell that has a `shape`."""
+    """Of the model of each unfinished cell that has `parameters`."""
     models = [experiment.config.models[experiment.model_of(c)] for c in unfinished(experiment)]
-    return [model.shape.parameters for model in models if model.shape is not None]
+    return [model.parameters for model in models if model.parameters is not None]
 
 
 def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
     """Space of policies and samples, and of the largest cell's old and new checkpoint.
 
-    None if there is no cell to train, or a model without `shape`.
+    None if there is no cell to train, or a model without `parameters`.
     """
     sizes = parameters(experiment)
     if len(sizes) < len(unfinished(experiment)) or not sizes:
@@ -152,7 +152,7 @@ def text(experiment: Experiment) -> str:
             f"{as_text([longest])} h if all cells run at the same time"
         )
     if cells and not hours_of(work, "train"):
-        lines.append("unknown duration: set verl.device: cuda and models.<name>.shape")
+        lines.append("unknown duration: set verl.device: cuda and models.<name>.parameters")
     if space := disk_bytes(experiment):
         lines.append(
             f"disk: {space[0] / 1e9:,.0f} GB for policies and samples, "

@@ -84,7 +84,7 @@ def _seconds_to_stop(experiment: Experiment) -> int:
     """Seconds for a long step and a checkpoint of the slowest cell, by estimate."""
     needed = [
         STEPS * step_seconds(experiment, name, sizes).mean()
-        + CHECKPOINT * sizes.shape.parameters / CHECKPOINT_BYTES_PER_SECOND
+        + CHECKPOINT * sizes.parameters / CHECKPOINT_BYTES_PER_SECOND
         for name in experiment.cells
         if (sizes := sizes_of(experiment, name))
     ]
