@@ -416,10 +416,7 @@ def diagnose(
 
 
 def _imported(name: str) -> Callable[..., Any]:
-    """The function MODULE:FUNCTION, of the current folder too, or FILE.py:FUNCTION.
-
-    Raises: InputError if there is none.
-    """
+    """The function MODULE:FUNCTION, of the current folder too, or FILE.py:FUNCTION."""
     place, _, attribute = name.rpartition(":")
     sys.path.insert(0, str(Path(place).parent))
     try:
@@ -640,10 +637,7 @@ def _report_written() -> None:
 
 
 def _parse(words: list[str]) -> Callable[[], Output]:
-    """Parse a command line and return the call that runs it.
-
-    Raises: InputError for wrong usage.
-    """
+    """Parse a command line and return the call that runs it."""
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:

@@ -82,8 +82,6 @@ class Experiment:
             overrides: nested mapping that overrides the file, such as {"seeds": 3}.
             results: folder of the results; default: `results/<scale>` below `root`. Another one
                 also has the reports, because `reports/` has those of the default folder.
-
-        Raises: InputError for anything wrong in the config, and for a folder with other files.
         """
         root = root or Path()
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
@@ -146,11 +144,7 @@ class Experiment:
         return entries[grid]
 
     def of_cell(self, name: str) -> "Experiment":
-        """The experiment with the settings that a cell is trained with: those of its variant.
-
-        Raises: InputError for an unknown cell, and for settings of its variant that do not fit
-            together or that the engine does not support.
-        """
+        """The experiment with the settings that a cell is trained with: those of its variant."""
         cell, variant, found = self.cell(name), self.cell(name).variant, self
         if variant != DEFAULT_VARIANT:
             if variant not in self._of_variant:
@@ -179,10 +173,7 @@ class Experiment:
         return {}
 
     def of_study(self, name: str) -> "Experiment":
-        """The experiment with the samples and k that a study evaluates.
-
-        Raises: InputError for samples and k that do not fit together.
-        """
+        """The experiment with the samples and k that a study evaluates."""
         own = self.config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
         with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
@@ -268,10 +259,7 @@ class Experiment:
         return f"config/{self.scale}.yaml: data.{suite}{data_set}"
 
     def benchmarks_of(self, suite: str) -> list[str]:
-        """Names of the benchmarks of a suite.
-
-        Raises: InputError for an unknown suite.
-        """
+        """Names of the benchmarks of a suite."""
         self.require_name("suite", suite, self.config.data.suites)
         return list(self.config.data.suites[suite])
 

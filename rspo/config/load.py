@@ -18,10 +18,7 @@ from rspo.core.files import fingerprint
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """Read a config file, apply overrides (a nested mapping), and validate every key.
-
-    Raises: InputError that names the file, the key, the value and what is allowed.
-    """
+    """Read a config file, apply overrides (a nested mapping), and validate every key."""
     try:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
@@ -46,8 +43,6 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
     Args:
         root: the folder that has config/.
         name: of the config, for messages about extensions.
-
-    Raises: ValidationError; InputError for an extension that is missing.
     """
     run_extensions(values.get("extensions", ()), root, f"{name}: extensions")
     return Config.model_validate(values)
@@ -63,10 +58,6 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
         files: the list in the config, before its validation.
         root: the folder that has config/; the files are relative to it.
         key: location of the list, for messages.
-
-    Raises: InputError for a list that is none, for a file that is missing, and, with its line, for
-    a ValueError of a file, such as a name that is registered already, and for sys.exit. Other
-    errors of a file keep their traceback.
     """
     if not isinstance(files, list | tuple):
         raise InputError(f"{key} = {files!r}: expected a list of files, such as [my_reward.py]")
@@ -116,9 +107,6 @@ def errors_at(place: str) -> Iterator[None]:
 
     Args:
         place: file and section, for messages.
-
-    Raises: InputError with a line for each mistake: its key, its value unless it is a section, and
-        the reason.
     """
     try:
         yield

@@ -13,8 +13,6 @@ def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, An
 
     Args:
         option: of the command line that has these items, for messages.
-
-    Raises: InputError for an item that is not KEY=VALUE.
     """
     overrides: dict[str, Any] = {}
     for item in items:

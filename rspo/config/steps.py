@@ -240,8 +240,6 @@ def fetch_judge(experiment: Experiment) -> Step:
     """The prompt of the judge, and its model, unless a running server has it.
 
     Its settings are the same in both cases, so that the address of a server changes no verdict.
-
-    Raises: InputError if the config has no judge.
     """
     prompt, model = experiment.judge_prompt, experiment.judge_model
     xverify = experiment.config.xverify
@@ -331,10 +329,7 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
 
 
 def source_settings(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set.
-
-    Raises: InputError for a file of the user that cannot be read.
-    """
+    """Settings of all problems of a data set."""
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them. Only a file has columns of its own.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}

@@ -32,10 +32,7 @@ _CACHES = {
 
 
 def local_caches() -> dict[str, str]:
-    """A folder of this user on this node for each cache. A variable that is set keeps its value.
-
-    Raises: InputError if another user owns the folder: processes run the code in it.
-    """
+    """A folder of this user on this node for each cache. A variable that is set keeps its value."""
     folder = Path(tempfile.gettempdir()) / f"rspo-{os.getuid()}-caches"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -76,10 +76,7 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object per line; empty lines are skipped.
-
-    Raises: InputError as `numbered_json_lines`.
-    """
+    """Read one JSON object per line; empty lines are skipped."""
     return [row for _, row in numbered_json_lines(path)]
 
 
@@ -88,9 +85,6 @@ def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Args:
         path: UTF-8 with or without a byte order mark, also compressed with gzip.
-
-    Raises: InputError for a missing file, a line that is not a JSON object, or bytes that are not
-        UTF-8 or a complete gzip file.
     """
     require_file(path)
     number = 0

@@ -18,8 +18,6 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
         mirror: a folder that may have the files in MIRROR/<name>/.
 
     Returns: where the files came from, with the revision, for the provenance.
-
-    Raises: InputError if the model cannot be downloaded or lacks a file.
     """
     if mirror is not None and not mirror.is_dir():
         raise InputError(f"mirror = {mirror}: no such folder")

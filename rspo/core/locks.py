@@ -34,9 +34,6 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
         name: of the lock file.
         waits: whether a SLURM job, or a command that Snakemake started, waits for it, up to
             `SECONDS_FOR_A_LOST_NODE`.
-
-    Raises: InputError that names the process that holds it, or if the file system does not support
-        locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("a+") as lock:

@@ -75,10 +75,6 @@ class Step:
             work: writes the outputs.
             force: whether to replace existing outputs.
             is_begun: whether an earlier process began to replace the outputs with these settings.
-
-        Raises: InputError for an input that is missing, damaged, or made with other settings; for
-            an existing output that only `force` may replace; and that names the process that holds
-            the lock. What the work raises leaves the provenance as it was.
         """
         replaces = force or is_begun()
         if not replaces:
@@ -123,10 +119,7 @@ class Step:
         )
 
     def require_inputs(self) -> None:
-        """Check the inputs, and by size and provenance what they were made from, back to the data.
-
-        Raises: InputError for one that is missing, damaged, or made with other settings.
-        """
+        """Check the inputs, and by size and provenance what they were made from, back to the data."""
         for path, maker in self.inputs():
             maker.require_output(path)
         for fault in faults_behind(self.inputs()).values():
@@ -175,10 +168,7 @@ class Step:
         return None
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the lock of the step. It may wait, and then find the outputs made.
-
-        Raises: InputError that names the process that holds it.
-        """
+        """Hold the lock of the step. It may wait, and then find the outputs made."""
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
     def record(self, done: Done | None = None, read: Mapping[Path, str] | None = None) -> None:

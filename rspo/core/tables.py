@@ -82,10 +82,7 @@ CURVES = pa.schema(
 
 
 def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as a Parquet table, atomically; columns outside the schema are left out.
-
-    Raises: InputError if a row has a value of another type.
-    """
+    """Write rows as a Parquet table, atomically; columns outside the schema are left out."""
     rows = list(rows)
     starts = range(0, max(1, len(rows)), ROWS_OF_A_PART)
     try:
@@ -121,11 +118,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Rows of a Parquet table.
-
-    Raises: InputError for a file that is missing, truncated or empty, and for a column that is
-        missing or has another type.
-    """
+    """Rows of a Parquet table."""
     rows: list[dict[str, Any]] = _read(path, schema).to_pylist()
     return rows
 

@@ -19,10 +19,7 @@ History = Mapping[Path, Mapping[str, Any]]  # the provenance of each file, which
 
 
 def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """The provenance of the files and of everything that they were made from, breadth first.
-
-    Raises: InputError for a damaged provenance file.
-    """
+    """The provenance of the files and of everything that they were made from, breadth first."""
     notes: dict[Path, dict[str, Any]] = {}
     waiting = list(paths)
     while waiting:
@@ -95,9 +92,6 @@ def trace(path: Path, depth: int | None = None) -> Iterator[str]:
 
     Args:
         depth: how many levels of inputs to show, by default all; all are checked.
-
-    Raises: InputError for a file that does not exist or has no provenance; after the last line,
-        for a history with gaps or contradictions.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")

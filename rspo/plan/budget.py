@@ -61,8 +61,6 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
     """The claims that fit, the cheapest further one first; then more k of them.
 
     What exists costs nothing. A claim fits if the most GPU-hours that it may take do.
-
-    Raises: InputError if there is no estimate.
     """
     cost: dict[Key, Range] = {}
     for job in jobs(experiment):

@@ -124,7 +124,7 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
 
 
 def text(experiment: Experiment) -> str:
-    """The plan in lines to print. Raises: InputError if slurm/config.yaml is invalid."""
+    """The plan in lines to print."""
     work, cells = jobs(experiment), unfinished(experiment)
     curves = [
         (policy, suite)
