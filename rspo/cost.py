@@ -18,14 +18,12 @@ _FILES = {
 }
 
 
-def write_cost_table(experiment: Experiment, force: bool = False) -> str:
+def write_cost_table(experiment: Experiment) -> str:
     """Write a row for each policy and finished step to tables/cost.csv; no file without results.
 
     Returns: hours of each policy and of all together, as text.
     """
     step, table = steps.cost(experiment), costs(experiment)
-    if not force:
-        step.require_configured()
     if table.empty:
         return f"scale {experiment.scale} has no results yet"
     write_csv(experiment.table("cost"), table)  # always: the time that was used is no setting
