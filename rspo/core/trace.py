@@ -32,13 +32,8 @@ def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
     return notes
 
 
-def faults(notes: History, contents: bool = True) -> list[str]:
-    """Gaps and contradictions in a history, one sentence each.
-
-    Args:
-        contents: also read every file and compare it with its recorded digest; at the paper's scale
-            that is hundreds of gigabytes.
-    """
+def faults(notes: History) -> list[str]:
+    """Gaps and contradictions in a history, one sentence each. Reads every file."""
     result = []
     known = originals(notes)
     for path, note in notes.items():
@@ -47,11 +42,11 @@ def faults(notes: History, contents: bool = True) -> list[str]:
             result.append(f"{path}: no longer exists{here * (path in known)}")
         elif not note and path not in known:
             result.append(f"{path}: has no provenance")
-        elif note and contents and digest(path) != note["digest"]:
+        elif note and digest(path) != note["digest"]:
             result.append(f"{path}: was changed after its provenance was written")
         for source, then in inputs_of(path, note).items():
             now = notes[source].get("digest", then)
-            if not notes[source] and contents and source.exists():
+            if not notes[source] and source.exists():
                 now = digest(source)
             if now != then:
                 versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"

@@ -12,7 +12,7 @@ from rspo.analysis.results import AGAINST, OPEN, Row, read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
-from rspo.core.trace import content_of, faults, history, sources
+from rspo.core.trace import content_of, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference, figures_of
@@ -187,14 +187,13 @@ def families(experiment: Experiment, benchmark: str) -> list[str]:
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
-    """The code that writes the page, faults in its history, and the data behind it.
+    """The code that writes the page, and the data behind it.
 
     Raises: InputError for a damaged provenance file.
     """
     behind = history(step(experiment).input_files)
     return {
         "code": code_version(),
-        "faults": faults(behind, contents=False),
         "data": sorted(
             (source, str(path), content_of(behind[path]))
             for source, paths in sources(behind).items()
