@@ -35,7 +35,7 @@ def write_cost_table(experiment: Experiment) -> str:
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
-    """A row for each policy and finished step: seconds of all its processes, hosts and jobs."""
+    """A row for each policy and finished step: seconds of all its processes."""
     rows = [
         {"policy": policy, "step": step} | process
         for policy in experiment.policies
@@ -46,11 +46,5 @@ def costs(experiment: Experiment) -> pd.DataFrame:
     for row in rows:
         if row["step"] == "train" and experiment.is_base(row["policy"]):
             row["step"] = "pretrain"
-    processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS, "host", "job"])
-    steps = processes.groupby(["policy", "step"], sort=False)
-    table = steps[[*SECONDS]].sum().round(2)
-    table["host"] = steps["host"].agg(lambda hosts: " ".join(sorted(set(hosts))))
-    table["jobs"] = steps["job"].agg(
-        lambda jobs: " ".join(sorted(set(filter(None, jobs)), key=lambda job: (len(job), job)))
-    )
-    return table.reset_index()
+    processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS])
+    return processes.groupby(["policy", "step"], as_index=False, sort=False).sum().round(2)

@@ -109,9 +109,6 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
     make_samples(experiment, name)
     found = numbers(experiment)
     assert (found["train"], found["sample"]) == (24, 2 * (27 + 8) - 2)
-    assert ["data,", "curves", "44", "0"] in [
-        line.split() for line in text(experiment).splitlines()
-    ]
     experiment.samples(name, "standard", 0).unlink()
     after = jobs(experiment)
     assert numbers(experiment)["sample"] == 2 * (27 + 8) - 1
@@ -207,9 +204,9 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
     with (experiment.results / "tables" / "cost.csv").open() as stream:
         rows = list(csv.reader(stream))
     assert rows == [
-        ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs"],
-        [cell, "train", "15.0", "18.0", "120.0", "n1 n2", "7 12"],
-        [cell, "sample", "20.0", "18.0", "160.0", "n1", "7"],
+        ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds"],
+        [cell, "train", "15.0", "18.0", "120.0"],
+        [cell, "sample", "20.0", "18.0", "160.0"],
     ]
 
 
