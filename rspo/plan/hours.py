@@ -17,28 +17,17 @@ from rspo.core.gpus import GPUS, Gpu
 
 Range = NDArray[np.float64]  # (2,): least, most
 
-# Fraction of a GPU's FLOPs. 0.39: FSDP2 with 8B parameters on 8 H100s
-# (https://github.com/pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md). 0.22: verl's
-# updates with FSDP on 4 H200s, of images (https://github.com/verl-project/verl-omni/issues/124).
-UTILISATION = np.array([0.39, 0.22])
-# Tokens per second of vLLM 0.18 with Qwen2.5-7B on an H100: 128 and 64 requests at a time
-# (https://github.com/ravivishnu6/Rust-VS-Python-rvllm).
-EVALUATION = np.array([15_000.0, 8_800.0])
-# In training, a step waits for its longest response. NeMo RL takes 97.7 s for a step of 8B
-# parameters on 16 H100s, with 2,048 responses of 1,060 tokens: 2,800 tokens per second, if sampling
-# takes half of it (https://github.com/NVIDIA-NeMo/RL/blob/06beed91/docs/about/performance-summary.md).
-TRAINING = np.array([15_000.0, 2_800.0])
-# Both grow with the GPU's bandwidth, and with this power of 1 / parameters: vLLM 0.18 has 12,700
-# with Qwen2.5-1.5B on an A100 (https://github.com/m0at/rvllm), 20,900 at the bandwidth of an H100.
+# Sources and assumptions: docs/plan.md.
+UTILISATION = np.array([0.39, 0.22])  # fraction of a GPU's FLOPs
+# Tokens per second of 7B on an H100. They grow with the GPU's bandwidth, and with this power of
+# 1 / parameters. In training, a step waits for its longest response.
+EVALUATION, TRAINING = np.array([15_000.0, 8_800.0]), np.array([15_000.0, 2_800.0])
 POWER, PARAMETERS, BANDWIDTH = 0.21, 7.62e9, GPUS["h100"].bandwidth
-# Seconds of a step for the rest, such as sending the weights to the servers: 12 s for 35B
-# parameters on 8 H100s (https://github.com/ISEEKYAN/Megatron-LM/pull/85).
-REST = np.array([2.0, 10.0])
-# FLOPs for each parameter and token; an update computes each layer's activations twice.
-FORWARD, UPDATE = 2, 8
-# Assumed: tokens of a response and a prompt (docs/verl.md); the fraction of the responses whose
-# weight is not 0; what start, validations and checkpoints add to the steps; tokens per second that
-# a judge reads; seconds to start an evaluation.
+REST = np.array([2.0, 10.0])  # seconds of a step for all else, such as sending the weights
+FORWARD, UPDATE = 2, 8  # FLOPs for each parameter and token; an update has two forward passes
+# Tokens of a response and a prompt; the fraction of the responses whose weight is not 0; what
+# start, validations and checkpoints add to the steps; tokens per second that a judge reads; seconds
+# to start an evaluation.
 RESPONSE, PROMPT, KEPT, NOT_STEPS = 700, 100, np.array([0.5, 1.0]), np.array([1.03, 1.1])
 READING, START = 50_000, 120.0
 

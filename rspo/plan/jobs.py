@@ -126,12 +126,6 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
 def text(experiment: Experiment) -> str:
     """The plan in lines to print."""
     work, cells = jobs(experiment), unfinished(experiment)
-    curves = [
-        (policy, suite)
-        for policy, suite in experiment.evaluations
-        if policy in cells or not experiment.curves(policy, suite).is_file()
-    ]
-    prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
     lines = [
         f"scale {experiment.scale}, files that do not exist yet; estimated, not measured:",
         f"{'':14}{'jobs':>6}{'GPUs each':>11}{'GPU-hours':>18}{'longest':>18}",
@@ -145,7 +139,6 @@ def text(experiment: Experiment) -> str:
         used = as_text([gpus * one for one in hours]) if hours or not of_rule else "?"
         one = f"{as_text([np.max(hours, axis=0)])} h" if hours else ""
         lines.append(f"{name:14}{len(of_rule):6}{gpus:11}{used:>18}{one:>18}".rstrip())
-    lines.append(f"{'data, curves':14}{len(curves) + len(prepared):6}{0:11}")
     if gpus := max((job.gpus for job in work), default=0):
         lines.append(
             f"together {as_text([total])} GPU-hours: {as_text([total / gpus])} h on {gpus} GPUs, "
