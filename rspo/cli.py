@@ -14,8 +14,7 @@ from functools import partial
 from importlib import import_module
 from inspect import Signature, signature
 from pathlib import Path
-from runpy import run_path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
 # plugins of its own in each of them.
@@ -362,25 +361,11 @@ def pass_at_k(
     """
 
 
-@command(
-    EVALUATION,
-    "rspo diagnose rspo_pass_at_k --k 4 --n 16",
-    "rspo diagnose my_module:advantages --k 4 --n 8 --check pass_at_k",
-)
+@command(EVALUATION, "rspo diagnose rspo_pass_at_k --k 4 --n 16")
 def diagnose(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="An objective, such as maxpo (docs/objectives.md), or a function of rewards "
-            "[..., n] and k, as MODULE:FUNCTION or FILE.py:FUNCTION."
-        ),
-    ],
+    name: Annotated[str, typer.Argument(help="An objective, such as maxpo (docs/objectives.md).")],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
-    check: Annotated[
-        Literal["pass_at_k"] | None,
-        typer.Option(help="Fail unless it is an unbiased gradient of Pass@k, up to a factor."),
-    ] = None,
     scale: Scale = None,
 ) -> Output:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
@@ -391,41 +376,14 @@ def diagnose(
     """
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose
-    from rspo.objectives.unbiased import check_pass_at_k
 
-    objective: str | Callable[..., Any] = name
-    if ":" in name:
-        objective = _imported(name)
-    elif scale or (name not in OBJECTIVES and _has_config(scale)):
+    if scale or (name not in OBJECTIVES and _has_config(scale)):
         _load(scale)  # its extensions may have the objective
-    if check:
-        if k is None:
-            raise InputError("--check needs --k")
-        with errors_of("rspo diagnose"):
-            passed, lines = check_pass_at_k(objective, k, n)
-        print(f"{name}, n = {n}, 0/1 rewards", *lines, sep="\n")
-        return 0 if passed else 1
     with errors_of("rspo diagnose"):
-        diagnosis = diagnose(objective, k, n)
+        diagnosis = diagnose(name, k, n)
     has_k = name not in OBJECTIVES or OBJECTIVES[name].has_k
     k_of_cell = f"k = {diagnosis.k}, " if has_k else ""
     return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
-
-
-def _imported(name: str) -> Callable[..., Any]:
-    """The function MODULE:FUNCTION, of the current folder too, or FILE.py:FUNCTION."""
-    place, _, attribute = name.rpartition(":")
-    sys.path.insert(0, str(Path(place).parent))
-    try:
-        if place.endswith(".py"):  # also numpy.py: no module of that name
-            function = run_path(place).get(attribute)
-        else:
-            function = getattr(import_module(place), attribute)
-    except Exception as error:  # of the user's module
-        raise InputError(f"{name}: {type(error).__name__}: {error}") from error
-    if not callable(function):
-        raise InputError(f"{name} is no function")
-    return cast(Callable[..., Any], function)
 
 
 @command(
