@@ -15,7 +15,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
 
@@ -35,7 +34,6 @@ from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
-PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Integer = Annotated[int, Field(strict=True)]  # neither true nor text
 Positive = Annotated[Integer, Field(ge=1)]
@@ -111,19 +109,11 @@ class Columns(Section):
 
     problem: str = "problem"  # column with the problem's text
     context: str | None = None  # column with text to put before the problem
-    prompt: str = PROBLEM  # the user's message, with {problem} for the problem's text
     answer: str = "answer"  # column with the answer or answers
     answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} in that column
     unit: str | None = None  # column with the answer's unit, which is optional in responses
     filter: RowFilter | None = None
     exclude: Name | None = None  # a benchmark whose problems are excluded from this set
-
-    @field_validator("prompt")
-    @classmethod
-    def _prompt_holds_the_problem(cls, prompt: str) -> str:
-        if prompt.count(PROBLEM) != 1:
-            raise ValueError(f"must contain {PROBLEM} exactly once")
-        return prompt
 
 
 class Hub(Columns):

@@ -16,7 +16,6 @@ import pandas as pd
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.schema import PROBLEM, DataSet
 from rspo.core.tables import PROBLEMS, read_table, write_csv
 from rspo.datasets.normal_form import normal_form
 
@@ -31,7 +30,7 @@ def write_contamination_table(experiment: Experiment, force: bool = False) -> No
     step, data_sets = steps.contamination(experiment), experiment.data_sets
 
     def work() -> None:
-        texts = {name: read_texts(experiment.problems(name), data_sets[name]) for name in data_sets}
+        texts = {name: read_texts(experiment.problems(name)) for name in data_sets}
         rows = []
         for kind, form in KINDS.items():
             forms = {
@@ -50,13 +49,9 @@ def write_contamination_table(experiment: Experiment, force: bool = False) -> No
     step.run(work, force)
 
 
-def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:
-    """The problem texts of a prepared set by id, without the words that its prompt adds.
+def read_texts(path: Path) -> dict[str, str]:
+    """The problem texts of a prepared set by id.
 
     Raises: InputError if the file is missing or not such a table.
     """
-    before, after = data_set.columns.prompt.split(PROBLEM)
-    return {
-        row["id"]: row["prompt"][0]["content"].removeprefix(before).removesuffix(after)
-        for row in read_table(path, PROBLEMS)
-    }
+    return {row["id"]: row["prompt"][0]["content"] for row in read_table(path, PROBLEMS)}

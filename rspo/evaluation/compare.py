@@ -161,7 +161,7 @@ def _side(
     scores = suite_scores(experiment, name, suite)
     names, texts = list[str](), list[str]()
     for one in chosen:
-        text_of = read_texts(experiment.problems(one), experiment.data_set(one))
+        text_of = read_texts(experiment.problems(one))
         names += [f"{one}/{problem}" for problem in scores[one].ids]
         texts += [text_of.get(problem, "") for problem in scores[one].ids]
     outcomes = Outcomes.pooled(scores[one] for one in chosen)

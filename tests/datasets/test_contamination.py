@@ -85,8 +85,6 @@ def three(tmp_path: Path) -> Experiment:
         file.write_text("".join(json.dumps({"q": q, "a": "1"}) + "\n" for q in questions))
         hub = {"id": f"own/{name}", "rows": len(questions), **columns}
         sets[name] = {"generated": None, "hub": hub}
-    # The words that a prompt adds to the problems do not hide an overlap.
-    sets["benchmark"]["hub"]["prompt"] = "Q: {problem} A number!"
     own = {"own": {"benchmark": sets.pop("benchmark") | {"label": "Own"}}}
     experiment = tiny_world.load(tmp_path, data=sets | {"suites": own})
     for name in experiment.data_sets:
