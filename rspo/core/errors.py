@@ -33,18 +33,14 @@ def errors_of(what: str) -> Iterator[None]:
         raise InputError(f"{what}: {error}") from error
 
 
-def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:
-    """The end of a message about a name that is not allowed: a suggestion, and all that are.
-
-    Args:
-        cutoff: the smallest similarity of a suggestion, from 0 to 1 (difflib's ratio).
-    """
-    close = difflib.get_close_matches(name, allowed, n=1, cutoff=cutoff)
+def allowed_names(name: str, allowed: Collection[str]) -> str:
+    """The end of a message about a name that is not allowed: a suggestion, and all that are."""
+    close = difflib.get_close_matches(name, allowed, n=1)
     hint = f"did you mean {close[0]}? Allowed" if close else "allowed"
     return f"{hint}: {', '.join(allowed) or 'none'}"
 
 
-def require_name(what: str, name: str, allowed: Collection[str], cutoff: float = 0.6) -> None:
+def require_name(what: str, name: str, allowed: Collection[str]) -> None:
     """Raises: InputError "no WHAT; ..." for a name that is not allowed (see `allowed_names`)."""
     if name not in allowed:
-        raise InputError(f"no {what}; {allowed_names(name, allowed, cutoff)}")
+        raise InputError(f"no {what}; {allowed_names(name, allowed)}")

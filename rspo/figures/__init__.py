@@ -105,7 +105,7 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
     """Raises: InputError for an unknown name, and for a figure of a grid that the config lacks."""
     if name in FIGURES and name not in figures:
         raise InputError(f"{name} draws {', '.join(FIGURES[name].grids)}; the config lacks one")
-    require_name(f"figure {name!r}", name, figures, cutoff=0.7)  # all begin with fig_
+    require_name(f"figure {name!r}", name, figures)
     return figures[name]
 
 
