@@ -123,15 +123,12 @@ BlockNumber = Annotated[
 
 
 def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], Command]:
-    """Register a function as a subcommand.
+    """Register a function as a subcommand, with examples, in a panel of `rspo --help`.
 
     A parameter `experiment` becomes the options --scale, --set and --results; so does a parameter
-    `load`, which gets a function that reads the config. Typer does not run the function: it returns
-    the call, which `main` runs.
+    `load`, which gets a function that reads the config. Typer returns the call, which `main` runs.
 
     Args:
-        panel: group of the command in `rspo --help`.
-        examples: command lines for the command's own help.
         calls: "module:function" of this package that gets the arguments by position, instead of a
             body of the command.
     """
@@ -619,8 +616,7 @@ def _nobody_reads_output() -> bool:
 def _terminate(signal_number: int, frame: object) -> NoReturn:
     """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does.
 
-    At preemption SLURM sends it to all processes of the job at the start of the grace time. The job
-    is requeued first, before it ends as failed.
+    At preemption, at the start of the grace time, the job is requeued before it ends as failed.
     """
     if is_preempted():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # requeueing sends another one

@@ -30,8 +30,7 @@ RESUMES = "The same command resumes."
 class LogHandler(LogHandlerBase):
     """Shows the progress of a run, and Snakemake's warnings and errors.
 
-    Without `rules` in `--quiet` it also prints Snakemake's messages about each job. A dry run
-    prints the number of jobs of each rule.
+    Without `rules` in `--quiet` it also prints Snakemake's messages about each job.
     """
 
     writes_to_stream = True

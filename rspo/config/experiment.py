@@ -124,10 +124,7 @@ class Experiment:
         return found
 
     def seeds_of(self, policies: Iterable[str]) -> str:
-        """The number of training seeds of the methods among some policies, such as "1 to 3 seeds".
-
-        Empty without a trained policy.
-        """
+        """The seeds of the methods among some policies, such as "1 to 3 seeds"; or empty."""
         counts = [len(names) for names in self.by_method(policies).values()]
         if not counts:
             return ""
@@ -307,11 +304,7 @@ class Experiment:
         return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
     def verdicts(self, policy: str, of: str) -> Path:
-        """File with a judge model's verdicts; not a Snakemake output, so that it is never deleted.
-
-        Args:
-            of: the suite and block, such as "standard.0", or the step that uses the judge.
-        """
+        """A judge's verdicts, such as of "standard.0"; no Snakemake output, so never deleted."""
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
     def sample_files(self, policy: str, suite: str) -> list[Path]:

@@ -45,7 +45,7 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
 
     Args:
         root: the folder that has config/; the files are relative to it.
-        name: of the config, for messages about extensions.
+        name: of the config, for messages.
     """
     files, key = values.get("extensions", ()), f"{name}: extensions"
     if not isinstance(files, list | tuple):
@@ -92,11 +92,7 @@ class _Loader(yaml.SafeLoader):
 
 @contextmanager
 def errors_at(place: str) -> Iterator[None]:
-    """Validates a config, or a part of it.
-
-    Args:
-        place: file and section, for messages.
-    """
+    """Turns what is invalid in a config into one line for each mistake, with file and section."""
     try:
         yield
     except ValidationError as error:

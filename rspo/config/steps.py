@@ -227,10 +227,7 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
 
 @step
 def fetch_judge(experiment: Experiment) -> Step:
-    """The prompt of the judge, and its model, unless a running server has it.
-
-    Its settings are the same in both cases, so that the address of a server changes no verdict.
-    """
+    """The prompt of the judge, and its model, unless a running server has it."""
     prompt, model = experiment.judge_prompt, experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
@@ -297,11 +294,7 @@ def _problems(experiment: Experiment, data_sets: Iterable[str]) -> list[Input]:
 
 
 def verifier_settings(config: Config | None, verifier: str) -> Settings:
-    """The settings that decide a verdict. The address and limits of a judge's server do not.
-
-    Args:
-        config: needed by the verifiers in `NEED_CONFIG`.
-    """
+    """The settings that decide a verdict. The address and limits of a judge's server do not."""
     result: Settings = {"verifier": verifier}
     members: tuple[str, ...] = (verifier,)
     if verifier == "cascade":

@@ -58,11 +58,7 @@ OPERATIONAL = frozenset(
 
 
 def policy_settings(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str, Any]:
-    """The device (it decides the precision) and the keys that are not operational.
-
-    Args:
-        of_model: the model's key `verl`; the section's overrides take precedence.
-    """
+    """The device (it decides the precision) and the keys that are not operational."""
     own = _without_operational(merge(of_model, verl.overrides))
     return {"device": verl.device, "overrides": own}
 

@@ -48,10 +48,7 @@ def require_visible_gpus() -> None:
 
 
 def require_vllm_on_gpus() -> None:
-    """Raises: InputError if SLURM granted GPUs to this job and vLLM would not use them.
-
-    vLLM's build for CPUs ignores GPUs silently.
-    """
+    """Raises: InputError if SLURM granted GPUs and vLLM's build is for CPUs, which ignores them."""
     require_visible_gpus()
     if not _granted():
         return

@@ -31,9 +31,7 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
     """Hold the lock of a folder, which is created if needed.
 
     Args:
-        name: of the lock file.
-        waits: whether a SLURM job, or a command that Snakemake started, waits for it, up to
-            `SECONDS_FOR_A_LOST_NODE`.
+        waits: whether a SLURM job, or a command of Snakemake's, waits `SECONDS_FOR_A_LOST_NODE`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("a+") as lock:

@@ -31,8 +31,7 @@ class Stopped(Exception):
 def accept_requests() -> None:
     """Record requests to stop instead of dying of them. Call it in the main thread, at the start.
 
-    It also blocks the signal in the main thread, because child processes inherit the block. SLURM
-    sends the signal to every process of a job, and the verifiers' workers must finish the step.
+    SLURM sends the signal to every process of a job. Children inherit that it is blocked.
     """
     signal.signal(REQUEST, lambda number, frame: _received.append(number))
     signal.pthread_sigmask(signal.SIG_BLOCK, {REQUEST})

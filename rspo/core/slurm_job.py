@@ -47,7 +47,7 @@ def this_job() -> Job | None:
 
 
 def host_name() -> str:
-    """This machine's name; in a SLURM job, SLURM's name of the node."""
+    """This machine's name; in a job, SLURM's name of it."""
     return os.environ.get("SLURMD_NODENAME", platform.node())
 
 

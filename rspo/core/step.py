@@ -65,13 +65,9 @@ class Step:
         force: bool = False,
         is_begun: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Do the work of the step unless its outputs exist, under its lock, with provenance.
-
-        It checks the inputs first.
+        """Check the inputs, and do the work unless the outputs exist, under the lock.
 
         Args:
-            work: writes the outputs.
-            force: whether to replace existing outputs.
             is_begun: whether an earlier process began to replace the outputs with these settings.
         """
         replaces = force or is_begun()
@@ -98,8 +94,7 @@ class Step:
     def is_current(self) -> bool:
         """Whether all outputs exist without a fault, nor one of what they were made from.
 
-        The check of inputs that every command makes, by size and provenance. An input that was
-        removed is no fault.
+        An input that was removed is no fault.
         """
         return self.has_outputs() and not (
             self.fault_of_outputs(contents=False) or faults_behind(self.inputs())
@@ -159,11 +154,7 @@ class Step:
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
     def record(self, done: Done | None = None, read: Mapping[Path, str] | None = None) -> None:
-        """Write the provenance of the outputs, which exist now.
-
-        Args:
-            read: the digests of the inputs before they were read; default: of now.
-        """
+        """Write the provenance of the outputs, with the digests that the inputs had when read."""
         done, read = done or Done(), versions(self.input_files) if read is None else read
         for path in (*self.outputs, *done.files):
             write_provenance(path, self.settings, read, done)
@@ -208,14 +199,12 @@ def files_behind(
 def faults_behind(
     inputs: Sequence[tuple[Path, Step]], planned: Iterable[Path] = ()
 ) -> dict[str, str]:
-    """What is wrong with inputs and with what they were made from, by size and provenance.
+    """What is wrong with results and with what they were made from, by size and provenance.
 
     Args:
-        inputs: results, each with the step that writes it.
         planned: files that are made again before the inputs are read; they are not checked.
 
-    Returns: a sentence for each command that has to make its files again, the files nearest to the
-        data first.
+    Returns: a sentence for each command that has to make its files again.
     """
     faults: dict[str, str] = {}
     for path, maker in files_behind(inputs, planned).items():
@@ -225,10 +214,7 @@ def faults_behind(
 
 
 def differences(old: Any, new: Mapping[str, Any]) -> str:
-    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others.
-
-    Nested keys are written as `training.steps`. Empty if none differs.
-    """
+    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others."""
     before, after = (
         {key: json.dumps(value, default=str) for key, value in leaves(settings)}
         for settings in (old, new)

@@ -41,7 +41,6 @@ def supervised(
     Args:
         key: name of an environment variable that only this command gets.
         folder: removed when the command ends.
-        output: file for its standard output and error; None: those of this process.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "rspo.core.supervisor", key, str(folder), *command],

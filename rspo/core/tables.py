@@ -1,9 +1,7 @@
 """Read and write tables: the Parquet files between the steps, and CSV files.
 
-Commands that sample, score or train use rows (`read_table`, `write_table`): these functions do not
-import pandas, which takes half a second, and such commands run hundreds of times in an experiment.
-Commands that group and join use pandas frames (`read_frame`, `write_frame`). docs/files.md
-describes every file of the project.
+Commands that run hundreds of times in an experiment use rows (`read_table`, `write_table`), without
+pandas, whose import takes half a second. docs/files.md describes every file.
 """
 
 import io
@@ -93,10 +91,7 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
 
 
 def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Through JSON, because `pa.array` of Python objects imports pandas.
-
-    The JSON is one line, with a list for each column.
-    """
+    """Through a line of JSON, because `pa.array` of Python objects imports pandas."""
     text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
     lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
@@ -145,11 +140,7 @@ def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Tab
 
 
 def write_csv(path: Path, frame: "pd.DataFrame", missing: str = "") -> None:
-    """Write a frame as CSV, atomically; floats have every digit.
-
-    Args:
-        missing: the text of NaN.
-    """
+    """Write a frame as CSV, atomically; floats have every digit, and NaN a text."""
     with atomic_write(path) as partial:
         frame.to_csv(partial, index=False, lineterminator="\n", na_rep=missing)
 

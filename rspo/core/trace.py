@@ -71,10 +71,7 @@ def content_of(note: Mapping[str, Any]) -> str:
 
 
 def originals(notes: History) -> dict[Path, str]:
-    """The files of a history that a user made, with the digests that they had when they were read.
-
-    If several results were made from different contents of a file, this is the last one.
-    """
+    """The files of a history that a user made, with the digests that they had when last read."""
     return {
         Path(name): note["inputs"][name]
         for note in notes.values()
@@ -83,11 +80,7 @@ def originals(notes: History) -> dict[Path, str]:
 
 
 def trace(path: Path, depth: int | None = None) -> Iterator[str]:
-    """The history of a file as indented lines, each input below what was made from it.
-
-    Args:
-        depth: how many levels of inputs to show, by default all; all are checked.
-    """
+    """The history of a file, indented, to a depth of inputs; all are checked."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     notes = history([path])

@@ -18,10 +18,9 @@ Key = tuple[str, str, str]  # of jobs: rule, policy and suite
 
 
 class Answer(NamedTuple):
-    """A claim for some of the k that the grid trains for.
+    """A claim for some of the k that the grid trains for, with its jobs and their GPU-hours.
 
-    jobs: that it needs. hours: their GPU-hours. Of a list of answers, both without those of earlier
-        answers.
+    Both without those of earlier answers of a list.
     """
 
     claim: str

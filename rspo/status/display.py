@@ -70,11 +70,7 @@ def table_text(experiment: Experiment) -> str:
 
 @contextmanager
 def shown(read: Callable[[], str]) -> Iterator[None]:
-    """Print progress on standard error while the block runs: every 15 seconds, if it has changed.
-
-    Args:
-        read: returns one line; runs in another thread.
-    """
+    """Print a line on standard error while the block runs: every 15 seconds, if it has changed."""
     ended = threading.Event()
 
     def write() -> None:
