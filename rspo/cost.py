@@ -18,20 +18,13 @@ _FILES = {
 }
 
 
-def write_cost_table(experiment: Experiment) -> str:
-    """Write a row for each policy and finished step to tables/cost.csv; no file without results.
+def write_cost_table(experiment: Experiment) -> None:
+    """Write a row for each policy and finished step to tables/cost.csv, always.
 
-    Returns: hours of each policy and of all together, as text.
+    The time that was used is no setting.
     """
-    step, table = steps.cost(experiment), costs(experiment)
-    if table.empty:
-        return f"scale {experiment.scale} has no results yet"
-    write_csv(experiment.table("cost"), table)  # always: the time that was used is no setting
-    step.record()
-    hours = table.groupby("policy", sort=False)[[*SECONDS]].sum() / 3600
-    hours.loc["all"] = hours.sum()
-    hours.columns = pd.Index(["wall h", "cpu h", "GPU h"])
-    return hours.rename_axis(None).to_string(col_space=11, float_format="{:,.2f}".format)
+    write_csv(experiment.table("cost"), costs(experiment))
+    steps.cost(experiment).record()
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
