@@ -1,7 +1,6 @@
 """The `rspo` command. Every step of the experiments is one subcommand; none needs Snakemake.
 
-Typer parses the command line. `main` then runs the command and turns errors into one line and an
-exit status, so that both are the same for every command.
+Typer parses the command line; `main` runs the command, and turns errors into a line and a status.
 """
 
 import json
@@ -34,8 +33,7 @@ from rspo.core.step import GIVEN
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
-# Commands import what they need when they run: `rspo --help` imports no numpy,
-# and scoring no torch.
+# Commands import what they need when they run: `rspo --help` no numpy, and scoring no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
 MOST_NAMED = 3  # paths in one line of output
@@ -374,8 +372,7 @@ def diagnose(
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
-    has_k = name not in OBJECTIVES or OBJECTIVES[name].has_k
-    k_of_cell = f"k = {diagnosis.k}, " if has_k else ""
+    k_of_cell = f"k = {diagnosis.k}, " if OBJECTIVES[name].has_k else ""
     return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
 
 

@@ -1,8 +1,7 @@
 """What Snakemake prints: progress of the policies instead of a message for every job.
 
-`profiles/default` selects this handler (`logger: rspo`), which Snakemake finds by the name of this
-package. Its own log file in `.snakemake/log` is not affected. Snakemake imports this plugin before
-it parses its command line.
+`profiles/default` selects this handler (`logger: rspo`), which Snakemake finds by the package's
+name and imports before it parses its command line.
 """
 
 import re

@@ -1,7 +1,6 @@
 """The steps of the pipeline up to the tables: inputs, outputs, and the settings that decide them.
 
-The `rspo` command, the params of Snakemake's rules, `rspo status` and the checks of inputs all read
-these functions. Steps of figures, claims, studies and the report are completed beside their code.
+Steps of figures, claims, studies and the report are completed beside their code.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -288,9 +287,6 @@ def results(experiment: Experiment) -> list[Input]:
 
 def _problems(experiment: Experiment, data_sets: Iterable[str]) -> list[Input]:
     return [first_output(prepare(experiment, name)) for name in data_sets]
-
-
-# --- settings of several steps --------------------------------------------------------------------
 
 
 def verifier_settings(config: Config | None, verifier: str) -> Settings:

@@ -1,8 +1,7 @@
 """The verl settings that are part of a policy's fingerprint.
 
-Operational settings are not: they change speed and placement, and you can change them at any time,
-also to resume from a checkpoint or for finished cells. They can still change how sums are rounded
-and, with vLLM, which requests are sampled in one batch, like two runs with the same settings.
+Operational settings are not: they change speed and placement, and may change at any time. They can
+still change rounding and, with vLLM, batches of requests, like two runs with the same settings.
 """
 
 from collections.abc import Mapping

@@ -8,25 +8,20 @@ from contextlib import contextmanager
 class InputError(ValueError):
     """Bad config, data or command line; the message names the value and what is allowed.
 
-    The `rspo` command prints it as one line and exits with status 2. Other exceptions are bugs and
-    keep their traceback.
+    The `rspo` command prints it as one line, with status 2. Other exceptions keep their traceback.
     """
 
 
 class LostProcess(RuntimeError):
     """A process or node that a run needs died; the message names it.
 
-    The `rspo` command prints it as one line and exits with status 1. The same command resumes from
-    the last checkpoint.
+    The `rspo` command prints it as one line, with status 1, and resumes when it is run again.
     """
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Calls a function that may be a user's own.
-
-    Raises: InputError "WHAT: REASON" for a ValueError. Other errors keep their traceback.
-    """
+    """Turns a ValueError, as of a user's own function, into InputError "WHAT: REASON"."""
     try:
         yield
     except ValueError as error:

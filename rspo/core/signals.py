@@ -56,8 +56,7 @@ def _place() -> str:
 def end_with_snakemake() -> None:
     """Send SIGTERM to this process once the Snakemake that started it has ended, if one did.
 
-    A Snakemake that was killed leaves the commands of its rules behind. The next one would remove
-    their results as incomplete and use the same GPUs.
+    Otherwise the next Snakemake would remove their results as incomplete and use the same GPUs.
     """
     pid, _, place = os.environ.get(SNAKEMAKE, "").partition(" ")
     if not pid.isdecimal() or place != _place():  # `srun` starts processes on other nodes

@@ -1,8 +1,7 @@
 """A step of the pipeline as data, and what every step does before and after its own work.
 
-Snakemake decides which steps run. A step checks its inputs: a file that was made by hand, copied,
-touched or left behind with other settings than the config's does not get into a result. A step
-replaces an existing result only with `--force`; Snakemake removes the results that it replaces.
+A step checks its inputs: a file that was made by hand, or with other settings than the config's,
+does not get into a result. It replaces a result only with `--force`; Snakemake removes those.
 """
 
 import json

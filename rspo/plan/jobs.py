@@ -1,7 +1,7 @@
 """`rspo plan`: estimates jobs, GPU-hours, time and disk space of the files that do not exist yet.
 
-`rspo.plan.hours` has the formulas. Disk space is that of policies, 4 bytes per sampled token, and
-checkpoints (`rspo.training.verl.disk`) for every cell that trains at the same time.
+Disk space is that of policies, 4 bytes per sampled token, and checkpoints
+(`rspo.training.verl.disk`) for every cell that trains at the same time.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +32,7 @@ RULES = {"train": "training", "sample": "sampling", "score": "scoring"}
 
 
 class Job(NamedTuple):
-    """A job that remains.
-
-    suite: of an evaluation. gpus: 0 on CPUs. hours: None without an estimate.
-    tokens: sampled at most.
-    """
+    """A job that remains. gpus: 0 on CPUs. hours: None without an estimate. tokens: at most."""
 
     rule: str
     policy: str
@@ -83,10 +79,7 @@ def parameters(experiment: Experiment) -> list[int]:
 
 
 def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
-    """Space of policies and samples, and of the largest cell's old and new checkpoint.
-
-    None if there is no cell to train, or a model without `parameters`.
-    """
+    """Space of policies and samples, and of the largest cell's checkpoints; None if unknown."""
     sizes = parameters(experiment)
     if len(sizes) < len(unfinished(experiment)) or not sizes:
         return None

@@ -1,7 +1,6 @@
 """Progress of a run as text: a table of all policies, or a line that is printed when it changes.
 
-reward, Pass@k and entropy are those of the last step that a job reported, or that a finished cell
-logged. Pass@k is that of the cell's k, or of the largest power of two below it.
+Values are of the last step. Pass@k is of the cell's k, or the largest power of two below it.
 """
 
 import json
