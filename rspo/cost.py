@@ -19,10 +19,7 @@ _FILES = {
 
 
 def write_cost_table(experiment: Experiment) -> None:
-    """Write a row for each policy and finished step to tables/cost.csv, always.
-
-    The time that was used is no setting.
-    """
+    """Write tables/cost.csv, always: the time that was used is no setting."""
     write_csv(experiment.table("cost"), costs(experiment))
     steps.cost(experiment).record()
 

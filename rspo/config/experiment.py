@@ -76,7 +76,6 @@ class Experiment:
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
         Args:
-            overrides: nested mapping that overrides the file, such as {"seeds": 3}.
             results: folder of the results; default: `results/<scale>` below `root`. Another one
                 also has the reports, because `reports/` has those of the default folder.
         """

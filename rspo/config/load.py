@@ -42,10 +42,7 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
 
     Extensions are Python files of the user, such as `extensions: [my_reward.py]`, which register
     objectives, rewards, figures and so on. Each runs once in every process that reads the config.
-
-    Args:
-        root: the folder that has config/; the files are relative to it.
-        name: of the config, for messages.
+    They are relative to the root, which has config/. The name is for messages.
     """
     files, key = values.get("extensions", ()), f"{name}: extensions"
     if not isinstance(files, list | tuple):

@@ -520,10 +520,7 @@ class Config(Section):
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
 
     def of_variant(self, name: str) -> "Config":
-        """The config that a variant's cells are trained with.
-
-        Raises: ValidationError for changes that the schema rejects.
-        """
+        """The config that a variant's cells are trained with; or a ValidationError."""
         if name == DEFAULT_VARIANT:
             return self
         return Config.model_validate(

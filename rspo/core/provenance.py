@@ -97,10 +97,7 @@ def write_provenance(
     """Write `<path>.provenance.json` for the file or folder `path`.
 
     It contains host and seconds; the file itself is the same, byte for byte, for the same settings.
-
-    Args:
-        inputs: every file and folder that determines the content of `path`, besides the originals,
-            with their digests before they were read.
+    The inputs, with their digests before they were read, are besides the originals.
     """
     used = [*done.earlier, usage_so_far(done.gpu_seconds)]
     job = this_job()

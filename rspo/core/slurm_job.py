@@ -15,8 +15,6 @@ SECONDS = 30  # timeout of a SLURM command
 class Job:
     """What SLURM granted to a job.
 
-    number: the job's id.
-    nodes: names of its nodes, such as `n[1-2]`.
     gpus: GPUs on all nodes together, such as `gpu:h800:8`; empty if unknown or none.
     gpu_count: their number.
     """

@@ -91,10 +91,7 @@ class Step:
         return all(path.exists() and read_provenance(path) for path in self.outputs)
 
     def is_current(self) -> bool:
-        """Whether all outputs exist without a fault, nor one of what they were made from.
-
-        An input that was removed is no fault.
-        """
+        """Whether all outputs exist, without a fault of them or of an input that exists."""
         return self.has_outputs() and not (
             self.fault_of_outputs(contents=False) or faults_behind(self.inputs())
         )
@@ -124,11 +121,7 @@ class Step:
         return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
-        """What keeps an existing output from being used, as a sentence; None if nothing does.
-
-        Args:
-            contents: whether to compare the content with its digest, or only its size.
-        """
+        """What keeps an output from being used; without `contents`, only by its size."""
         note = read_provenance(path)
         if not note:
             return f"{path} has no readable provenance, so its settings are unknown"
@@ -174,12 +167,9 @@ class Step:
 def files_behind(
     pairs: Iterable[tuple[Path, Step]], planned: Iterable[Path] = ()
 ) -> dict[Path, Step]:
-    """Some files and all that they were made from, each with the step that writes it.
+    """Some files and all that they were made from, those nearest to the data first.
 
-    Args:
-        planned: files to leave out, with those that only they were made from.
-
-    Returns: the files nearest to the data first.
+    Without those that are planned, and those that only they were made from.
     """
     found: dict[Path, Step] = {}
     seen = set(planned)
@@ -198,12 +188,9 @@ def files_behind(
 def faults_behind(
     inputs: Sequence[tuple[Path, Step]], planned: Iterable[Path] = ()
 ) -> dict[str, str]:
-    """What is wrong with results and with what they were made from, by size and provenance.
+    """A sentence for each command that has to make results, or files behind them, again.
 
-    Args:
-        planned: files that are made again before the inputs are read; they are not checked.
-
-    Returns: a sentence for each command that has to make its files again.
+    By size and provenance. Files that are planned, to be made again, are not checked.
     """
     faults: dict[str, str] = {}
     for path, maker in files_behind(inputs, planned).items():
