@@ -613,7 +613,3 @@ def _nobody_reads_output() -> bool:
 def _terminate(signal_number: int, frame: object) -> NoReturn:
     """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does."""
     raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    sys.exit(main())

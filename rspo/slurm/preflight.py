@@ -50,7 +50,7 @@ def run_doctor(workflow: Any) -> None:
     if not rules or not _uses_profile():
         return
     methods = workflow.deployment_settings.deployment_method
-    words = [sys.executable, "-m", "rspo.cli", "doctor"]
+    words = [sys.executable, "-m", "rspo", "doctor"]
     words += [f"--deployment={method}" for method in sorted(map(str, methods))[:1]]
     words += [f"--rule={rule}" for rule in sorted(rules)]
     print(

@@ -109,13 +109,13 @@ def forward_stop_requests() -> None:
     Where SLURM tracks processes by cgroups, it signals only the first process of a job step, which
     is Snakemake. Elsewhere it signals all of them, and they receive the request twice.
     """
-    signal.signal(REQUEST, lambda number, frame: _request_stop())
 
+    def forward(number: int, frame: object) -> None:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(REQUEST)
 
-def _request_stop() -> None:
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(REQUEST)
+    signal.signal(REQUEST, forward)
 
 
 def compare_settings_with_provenance() -> None:

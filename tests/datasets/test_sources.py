@@ -292,7 +292,7 @@ def test_the_hub_is_read_at_a_commit(
 def test_the_real_library_without_a_network_ends_in_one_line(tmp_path: Path) -> None:
     paper_scale.load(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "prepare", "minerva", "--scale", "paper"],
+        [sys.executable, "-m", "rspo", "prepare", "minerva", "--scale", "paper"],
         cwd=tmp_path,
         env={
             "PYTHONPATH": str(paper_scale.ROOT),
