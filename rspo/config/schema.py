@@ -424,10 +424,7 @@ class CellSpec(Section):
 
 
 class GridEntry(Section):
-    """Cells that one figure compares, and the suite that they are evaluated on.
-
-    Without a suite, its cells are trained only, and compared by their logs.
-    """
+    """Cells that one figure compares, on a suite, or without one by the logs of their training."""
 
     suite: str = ""
     cells: tuple[CellSpec, ...] = Field(min_length=1)
@@ -435,10 +432,7 @@ class GridEntry(Section):
 
 
 class Contrast(Section):
-    """Differences of a study's methods: Pass@k, or what the claims say, paired over problems.
-
-    docs/add/study.md describes the keys.
-    """
+    """Paired differences of a study's methods. docs/add/study.md describes the keys."""
 
     family: str = Field(min_length=1)
     minus: Name | dict[Name, Name]

@@ -139,8 +139,7 @@ def read_provenance(path: Path) -> dict[str, Any]:
 def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
     """The inputs of a result by its provenance, with the digests that they had; none without it.
 
-    Their paths are relative to the file, so that a folder of results can be renamed or copied;
-    originals keep theirs.
+    But for originals, paths are relative to the file, so that results can be renamed or copied.
     """
     if not note:
         return {}

@@ -1,7 +1,4 @@
-"""`rspo trace FILE`: follow the provenance of a file back to the data.
-
-Paths in provenance files are relative to the project's folder, so run it there.
-"""
+"""`rspo trace FILE`, in the project's folder: the provenance of a file, back to the data."""
 
 import json
 import math
