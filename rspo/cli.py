@@ -27,7 +27,7 @@ from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
 from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
-from rspo.core.slurm_job import requeue
+from rspo.core.slurm_job import is_preempted, requeue
 from rspo.core.step import GIVEN
 
 if TYPE_CHECKING:
@@ -568,8 +568,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         file = f"{error.filename}: " if error.filename else ""
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
-    except KeyboardInterrupt:
-        return _fail(130, "interrupted")
+    except KeyboardInterrupt as interrupt:
+        return _fail(130, str(interrupt) if interrupt.args else "interrupted")
 
 
 def _report_written() -> None:
@@ -611,5 +611,11 @@ def _nobody_reads_output() -> bool:
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
-    """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does."""
+    """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does.
+
+    At preemption, at the start of the grace time, the job is requeued before it ends as failed.
+    """
+    if is_preempted():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # requeueing sends another one
+        raise KeyboardInterrupt(requeue())
     raise KeyboardInterrupt

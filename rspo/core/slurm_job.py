@@ -35,7 +35,7 @@ def this_job() -> Job | None:
         return None
     number = os.environ["SLURM_JOB_ID"]
     try:
-        fields = _fields(number)
+        fields = _fields("--details", number)
     except (OSError, subprocess.SubprocessError):
         devices = os.environ.get("SLURM_STEP_GPUS", "")  # indices, such as 0,1,2,3
         return Job(number, host_name(), "", len(devices.split(",")) if devices else 0)
@@ -67,8 +67,29 @@ def requeue() -> str:
     return f"SLURM job {number} is requeued"
 
 
-def _fields(number: str) -> dict[str, str]:
-    words = _output("scontrol", "--details", "--oneliner", "show", "job", number).split()
+def is_preempted() -> bool:
+    """Whether SLURM is about to preempt this job, which is in its grace time.
+
+    False for a job that is cancelled during its grace time, which must not be requeued, and for a
+    job that was preempted earlier and has started again since.
+    """
+    if "SLURM_JOB_ID" not in os.environ:
+        return False
+    try:
+        fields = _fields(os.environ["SLURM_JOB_ID"])
+    except (OSError, subprocess.SubprocessError):
+        return False
+    preempted = fields.get("PreemptTime", "None")
+    return (
+        fields.get("JobState") in ("RUNNING", "SIGNALING")  # the latter while it sends SIGTERM
+        and preempted[:1].isdigit()
+        and preempted >= fields.get("StartTime", "")  # both such as 2026-01-31T23:59:59
+    )
+
+
+def _fields(*options_and_number: str) -> dict[str, str]:
+    *options, number = options_and_number
+    words = _output("scontrol", *options, "--oneliner", "show", "job", number).split()
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 

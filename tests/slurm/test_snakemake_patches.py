@@ -1,4 +1,4 @@
-"""The patches of private parts of Snakemake; others are in test_workflow, test_stop_requests."""
+"""The patches of private parts of Snakemake; `test_workflow` and `test_grace` test the others."""
 
 import os
 import re
