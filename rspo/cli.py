@@ -181,10 +181,12 @@ def pretrain(
     experiment: "Experiment", model: Model, mirror: Mirror = None, force: Force = False
 ) -> None:
     """Create the base policy of a model: pretrain it, or fetch it from the hub."""
+    from rspo.status import display
     from rspo.training.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(experiment, model, mirror, force)
+    with display.shown_in_terminal(experiment):
+        make_base_policy(experiment, model, mirror, force)
 
 
 @command(TRAINING, "rspo train small--rspo-pass--k4--n16--s0")
@@ -208,11 +210,13 @@ def train(
 
         print(config_text(experiment, cell), end="")
     else:
+        from rspo.status import display
         from rspo.training.train import train
 
         if not verl:
             _use_one_thread()
-        train(experiment, cell, force)
+        with display.shown_in_terminal(experiment):
+            train(experiment, cell, force)
 
 
 @command(TRAINING, "rspo status")

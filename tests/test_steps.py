@@ -228,6 +228,7 @@ def test_a_damaged_input_is_named_with_the_command_that_makes_it(
     error = error_of(*reader)
     assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
     assert error.endswith(" --force` makes it again")
+    assert error in status.splitlines()
     run_command_in(error)
     assert main(reader) == 0  # the same content
 
@@ -248,6 +249,7 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     status = capsys.readouterr().out
     assert f"{CELL} stale" in " ".join(status.split())
     error = error_of("train", CELL)
+    assert error in status.splitlines()
     assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
     assert "`rspo train " in error_of("sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0

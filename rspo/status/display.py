@@ -9,14 +9,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rspo.config.experiment import Experiment
-from rspo.status.policies import Status, running, statuses
+from rspo.core.errors import InputError
+from rspo.status.policies import Status, faults, running, statuses
 from rspo.training.progress import Snapshot, shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
 MOST_NAMED = 4  # running policies in a line
+MOST_FAULTS = 20  # lines below a table
 DETAILS = ("step", "reward", "Pass@k", "entropy")
 
 
@@ -52,7 +54,7 @@ def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
 
 
 def table_text(experiment: Experiment) -> str:
-    """All policies of an experiment."""
+    """All policies of an experiment, and what is wrong with its files."""
     policies = statuses(experiment)
     rows = [["policy", "state", *DETAILS]]
     for status in policies:
@@ -64,7 +66,17 @@ def table_text(experiment: Experiment) -> str:
     states = Counter(status.state for status in policies)
     trained = states["trained"] + states["evaluated"]
     lines.append(f"{trained} of {len(policies)} policies trained, {states['evaluated']} evaluated")
-    return "\n".join(lines)
+    try:
+        found = faults(experiment)
+    except InputError as error:  # a file of the user that the config names
+        found = [str(error)]
+    more = [f"and {len(found) - MOST_FAULTS} more"] if len(found) > MOST_FAULTS else []
+    return "\n".join([*lines, *found[:MOST_FAULTS], *more])
+
+
+def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:
+    """Show the progress of what the block trains, if standard error is a terminal."""
+    return shown(lambda: line(experiment)) if sys.stderr.isatty() else nullcontext()
 
 
 @contextmanager

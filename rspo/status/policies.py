@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
-from rspo.training.checkpoint import is_begun, is_damaged
+from rspo.core.step import faults_behind
+from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 
@@ -46,6 +47,26 @@ def running(experiment: Experiment) -> dict[str, Snapshot]:
         if snapshot is not None and _is_running(experiment, policy):
             found[policy] = snapshot
     return found
+
+
+def faults(experiment: Experiment) -> list[str]:
+    """A sentence for each file that cannot be used, with the command that makes it again.
+
+    Checks checkpoints and every result up to the curves by size and provenance, so that no file is
+    read.
+    """
+    checkpoints = [
+        f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
+        f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
+        for policy in experiment.policies
+        if is_damaged(experiment.checkpoint(policy))
+    ]
+    found = faults_behind(steps.results(experiment))
+    for policy in experiment.policies:
+        if is_begun(experiment.checkpoint(policy)):
+            # It is being made again, which resumes without --force: that would start from step 1.
+            found.pop(steps.policy_step(experiment, policy).command, None)
+    return [*checkpoints, *found.values()]
 
 
 def _state(

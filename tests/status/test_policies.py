@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
-from rspo.status.display import line, table_text
+from rspo.status.display import line, shown_in_terminal, table_text
 from rspo.status.policies import statuses
 from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
@@ -160,7 +161,9 @@ def test_the_line_has_jobs_and_some_of_the_running_policies(
         assert line(experiment) == "1 more are running"
 
 
-def test_the_table_has_a_row_for_each_policy_and_a_summary(experiment: Experiment) -> None:
+def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
+    experiment: Experiment, tmp_path: Path
+) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING)
@@ -172,6 +175,16 @@ def test_the_table_has_a_row_for_each_policy_and_a_summary(experiment: Experimen
     assert [DONE, "evaluated"] in rows
     shutil.rmtree(experiment.checkpoint(RUNNING))
     assert table_text(experiment).splitlines()[-1] == "27 of 27 policies trained, 27 evaluated"
+    changed = tiny_world.load(tmp_path, training={"steps": 7})
+    *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
+    assert summary.startswith("2 of 27 policies trained, ")
+    cell = next(iter(changed.cells))
+    assert first == (
+        f"{changed.policy(cell)} was made with other settings (training.steps: 6 -> 7); "
+        f"`{steps.train(changed, cell).command} --force` makes it again"
+    )
+    assert second.startswith(f"{changed.policy([*changed.cells][1])} was made with other settings")
+    assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"
 
 
 def test_the_table_has_the_values_of_the_last_step_of_finished_cells(
@@ -193,6 +206,20 @@ def test_the_table_has_the_values_of_the_last_step_of_finished_cells(
     assert [DONE, "evaluated", "2/2", "0.250", "0.500", "1.000"] in rows
     for damaged in ("", "[1]", '{"step": 2'):
         assert [DONE, "evaluated"] in rows_with(damaged)
+
+
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_a_training_by_hand_shows_its_progress_in_a_terminal(
+    experiment: Experiment,
+    in_terminal: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: in_terminal)
+    report(experiment, RUNNING)
+    with exclusive_lock(experiment.folder(RUNNING)), shown_in_terminal(experiment):
+        pass
+    assert (f"{RUNNING} step 50/200 reward 0.250" in capsys.readouterr().err) == in_terminal
 
 
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
