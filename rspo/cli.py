@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Signature, signature
@@ -88,11 +89,13 @@ def _load(
 
     # Snakemake sets `scale`, `set` and `results` for the commands of its rules
     # (workflow/rules/common.smk). An option of the command line replaces each.
-    given = json.loads(os.environ.get(GIVEN, "{}"))
-    scale, nested = scale or given.get("scale", "tiny"), parse_overrides(overrides)
+    given, by_hand = json.loads(os.environ.get(GIVEN, "{}")), parse_overrides(overrides)
+    scale, nested = scale or given.get("scale", "tiny"), by_hand or given.get("set", {})
     if results is None and given.get("results"):
         results = Path(given["results"])
-    return Experiment.load(scale, nested or given.get("set", {}), results=results)
+    experiment = Experiment.load(scale, nested, results=results)
+    configured = Experiment.load(scale) if by_hand and not experiment.has_own_results else None
+    return replace(experiment, as_configured=configured)
 
 
 def _has_config(scale: str | None) -> bool:
@@ -502,7 +505,7 @@ def plan(
 
 
 @command(CLUSTER, "rspo cost", calls="cost:write_cost_table")
-def cost(experiment: "Experiment") -> None:
+def cost(experiment: "Experiment", force: Force = False) -> None:
     """Write a table of the resources that each policy used."""
 
 

@@ -18,10 +18,13 @@ _FILES = {
 }
 
 
-def write_cost_table(experiment: Experiment) -> None:
+def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     """Write tables/cost.csv, always: the time that was used is no setting."""
+    step = steps.cost(experiment)
+    if not force:
+        step.require_configured()
     write_csv(experiment.table("cost"), costs(experiment))
-    steps.cost(experiment).record()
+    step.record()
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:

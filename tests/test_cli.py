@@ -89,6 +89,11 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
     ("command", "message"),
     [
         (["train", "small--rspo-pass--k5--n16--s0"], "similar: small--rspo-pass--k"),
+        (
+            ["train", CELL.replace("s0", "s7"), "--set=grid.main.seeds=3"],
+            "has fewer seeds; --set seeds=8 adds seeds to every cell",
+        ),
+        (["train", CELL, "--set", "engine=verl"], "would have other settings than the config ("),
         (["train", CELL], "small--base/policy: no such file; `rspo pretrain small` makes it"),
         (["pretrain", "smal"], "config/tiny.yaml; did you mean small? Allowed: small, medium"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; allowed: standard, co"),

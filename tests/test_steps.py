@@ -142,9 +142,9 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     assert capsys.readouterr().out.startswith(f"{file} is up to date\n")
 
     error = error_of(*words, f"--set={setting}")
-    assert error.startswith(f"{file} was made with other settings (")
+    assert error.startswith(f"{file} would have other settings than the config (")
     assert difference in error
-    assert error.endswith(f"): {FORCE_HINT}")
+    assert error.endswith("): --results DIR writes to another folder, --force writes here")
     assert contents() == before
 
     assert main([*words, f"--set={setting}", "--force"]) == 0
@@ -177,8 +177,13 @@ def test_a_command_that_fails_changes_no_provenance(monkeypatch: pytest.MonkeyPa
     assert main(["sample", CELL, "standard"]) == 0
 
 
-def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(capsys: Output) -> None:
-    assert main(["train", CELL.replace("--s0", "--s1"), "--set=seeds=3"]) == 0
+def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
+    capsys: Output, error_of: ErrorOf
+) -> None:
+    """As in the hint for a seed that the config lacks."""
+    second = CELL.replace("--s0", "--s1")
+    assert "--set seeds=2 adds seeds" in error_of("train", second)
+    assert main(["train", second, "--set=seeds=3"]) == 0
     assert main(["curves", CELL, "standard", "--set=training.checkpoint_every=3"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
 
@@ -256,13 +261,17 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert not state.parent.exists()
 
 
-def test_the_cost_is_always_made_again() -> None:
+def test_the_cost_is_always_made_again(error_of: ErrorOf) -> None:
     """The time that was used is no setting."""
     table = Path("results/tiny/tables/cost.csv")
     for _ in range(2):
         write_text(table, "old")
         assert main(["cost"]) == 0
         assert table.read_text().startswith("policy,")
+    error = error_of("cost", "--set=seeds=2")
+    assert error.startswith(
+        f"{table} would have other settings than the config (policies: 6 -> 11, "
+    )
 
 
 def test_a_result_of_other_inputs_is_refused(error_of: ErrorOf) -> None:

@@ -55,6 +55,8 @@ class Experiment:
     """A scale's config, with the cells and file names that follow from it.
 
     root: the folder that has config/; the config's paths of files are relative to it.
+    as_configured: the experiment without the settings of the command line, where they would write
+        into the folder of the config's results.
     overrides: settings of the command line, nested as in the config, for messages with a command.
     """
 
@@ -63,6 +65,7 @@ class Experiment:
     results: Path
     reports: Path
     root: Path = Path()
+    as_configured: "Experiment | None" = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -202,6 +205,12 @@ class Experiment:
     def cell(self, name: str) -> Cell:
         if name in self.every_cell:
             return self.every_cell[name]
+        cell, _, seed = name.rpartition("--s")
+        if f"{cell}--s0" in self.every_cell and seed.isdecimal():
+            raise InputError(
+                f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
+                f"--set seeds={int(seed) + 1} adds seeds to every cell"
+            )
         close = get_close_matches(name, {*self.policies, *self.every_cell} - {name}, cutoff=0.3)
         raise InputError(
             f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "

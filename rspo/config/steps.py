@@ -34,13 +34,23 @@ Words = ParamSpec("Words")
 def step(
     make: Callable[Concatenate[Experiment, Words], Step],
 ) -> Callable[Concatenate[Experiment, Words], Step]:
-    """Make a step know its command: by default, the function's name and positional arguments."""
+    """Make a step know its command, and the settings of the config without the command line's.
+
+    The command has the function's name and positional arguments, unless the step states another.
+    """
 
     @wraps(make)
     def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Step:
         result = make(experiment, *words, **named)
         command = experiment.command(make.__name__.replace("_", "-"), *map(str, words))
-        return replace(result, command=result.command or command)
+        result = replace(result, command=result.command or command)
+        if experiment.as_configured is None:
+            return result
+        try:
+            configured = make(experiment.as_configured, *words, **named).settings
+        except (InputError, LookupError):  # something that only the command line adds
+            return result
+        return replace(result, configured=configured)
 
     return made
 

@@ -41,6 +41,7 @@ class Step:
     inputs: returns the results that it reads, each with the step that writes it.
     lock: a file that a call locks, so that only one works on the outputs at the same time.
     command: the call, for messages, such as "rspo prepare train".
+    configured: the settings according to the config file, where the command line gave others.
     """
 
     outputs: tuple[Path, ...]
@@ -48,6 +49,7 @@ class Step:
     inputs: "Callable[[], Sequence[tuple[Path, Step]]]" = field(default=tuple, compare=False)
     lock: Path | None = None
     command: str = ""
+    configured: Settings | None = None
 
     @property
     def input_files(self) -> list[Path]:
@@ -70,6 +72,8 @@ class Step:
             is_begun: whether an earlier process began to replace the outputs with these settings.
         """
         replaces = force or is_begun()
+        if not replaces:
+            self.require_configured()
         self.require_inputs()
         if not replaces:
             if fault := self.fault_of_outputs():
@@ -86,6 +90,15 @@ class Step:
             if done and done.clean_up:
                 done.clean_up()
 
+    def require_configured(self) -> None:
+        """Raises: InputError for other settings than the config's."""
+        by_hand = self.configured is not None and differences(self.configured, self.settings)
+        if by_hand:
+            raise InputError(
+                f"{self.outputs[0]} would have other settings than the config ({by_hand}): "
+                "--results DIR writes to another folder, --force writes here"
+            )
+
     def has_outputs(self) -> bool:
         """Whether all outputs exist and have provenance."""
         return all(path.exists() and read_provenance(path) for path in self.outputs)
@@ -97,7 +110,7 @@ class Step:
         )
 
     def require_inputs(self) -> None:
-        """Check the inputs, and by size and provenance all that they were made from."""
+        """Check the inputs, and by size and provenance what they were made from, back to the data."""
         for path, maker in self.inputs():
             maker.require_output(path)
         for fault in faults_behind(self.inputs()).values():
