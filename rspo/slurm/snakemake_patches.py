@@ -114,12 +114,11 @@ def forward_stop_requests() -> None:
     signal.signal(REQUEST, lambda number, frame: _request_stop())
     _requeue_when_preempted()
 
-    def forward(number: int, frame: object) -> None:
-        for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(REQUEST)
 
-    signal.signal(REQUEST, forward)
+def _request_stop() -> None:
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(REQUEST)
 
 
 def _requeue_when_preempted() -> None:
