@@ -1,7 +1,6 @@
 """The `rspo` command. Every step of the experiments is one subcommand; none needs Snakemake.
 
-Typer parses the command line. `main` then runs the command and turns errors into one line and an
-exit status, so that both are the same for every command.
+Typer parses the command line; `main` runs the command, and turns errors into a line and a status.
 """
 
 import json
@@ -15,8 +14,7 @@ from functools import partial
 from importlib import import_module
 from inspect import Signature, signature
 from pathlib import Path
-from runpy import run_path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
 # plugins of its own in each of them.
@@ -36,8 +34,7 @@ from rspo.core.step import GIVEN
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
-# Commands import what they need when they run: `rspo --help` imports no numpy,
-# and scoring no torch.
+# Commands import what they need when they run: `rspo --help` no numpy, and scoring no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
 MOST_NAMED = 3  # paths in one line of output
@@ -125,15 +122,12 @@ BlockNumber = Annotated[
 
 
 def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], Command]:
-    """Register a function as a subcommand.
+    """Register a function as a subcommand, with examples, in a panel of `rspo --help`.
 
     A parameter `experiment` becomes the options --scale, --set and --results; so does a parameter
-    `load`, which gets a function that reads the config. Typer does not run the function: it returns
-    the call, which `main` runs.
+    `load`, which gets a function that reads the config. Typer returns the call, which `main` runs.
 
     Args:
-        panel: group of the command in `rspo --help`.
-        examples: command lines for the command's own help.
         calls: "module:function" of this package that gets the arguments by position, instead of a
             body of the command.
     """
@@ -331,25 +325,11 @@ def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force 
     """Compute Pass@k and Max@k of a policy on a suite."""
 
 
-@command(
-    EVALUATION,
-    "rspo diagnose rspo_pass_at_k --k 4 --n 16",
-    "rspo diagnose my_module:advantages --k 4 --n 8 --check pass_at_k",
-)
+@command(EVALUATION, "rspo diagnose rspo_pass_at_k --k 4 --n 16")
 def diagnose(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="An objective, such as maxpo (docs/objectives.md), or a function of rewards "
-            "[..., n] and k, as MODULE:FUNCTION or FILE.py:FUNCTION."
-        ),
-    ],
+    name: Annotated[str, typer.Argument(help="An objective, such as maxpo (docs/objectives.md).")],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
-    check: Annotated[
-        Literal["pass_at_k"] | None,
-        typer.Option(help="Fail unless it is an unbiased gradient of Pass@k, up to a factor."),
-    ] = None,
     scale: Scale = None,
 ) -> Output:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
@@ -360,44 +340,13 @@ def diagnose(
     """
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose
-    from rspo.objectives.unbiased import check_pass_at_k
 
-    objective: str | Callable[..., Any] = name
-    if ":" in name:
-        objective = _imported(name)
-    elif scale or (name not in OBJECTIVES and _has_config(scale)):
+    if scale or (name not in OBJECTIVES and _has_config(scale)):
         _load(scale)  # its extensions may have the objective
-    if check:
-        if k is None:
-            raise InputError("--check needs --k")
-        with errors_of("rspo diagnose"):
-            passed, lines = check_pass_at_k(objective, k, n)
-        print(f"{name}, n = {n}, 0/1 rewards", *lines, sep="\n")
-        return 0 if passed else 1
     with errors_of("rspo diagnose"):
-        diagnosis = diagnose(objective, k, n)
-    has_k = name not in OBJECTIVES or OBJECTIVES[name].has_k
-    k_of_cell = f"k = {diagnosis.k}, " if has_k else ""
+        diagnosis = diagnose(name, k, n)
+    k_of_cell = f"k = {diagnosis.k}, " if OBJECTIVES[name].has_k else ""
     return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
-
-
-def _imported(name: str) -> Callable[..., Any]:
-    """The function MODULE:FUNCTION, of the current folder too, or FILE.py:FUNCTION.
-
-    Raises: InputError if there is none.
-    """
-    place, _, attribute = name.rpartition(":")
-    sys.path.insert(0, str(Path(place).parent))
-    try:
-        if place.endswith(".py"):  # also numpy.py: no module of that name
-            function = run_path(place).get(attribute)
-        else:
-            function = getattr(import_module(place), attribute)
-    except Exception as error:  # of the user's module
-        raise InputError(f"{name}: {type(error).__name__}: {error}") from error
-    if not callable(function):
-        raise InputError(f"{name} is no function")
-    return cast(Callable[..., Any], function)
 
 
 @command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.download:fetch_judge")
@@ -464,14 +413,10 @@ def trace(
 @command(
     CLUSTER,
     "rspo plan --scale paper",
-    "rspo plan --scale paper --memory",
     "rspo plan --scale paper --budget 200",
 )
 def plan(
     experiment: "Experiment",
-    memory: Annotated[
-        bool, typer.Option("--memory", help="Instead, the memory of each model's actor on a GPU.")
-    ] = False,
     budget: Annotated[
         float | None,
         typer.Option(min=0, help="Instead, the claims so many GPU-hours answer.", metavar="HOURS"),
@@ -480,12 +425,7 @@ def plan(
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
     from rspo.plan import budget as claims
     from rspo.plan import jobs
-    from rspo.plan import memory as gpu
 
-    if memory and budget is not None:
-        raise InputError("--memory and --budget are two outputs; expected one of them")
-    if memory:
-        return gpu.text(experiment)
     return jobs.text(experiment) if budget is None else claims.text(experiment, budget)
 
 
@@ -570,10 +510,7 @@ def _report_written() -> None:
 
 
 def _parse(words: list[str]) -> Callable[[], Output]:
-    """Parse a command line and return the call that runs it.
-
-    Raises: InputError for wrong usage.
-    """
+    """Parse a command line and return the call that runs it."""
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
@@ -604,14 +541,9 @@ def _nobody_reads_output() -> bool:
 def _terminate(signal_number: int, frame: object) -> NoReturn:
     """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does.
 
-    At preemption SLURM sends it to all processes of the job at the start of the grace time. The job
-    is requeued first, before it ends as failed.
+    At preemption, at the start of the grace time, the job is requeued before it ends as failed.
     """
     if is_preempted():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # requeueing sends another one
         raise KeyboardInterrupt(requeue())
     raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    sys.exit(main())

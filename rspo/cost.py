@@ -18,26 +18,17 @@ _FILES = {
 }
 
 
-def write_cost_table(experiment: Experiment, force: bool = False) -> str:
-    """Write a row for each policy and finished step to tables/cost.csv; no file without results.
-
-    Returns: hours of each policy and of all together, as text.
-    """
-    step, table = steps.cost(experiment), costs(experiment)
+def write_cost_table(experiment: Experiment, force: bool = False) -> None:
+    """Write tables/cost.csv, always: the time that was used is no setting."""
+    step = steps.cost(experiment)
     if not force:
         step.require_configured()
-    if table.empty:
-        return f"scale {experiment.scale} has no results yet"
-    write_csv(experiment.table("cost"), table)  # always: the time that was used is no setting
+    write_csv(experiment.table("cost"), costs(experiment))
     step.record()
-    hours = table.groupby("policy", sort=False)[[*SECONDS]].sum() / 3600
-    hours.loc["all"] = hours.sum()
-    hours.columns = pd.Index(["wall h", "cpu h", "GPU h"])
-    return hours.rename_axis(None).to_string(col_space=11, float_format="{:,.2f}".format)
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
-    """A row for each policy and finished step: seconds of all its processes, hosts and jobs."""
+    """A row for each policy and finished step: seconds of all its processes."""
     rows = [
         {"policy": policy, "step": step} | process
         for policy in experiment.policies
@@ -48,11 +39,5 @@ def costs(experiment: Experiment) -> pd.DataFrame:
     for row in rows:
         if row["step"] == "train" and experiment.is_base(row["policy"]):
             row["step"] = "pretrain"
-    processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS, "host", "job"])
-    steps = processes.groupby(["policy", "step"], sort=False)
-    table = steps[[*SECONDS]].sum().round(2)
-    table["host"] = steps["host"].agg(lambda hosts: " ".join(sorted(set(hosts))))
-    table["jobs"] = steps["job"].agg(
-        lambda jobs: " ".join(sorted(set(filter(None, jobs)), key=lambda job: (len(job), job)))
-    )
-    return table.reset_index()
+    processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS])
+    return processes.groupby(["policy", "step"], as_index=False, sort=False).sum().round(2)

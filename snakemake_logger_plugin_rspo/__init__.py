@@ -1,8 +1,7 @@
 """What Snakemake prints: progress of the policies instead of a message for every job.
 
-`profiles/default` selects this handler (`logger: rspo`), which Snakemake finds by the name of this
-package. Its own log file in `.snakemake/log` is not affected. Snakemake imports this plugin before
-it parses its command line.
+`profiles/default` selects this handler (`logger: rspo`), which Snakemake finds by the package's
+name and imports before it parses its command line.
 """
 
 import re
@@ -30,8 +29,7 @@ RESUMES = "The same command resumes."
 class LogHandler(LogHandlerBase):
     """Shows the progress of a run, and Snakemake's warnings and errors.
 
-    Without `rules` in `--quiet` it also prints Snakemake's messages about each job. A dry run
-    prints the number of jobs of each rule.
+    Without `rules` in `--quiet` it also prints Snakemake's messages about each job.
     """
 
     writes_to_stream = True

@@ -134,7 +134,7 @@ STEPS = "--set=models.small.scratch.steps=5000"  # which take a minute
 
 def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "rspo.cli", "pretrain", "small", "--force", STEPS],
+        [sys.executable, "-m", "rspo", "pretrain", "small", "--force", STEPS],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,

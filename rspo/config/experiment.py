@@ -79,11 +79,8 @@ class Experiment:
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
         Args:
-            overrides: nested mapping that overrides the file, such as {"seeds": 3}.
             results: folder of the results; default: `results/<scale>` below `root`. Another one
                 also has the reports, because `reports/` has those of the default folder.
-
-        Raises: InputError for anything wrong in the config, and for a folder with other files.
         """
         root = root or Path()
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
@@ -129,10 +126,7 @@ class Experiment:
         return found
 
     def seeds_of(self, policies: Iterable[str]) -> str:
-        """The number of training seeds of the methods among some policies, such as "1 to 3 seeds".
-
-        Empty without a trained policy.
-        """
+        """The seeds of the methods among some policies, such as "1 to 3 seeds"; or empty."""
         counts = [len(names) for names in self.by_method(policies).values()]
         if not counts:
             return ""
@@ -146,11 +140,7 @@ class Experiment:
         return entries[grid]
 
     def of_cell(self, name: str) -> "Experiment":
-        """The experiment with the settings that a cell is trained with: those of its variant.
-
-        Raises: InputError for an unknown cell, and for settings of its variant that do not fit
-            together or that the engine does not support.
-        """
+        """The experiment with the settings that a cell is trained with: those of its variant."""
         cell, variant, found = self.cell(name), self.cell(name).variant, self
         if variant != DEFAULT_VARIANT:
             if variant not in self._of_variant:
@@ -179,10 +169,7 @@ class Experiment:
         return {}
 
     def of_study(self, name: str) -> "Experiment":
-        """The experiment with the samples and k that a study evaluates.
-
-        Raises: InputError for samples and k that do not fit together.
-        """
+        """The experiment with the samples and k that a study evaluates."""
         own = self.config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
         with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
@@ -268,10 +255,7 @@ class Experiment:
         return f"config/{self.scale}.yaml: data.{suite}{data_set}"
 
     def benchmarks_of(self, suite: str) -> list[str]:
-        """Names of the benchmarks of a suite.
-
-        Raises: InputError for an unknown suite.
-        """
+        """Names of the benchmarks of a suite."""
         self.require_name("suite", suite, self.config.data.suites)
         return list(self.config.data.suites[suite])
 
@@ -328,11 +312,7 @@ class Experiment:
         return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
     def verdicts(self, policy: str, of: str) -> Path:
-        """File with a judge model's verdicts; not a Snakemake output, so that it is never deleted.
-
-        Args:
-            of: the suite and block, such as "standard.0", or the step that uses the judge.
-        """
+        """A judge's verdicts, such as of "standard.0"; no Snakemake output, so never deleted."""
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
     def sample_files(self, policy: str, suite: str) -> list[Path]:

@@ -18,10 +18,7 @@ from rspo.core.files import fingerprint
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """Read a config file, apply overrides (a nested mapping), and validate every key.
-
-    Raises: InputError that names the file, the key, the value and what is allowed.
-    """
+    """Read a config file, apply overrides (a nested mapping), and validate every key."""
     try:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
@@ -43,31 +40,11 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
     """Run the extensions that a config lists, and validate every key.
 
-    Args:
-        root: the folder that has config/.
-        name: of the config, for messages about extensions.
-
-    Raises: ValidationError; InputError for an extension that is missing.
+    Extensions are Python files of the user, such as `extensions: [my_reward.py]`, which register
+    objectives, rewards, figures and so on. Each runs once in every process that reads the config.
+    They are relative to the root, which has config/. The name is for messages.
     """
-    run_extensions(values.get("extensions", ()), root, f"{name}: extensions")
-    return Config.model_validate(values)
-
-
-def run_extensions(files: Any, root: Path, key: str) -> None:
-    """Run the Python files of the user that a config lists, such as `extensions: [my_reward.py]`.
-
-    They register objectives, rewards, figures and so on. Each runs once in every process that
-    reads the config.
-
-    Args:
-        files: the list in the config, before its validation.
-        root: the folder that has config/; the files are relative to it.
-        key: location of the list, for messages.
-
-    Raises: InputError for a list that is none, for a file that is missing, and, with its line, for
-    a ValueError of a file, such as a name that is registered already, and for sys.exit. Other
-    errors of a file keep their traceback.
-    """
+    files, key = values.get("extensions", ()), f"{name}: extensions"
     if not isinstance(files, list | tuple):
         raise InputError(f"{key} = {files!r}: expected a list of files, such as [my_reward.py]")
     for file in files:
@@ -78,23 +55,23 @@ def run_extensions(files: Any, root: Path, key: str) -> None:
                 "has config/"
             )
         # Not the file's own name, which may be that of an installed module.
-        name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
-        if name in sys.modules:
+        module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
+        if module_name in sys.modules:
             continue
-        spec = spec_from_file_location(name, path)
+        spec = spec_from_file_location(module_name, path)
         assert spec is not None  # of a file that ends with .py
         assert spec.loader is not None
-        sys.modules[name] = module = module_from_spec(spec)  # dataclasses look their module up
+        module = module_from_spec(spec)
+        sys.modules[module_name] = module  # dataclasses look their module up
         try:
             spec.loader.exec_module(module)
-        except BaseException as error:
-            del sys.modules[name]
-            if not isinstance(error, ValueError | SystemExit):
-                raise
+        except (ValueError, SystemExit) as error:
+            del sys.modules[module_name]
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == str(path)]
             reason = "it ends the program" if isinstance(error, SystemExit) else error
             raise InputError(f"{file}, line {lines[-1] if lines else 1}: {reason}") from error
+    return Config.model_validate(values)
 
 
 class _Loader(yaml.SafeLoader):
@@ -112,14 +89,7 @@ class _Loader(yaml.SafeLoader):
 
 @contextmanager
 def errors_at(place: str) -> Iterator[None]:
-    """Validates a config, or a part of it.
-
-    Args:
-        place: file and section, for messages.
-
-    Raises: InputError with a line for each mistake: its key, its value unless it is a section, and
-        the reason.
-    """
+    """Turns what is invalid in a config into one line for each mistake, with file and section."""
     try:
         yield
     except ValidationError as error:

@@ -9,13 +9,7 @@ from rspo.core.errors import InputError
 
 
 def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """`["training.steps=5"]` -> `{"training": {"steps": 5}}`; values are read as YAML.
-
-    Args:
-        option: of the command line that has these items, for messages.
-
-    Raises: InputError for an item that is not KEY=VALUE.
-    """
+    """`["training.steps=5"]` -> `{"training": {"steps": 5}}`; values are read as YAML."""
     overrides: dict[str, Any] = {}
     for item in items:
         key, equals, text = item.partition("=")

@@ -1,7 +1,6 @@
 """The names that a config may use for verifiers, rewards, chat templates and families of problems.
 
-Higher layers implement them. Tests check that every name has an implementation. Extensions add
-verifiers and rewards, which `register` makes known to configs.
+Higher layers implement them. Extensions add verifiers and rewards by `register`.
 """
 
 import inspect
@@ -51,8 +50,6 @@ StudyColumn = Literal[
 ]
 # Tables of a scale, whose names no study may have.
 TABLES = ("curves", "cost", "claims")
-
-# --- verifiers and rewards of the user ------------------------------------------------------------
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")  # names are parts of folder names
 

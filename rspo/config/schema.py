@@ -15,7 +15,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
 
@@ -34,7 +33,6 @@ from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
-PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Integer = Annotated[int, Field(strict=True)]  # neither true nor text
 Positive = Annotated[Integer, Field(ge=1)]
@@ -109,19 +107,11 @@ class Columns(Section):
 
     problem: str = "problem"  # column with the problem's text
     context: str | None = None  # column with text to put before the problem
-    prompt: str = PROBLEM  # the user's message, with {problem} for the problem's text
     answer: str = "answer"  # column with the answer or answers
     answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} in that column
     unit: str | None = None  # column with the answer's unit, which is optional in responses
     filter: RowFilter | None = None
     exclude: Name | None = None  # a benchmark whose problems are excluded from this set
-
-    @field_validator("prompt")
-    @classmethod
-    def _prompt_holds_the_problem(cls, prompt: str) -> str:
-        if prompt.count(PROBLEM) != 1:
-            raise ValueError(f"must contain {PROBLEM} exactly once")
-        return prompt
 
 
 class Hub(Columns):
@@ -236,34 +226,6 @@ class HubModel(Section):
         return self
 
 
-class Shape(Section):
-    """What decides a model's size, under the names of its config.json.
-
-    Only for `rspo plan` and `rspo doctor`, which run before the model is there.
-    """
-
-    model_type: str
-    hidden_size: Positive
-    intermediate_size: Positive
-    num_hidden_layers: Positive
-    num_attention_heads: Positive
-    num_key_value_heads: Positive
-    vocab_size: Positive
-    tie_word_embeddings: bool
-
-    @property
-    def of_layers(self) -> int:
-        """Parameters in the matrices of all layers; biases and norms are less than 0.1 % of it."""
-        attention = 2 * (1 + self.num_key_value_heads / self.num_attention_heads)
-        each = attention * self.hidden_size + 3 * self.intermediate_size
-        return self.num_hidden_layers * round(self.hidden_size * each)
-
-    @property
-    def parameters(self) -> int:
-        embeddings = 1 if self.tie_word_embeddings else 2
-        return self.of_layers + embeddings * self.vocab_size * self.hidden_size
-
-
 class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
@@ -272,7 +234,7 @@ class Model(Section):
     scratch: Scratch | None = None
     hub: HubModel | None = None
     verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
-    shape: Shape | None = None
+    parameters: Positive | None = None  # for `rspo plan` and `rspo doctor` only
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":
@@ -460,10 +422,7 @@ class CellSpec(Section):
 
 
 class GridEntry(Section):
-    """Cells that one figure compares, and the suite that they are evaluated on.
-
-    Without a suite, its cells are trained only, and compared by their logs.
-    """
+    """Cells that one figure compares, on a suite, or without one by the logs of their training."""
 
     suite: str = ""
     cells: tuple[CellSpec, ...] = Field(min_length=1)
@@ -471,10 +430,7 @@ class GridEntry(Section):
 
 
 class Contrast(Section):
-    """Differences of a study's methods: Pass@k, or what the claims say, paired over problems.
-
-    docs/add/study.md describes the keys.
-    """
+    """Paired differences of a study's methods. docs/add/study.md describes the keys."""
 
     family: str = Field(min_length=1)
     minus: Name | dict[Name, Name]
@@ -555,10 +511,7 @@ class Config(Section):
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
 
     def of_variant(self, name: str) -> "Config":
-        """The config that a variant's cells are trained with.
-
-        Raises: ValidationError for changes that the schema rejects.
-        """
+        """The config that a variant's cells are trained with; or a ValidationError."""
         if name == DEFAULT_VARIANT:
             return self
         return Config.model_validate(

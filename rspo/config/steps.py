@@ -1,7 +1,6 @@
 """The steps of the pipeline up to the tables: inputs, outputs, and the settings that decide them.
 
-The `rspo` command, the params of Snakemake's rules, `rspo status` and the checks of inputs all read
-these functions. Steps of figures, claims, studies and the report are completed beside their code.
+Steps of figures, claims, studies and the report are completed beside their code.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -223,12 +222,7 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
 
 @step
 def fetch_judge(experiment: Experiment) -> Step:
-    """The prompt of the judge, and its model, unless a running server has it.
-
-    Its settings are the same in both cases, so that the address of a server changes no verdict.
-
-    Raises: InputError if the config has no judge.
-    """
+    """The prompt of the judge, and its model, unless a running server has it."""
     prompt, model = experiment.judge_prompt, experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
@@ -291,15 +285,8 @@ def _problems(experiment: Experiment, data_sets: Iterable[str]) -> list[Input]:
     return [first_output(prepare(experiment, name)) for name in data_sets]
 
 
-# --- settings of several steps --------------------------------------------------------------------
-
-
 def verifier_settings(config: Config | None, verifier: str) -> Settings:
-    """The settings that decide a verdict. The address and limits of a judge's server do not.
-
-    Args:
-        config: needed by xverify.
-    """
+    """The settings that decide a verdict. The address and limits of a judge's server do not."""
     result: Settings = {"verifier": verifier}
     if verifier in VERIFIER_VERSIONS:
         result["rules"] = VERIFIER_VERSIONS[verifier]
@@ -311,10 +298,7 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
 
 
 def source_settings(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set.
-
-    Raises: InputError for a file of the user that cannot be read.
-    """
+    """Settings of all problems of a data set."""
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them. Only a file has columns of its own.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}

@@ -1,8 +1,7 @@
 """The verl settings that are part of a policy's fingerprint.
 
-Operational settings are not: they change speed and placement, and you can change them at any time,
-also to resume from a checkpoint or for finished cells. They can still change how sums are rounded
-and, with vLLM, which requests are sampled in one batch, like two runs with the same settings.
+Operational settings are not: they change speed and placement, and may change at any time. They can
+still change rounding and, with vLLM, batches of requests, like two runs with the same settings.
 """
 
 from collections.abc import Mapping
@@ -58,11 +57,7 @@ OPERATIONAL = frozenset(
 
 
 def policy_settings(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str, Any]:
-    """The device (it decides the precision) and the keys that are not operational.
-
-    Args:
-        of_model: the model's key `verl`; the section's overrides take precedence.
-    """
+    """The device (it decides the precision) and the keys that are not operational."""
     own = _without_operational(merge(of_model, verl.overrides))
     return {"device": verl.device, "overrides": own}
 

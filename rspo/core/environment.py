@@ -8,9 +8,8 @@ from pathlib import Path
 from rspo.core.errors import InputError
 
 VLLM = {
-    # FlashInfer's sampler is compiled with nvcc when a server starts, and many nodes have no nvcc.
-    # vLLM's own sampler serves these requests anyway: the judge's have seeds, and the policy's
-    # return log-probabilities after temperature and top-p.
+    # FlashInfer's sampler needs nvcc. vLLM's own serves requests with seeds, as the judge's, and
+    # with log-probabilities after temperature and top-p, as the policy's, anyway.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     # By default, vLLM 0.24 has other model runners for a Llama, as in the checks, than for a Qwen2.
     "VLLM_USE_V2_MODEL_RUNNER": "0",
@@ -19,9 +18,8 @@ VLLM = {
     "VLLM_DISABLE_COMPILE_CACHE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
-# Caches of compiled kernels, and of what vLLM finds out about a model. By default, most are in the
-# home folder, which nodes share: hundreds of processes would write the same files there at the same
-# time, and some would fail with "Stale file handle".
+# Caches of compiled kernels, and of what vLLM finds out about a model. In the home folder, which
+# nodes share, processes would write the same files, and some fail with "Stale file handle".
 _CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
@@ -32,10 +30,7 @@ _CACHES = {
 
 
 def local_caches() -> dict[str, str]:
-    """A folder of this user on this node for each cache. A variable that is set keeps its value.
-
-    Raises: InputError if another user owns the folder: processes run the code in it.
-    """
+    """A folder of this user on this node for each cache. A variable that is set keeps its value."""
     folder = Path(tempfile.gettempdir()) / f"rspo-{os.getuid()}-caches"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -8,43 +8,34 @@ from contextlib import contextmanager
 class InputError(ValueError):
     """Bad config, data or command line; the message names the value and what is allowed.
 
-    The `rspo` command prints it as one line and exits with status 2. Other exceptions are bugs and
-    keep their traceback.
+    The `rspo` command prints it as one line, with status 2. Other exceptions keep their traceback.
     """
 
 
 class LostProcess(RuntimeError):
     """A process or node that a run needs died; the message names it.
 
-    The `rspo` command prints it as one line and exits with status 1. The same command resumes from
-    the last checkpoint.
+    The `rspo` command prints it as one line, with status 1, and resumes when it is run again.
     """
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Calls a function that may be a user's own.
-
-    Raises: InputError "WHAT: REASON" for a ValueError. Other errors keep their traceback.
-    """
+    """Turns a ValueError, as of a user's own function, into InputError "WHAT: REASON"."""
     try:
         yield
     except ValueError as error:
         raise InputError(f"{what}: {error}") from error
 
 
-def allowed_names(name: str, allowed: Collection[str], cutoff: float = 0.6) -> str:
-    """The end of a message about a name that is not allowed: a suggestion, and all that are.
-
-    Args:
-        cutoff: the smallest similarity of a suggestion, from 0 to 1 (difflib's ratio).
-    """
-    close = difflib.get_close_matches(name, allowed, n=1, cutoff=cutoff)
+def allowed_names(name: str, allowed: Collection[str]) -> str:
+    """The end of a message about a name that is not allowed: a suggestion, and all that are."""
+    close = difflib.get_close_matches(name, allowed, n=1)
     hint = f"did you mean {close[0]}? Allowed" if close else "allowed"
     return f"{hint}: {', '.join(allowed) or 'none'}"
 
 
-def require_name(what: str, name: str, allowed: Collection[str], cutoff: float = 0.6) -> None:
+def require_name(what: str, name: str, allowed: Collection[str]) -> None:
     """Raises: InputError "no WHAT; ..." for a name that is not allowed (see `allowed_names`)."""
     if name not in allowed:
-        raise InputError(f"no {what}; {allowed_names(name, allowed, cutoff)}")
+        raise InputError(f"no {what}; {allowed_names(name, allowed)}")

@@ -22,11 +22,8 @@ _GZIP = b"\x1f\x8b"  # first bytes of a compressed file
 def atomic_write(path: Path) -> Iterator[Path]:
     """Write a file or folder under a temporary name, and rename it to `path` on success.
 
-    On an exception, Ctrl-C or a full disk, `path` stays as it was and the temporary file is
-    removed. After SIGKILL, the next write of `path` removes it.
-
-    Raises: OSError that contains the path, also where the original error names no file; that of a
-        folder which a file would replace.
+    Otherwise, `path` stays as it was. After SIGKILL, the next write removes the temporary file.
+    An OSError contains the path, also where the original error names no file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
@@ -76,22 +73,12 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object per line; empty lines are skipped.
-
-    Raises: InputError as `numbered_json_lines`.
-    """
+    """Read one JSON object per line; empty lines are skipped."""
     return [row for _, row in numbered_json_lines(path)]
 
 
 def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number, from 1, and the JSON object of each line that is not empty.
-
-    Args:
-        path: UTF-8 with or without a byte order mark, also compressed with gzip.
-
-    Raises: InputError for a missing file, a line that is not a JSON object, or bytes that are not
-        UTF-8 or a complete gzip file.
-    """
+    """The number, from 1, and the JSON object of each line; UTF-8, also compressed with gzip."""
     require_file(path)
     number = 0
     try:
@@ -139,22 +126,16 @@ def _uncompressed(path: Path) -> BinaryIO:
 
 
 def fingerprint(settings: Any) -> str:
-    """Twelve hex digits, a hash of plain data. The order of keys does not matter.
-
-    Equal for data and its JSON, in which all keys are text: 10 sorts after 2, "10" before "2".
-    """
+    """Twelve hex digits, a hash of plain data, equal for its JSON and for any order of keys."""
     as_json = json.loads(json.dumps(settings, default=str))
     text = json.dumps(as_json, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def digest(path: Path) -> str:
-    """64 hex digits, a hash of the content of a file or folder.
+    """SHA-256 of a file, or of the names and digests of a folder's files, 64 hex digits.
 
-    For a file its SHA-256; for a folder the SHA-256 of its files' names and digests, without hidden
-    files (Snakemake and the hub's client create some).
-
-    Raises: OSError if `path` does not exist.
+    Without hidden files: Snakemake and the hub's client create some.
     """
     if not path.is_dir():
         status = path.stat()

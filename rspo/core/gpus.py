@@ -11,18 +11,17 @@ _MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
 class Gpu(NamedTuple):
-    """memory: bytes. flops: dense bfloat16 operations a second. bandwidth: bytes a second."""
+    """flops: dense bfloat16 operations a second. bandwidth: bytes a second."""
 
-    memory: float
     flops: float
     bandwidth: float
 
 
 # From NVIDIA's data sheets. The H800 computes as the H100 does; data between its GPUs are slower.
 GPUS = {
-    **dict.fromkeys(("h800", "h100"), Gpu(80e9, 989e12, 3.35e12)),
-    "a100": Gpu(80e9, 312e12, 2.04e12),
-    "rtx4090": Gpu(24e9, 165e12, 1.01e12),
+    **dict.fromkeys(("h800", "h100"), Gpu(989e12, 3.35e12)),
+    "a100": Gpu(312e12, 2.04e12),
+    "rtx4090": Gpu(165e12, 1.01e12),
 }
 
 
@@ -48,10 +47,7 @@ def require_visible_gpus() -> None:
 
 
 def require_vllm_on_gpus() -> None:
-    """Raises: InputError if SLURM granted GPUs to this job and vLLM would not use them.
-
-    vLLM's build for CPUs ignores GPUs silently.
-    """
+    """Raises: InputError if SLURM granted GPUs and vLLM's build is for CPUs, which ignores them."""
     require_visible_gpus()
     if not _granted():
         return

@@ -10,17 +10,7 @@ _FILES = ("*.json", "*.safetensors", "*.txt", "*.jinja")
 
 
 def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | None = None) -> str:
-    """Copy a model's files to `folder`, from the mirror if it has them, else from the hub.
-
-    Args:
-        name: the model's ID on the hub.
-        revision: a commit of the hub's repository; None for the newest one.
-        mirror: a folder that may have the files in MIRROR/<name>/.
-
-    Returns: where the files came from, with the revision, for the provenance.
-
-    Raises: InputError if the model cannot be downloaded or lacks a file.
-    """
+    """Copy a model's files from a mirror or the hub; returns from where, with the revision."""
     if mirror is not None and not mirror.is_dir():
         raise InputError(f"mirror = {mirror}: no such folder")
     mirrored = None if mirror is None else mirror / name

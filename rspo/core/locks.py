@@ -18,9 +18,8 @@ from rspo.core.signals import SNAKEMAKE
 from rspo.core.slurm_job import host_name, name_of_this_job
 
 LOCK = ".lock"  # lock file of a folder; it contains the name of its last owner
-# When SLURM gives up a node, the job restarts elsewhere while the old processes may still run, and
-# a file server keeps the locks of a lost host until their lease ends: 90 seconds on NFS, up to some
-# minutes on Lustre.
+# When SLURM gives up a node, the job restarts elsewhere, and a file server keeps the locks of the
+# lost host until their lease ends: 90 seconds on NFS, up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
 SECONDS_FOR_A_CHECK = 1  # `is_locked` holds the lock for a moment
@@ -31,12 +30,7 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
     """Hold the lock of a folder, which is created if needed.
 
     Args:
-        name: of the lock file.
-        waits: whether a SLURM job, or a command that Snakemake started, waits for it, up to
-            `SECONDS_FOR_A_LOST_NODE`.
-
-    Raises: InputError that names the process that holds it, or if the file system does not support
-        locks.
+        waits: whether a SLURM job, or a command of Snakemake's, waits `SECONDS_FOR_A_LOST_NODE`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("a+") as lock:

@@ -42,11 +42,7 @@ class Usage:
 
 
 def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
-    """Usage of this process since it started.
-
-    Args:
-        gpu_seconds: used outside SLURM. A SLURM job uses all of its GPUs for as long as it runs.
-    """
+    """Usage of this process so far. A SLURM job uses all of its GPUs for as long as it runs."""
     wall = time.time() - _STARTED
     job = this_job()
     own, children = (
@@ -100,14 +96,8 @@ def write_provenance(
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
 
-    It is not part of the file itself because it contains host and seconds: the file itself is the
-    same, byte for byte, for the same settings.
-
-    Args:
-        inputs: every file and folder that determines the content of `path`, besides the originals,
-            with their digests before they were read. `rspo trace` tells whether one has changed.
-
-    Raises: OSError if `path` does not exist.
+    It contains host and seconds; the file itself is the same, byte for byte, for the same settings.
+    The inputs, with their digests before they were read, are besides the originals.
     """
     used = [*done.earlier, usage_so_far(done.gpu_seconds)]
     job = this_job()
@@ -149,8 +139,7 @@ def read_provenance(path: Path) -> dict[str, Any]:
 def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
     """The inputs of a result by its provenance, with the digests that they had; none without it.
 
-    Their paths are relative to the file, so that a folder of results can be renamed or copied;
-    originals keep theirs.
+    But for originals, paths are relative to the file, so that results can be renamed or copied.
     """
     if not note:
         return {}

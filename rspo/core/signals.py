@@ -31,8 +31,7 @@ class Stopped(Exception):
 def accept_requests() -> None:
     """Record requests to stop instead of dying of them. Call it in the main thread, at the start.
 
-    It also blocks the signal in the main thread, because child processes inherit the block. SLURM
-    sends the signal to every process of a job, and the verifiers' workers must finish the step.
+    SLURM sends the signal to every process of a job. Children inherit that it is blocked.
     """
     signal.signal(REQUEST, lambda number, frame: _received.append(number))
     signal.pthread_sigmask(signal.SIG_BLOCK, {REQUEST})
@@ -57,8 +56,7 @@ def _place() -> str:
 def end_with_snakemake() -> None:
     """Send SIGTERM to this process once the Snakemake that started it has ended, if one did.
 
-    A Snakemake that was killed leaves the commands of its rules behind. The next one would remove
-    their results as incomplete and use the same GPUs.
+    Otherwise the next Snakemake would remove their results as incomplete and use the same GPUs.
     """
     pid, _, place = os.environ.get(SNAKEMAKE, "").partition(" ")
     if not pid.isdecimal() or place != _place():  # `srun` starts processes on other nodes

@@ -15,8 +15,6 @@ SECONDS = 30  # timeout of a SLURM command
 class Job:
     """What SLURM granted to a job.
 
-    number: the job's id.
-    nodes: names of its nodes, such as `n[1-2]`.
     gpus: GPUs on all nodes together, such as `gpu:h800:8`; empty if unknown or none.
     gpu_count: their number.
     """
@@ -47,7 +45,7 @@ def this_job() -> Job | None:
 
 
 def host_name() -> str:
-    """This machine's name; in a SLURM job, SLURM's name of the node."""
+    """This machine's name; in a job, SLURM's name of it."""
     return os.environ.get("SLURMD_NODENAME", platform.node())
 
 

@@ -1,8 +1,7 @@
 """A step of the pipeline as data, and what every step does before and after its own work.
 
-Snakemake decides which steps run. A step checks its inputs: a file that was made by hand, copied,
-touched or left behind with other settings than the config's does not get into a result. A step
-replaces an existing result only with `--force`; Snakemake removes the results that it replaces.
+A step checks its inputs: a file that was made by hand, or with other settings than the config's,
+does not get into a result. It replaces a result only with `--force`; Snakemake removes those.
 """
 
 import json
@@ -67,18 +66,10 @@ class Step:
         force: bool = False,
         is_begun: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Do the work of the step unless its outputs exist, under its lock, with provenance.
-
-        It checks the inputs first.
+        """Check the inputs, and do the work unless the outputs exist, under the lock.
 
         Args:
-            work: writes the outputs.
-            force: whether to replace existing outputs.
             is_begun: whether an earlier process began to replace the outputs with these settings.
-
-        Raises: InputError for an input that is missing, damaged, or made with other settings; for
-            an existing output that only `force` may replace; and that names the process that holds
-            the lock. What the work raises leaves the provenance as it was.
         """
         replaces = force or is_begun()
         if not replaces:
@@ -113,20 +104,13 @@ class Step:
         return all(path.exists() and read_provenance(path) for path in self.outputs)
 
     def is_current(self) -> bool:
-        """Whether all outputs exist without a fault, nor one of what they were made from.
-
-        The check of inputs that every command makes, by size and provenance. An input that was
-        removed is no fault.
-        """
+        """Whether all outputs exist, without a fault of them or of an input that exists."""
         return self.has_outputs() and not (
             self.fault_of_outputs(contents=False) or faults_behind(self.inputs())
         )
 
     def require_inputs(self) -> None:
-        """Check the inputs, and by size and provenance what they were made from, back to the data.
-
-        Raises: InputError for one that is missing, damaged, or made with other settings.
-        """
+        """Check the inputs, and by size and provenance all that they were made from."""
         for path, maker in self.inputs():
             maker.require_output(path)
         for fault in faults_behind(self.inputs()).values():
@@ -150,11 +134,7 @@ class Step:
         return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
-        """What keeps an existing output from being used, as a sentence; None if nothing does.
-
-        Args:
-            contents: whether to compare the content with its digest, or only its size.
-        """
+        """What keeps an output from being used; without `contents`, only by its size."""
         note = read_provenance(path)
         if not note:
             return f"{path} has no readable provenance, so its settings are unknown"
@@ -175,18 +155,11 @@ class Step:
         return None
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the lock of the step. It may wait, and then find the outputs made.
-
-        Raises: InputError that names the process that holds it.
-        """
+        """Hold the lock of the step. It may wait, and then find the outputs made."""
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
     def record(self, done: Done | None = None, read: Mapping[Path, str] | None = None) -> None:
-        """Write the provenance of the outputs, which exist now.
-
-        Args:
-            read: the digests of the inputs before they were read; default: of now.
-        """
+        """Write the provenance of the outputs, with the digests that the inputs had when read."""
         done, read = done or Done(), versions(self.input_files) if read is None else read
         for path in (*self.outputs, *done.files):
             write_provenance(path, self.settings, read, done)
@@ -207,12 +180,9 @@ class Step:
 def files_behind(
     pairs: Iterable[tuple[Path, Step]], planned: Iterable[Path] = ()
 ) -> dict[Path, Step]:
-    """Some files and all that they were made from, each with the step that writes it.
+    """Some files and all that they were made from, those nearest to the data first.
 
-    Args:
-        planned: files to leave out, with those that only they were made from.
-
-    Returns: the files nearest to the data first.
+    Without those that are planned, and those that only they were made from.
     """
     found: dict[Path, Step] = {}
     seen = set(planned)
@@ -231,14 +201,9 @@ def files_behind(
 def faults_behind(
     inputs: Sequence[tuple[Path, Step]], planned: Iterable[Path] = ()
 ) -> dict[str, str]:
-    """What is wrong with inputs and with what they were made from, by size and provenance.
+    """A sentence for each command that has to make results, or files behind them, again.
 
-    Args:
-        inputs: results, each with the step that writes it.
-        planned: files that are made again before the inputs are read; they are not checked.
-
-    Returns: a sentence for each command that has to make its files again, the files nearest to the
-        data first.
+    By size and provenance. Files that are planned, to be made again, are not checked.
     """
     faults: dict[str, str] = {}
     for path, maker in files_behind(inputs, planned).items():
@@ -248,10 +213,7 @@ def faults_behind(
 
 
 def differences(old: Any, new: Mapping[str, Any]) -> str:
-    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others.
-
-    Nested keys are written as `training.steps`. Empty if none differs.
-    """
+    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others."""
     before, after = (
         {key: json.dumps(value, default=str) for key, value in leaves(settings)}
         for settings in (old, new)

@@ -2,10 +2,9 @@
 
     python -m rspo.core.supervisor KEY FOLDER COMMAND...
 
-The command ends when standard input closes, which happens when the supervisor's parent ends, also
-by SIGKILL. The supervisor then ends all processes that inherited the environment variable KEY from
-the command, also those that have left its process tree, and removes FOLDER. It forwards SIGUSR1 to
-the command.
+The command ends when standard input closes, as when the parent ends, also by SIGKILL. Then all
+processes with the environment variable KEY are ended, also outside the command's process tree, and
+FOLDER is removed. SIGUSR1 is forwarded to the command.
 """
 
 import contextlib
@@ -41,7 +40,6 @@ def supervised(
     Args:
         key: name of an environment variable that only this command gets.
         folder: removed when the command ends.
-        output: file for its standard output and error; None: those of this process.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "rspo.core.supervisor", key, str(folder), *command],

@@ -1,9 +1,7 @@
 """Read and write tables: the Parquet files between the steps, and CSV files.
 
-Commands that sample, score or train use rows (`read_table`, `write_table`): these functions do not
-import pandas, which takes half a second, and such commands run hundreds of times in an experiment.
-Commands that group and join use pandas frames (`read_frame`, `write_frame`). docs/files.md
-describes every file of the project.
+Commands that run hundreds of times in an experiment use rows (`read_table`, `write_table`), without
+pandas, whose import takes half a second. docs/files.md describes every file.
 """
 
 import io
@@ -82,10 +80,7 @@ CURVES = pa.schema(
 
 
 def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as a Parquet table, atomically; columns outside the schema are left out.
-
-    Raises: InputError if a row has a value of another type.
-    """
+    """Write rows as a Parquet table, atomically; columns outside the schema are left out."""
     rows = list(rows)
     starts = range(0, max(1, len(rows)), ROWS_OF_A_PART)
     try:
@@ -96,10 +91,7 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
 
 
 def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Through JSON, because `pa.array` of Python objects imports pandas.
-
-    The JSON is one line, with a list for each column.
-    """
+    """Through a line of JSON, because `pa.array` of Python objects imports pandas."""
     text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
     lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
@@ -121,11 +113,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Rows of a Parquet table.
-
-    Raises: InputError for a file that is missing, truncated or empty, and for a column that is
-        missing or has another type.
-    """
+    """Rows of a Parquet table."""
     rows: list[dict[str, Any]] = _read(path, schema).to_pylist()
     return rows
 
@@ -152,11 +140,7 @@ def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Tab
 
 
 def write_csv(path: Path, frame: "pd.DataFrame", missing: str = "") -> None:
-    """Write a frame as CSV, atomically; floats have every digit.
-
-    Args:
-        missing: the text of NaN.
-    """
+    """Write a frame as CSV, atomically; floats have every digit, and NaN a text."""
     with atomic_write(path) as partial:
         frame.to_csv(partial, index=False, lineterminator="\n", na_rep=missing)
 

@@ -1,7 +1,4 @@
-"""`rspo trace FILE`: follow the provenance of a file back to the data.
-
-Paths in provenance files are relative to the project's folder, so run it there.
-"""
+"""`rspo trace FILE`, in the project's folder: the provenance of a file, back to the data."""
 
 import json
 import math
@@ -19,10 +16,7 @@ History = Mapping[Path, Mapping[str, Any]]  # the provenance of each file, which
 
 
 def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """The provenance of the files and of everything that they were made from, breadth first.
-
-    Raises: InputError for a damaged provenance file.
-    """
+    """The provenance of the files and of everything that they were made from, breadth first."""
     notes: dict[Path, dict[str, Any]] = {}
     waiting = list(paths)
     while waiting:
@@ -36,7 +30,7 @@ def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
 
 
 def faults(notes: History) -> list[str]:
-    """Gaps and contradictions in a history, one sentence each."""
+    """Gaps and contradictions in a history, one sentence each. Reads every file."""
     result = []
     known = originals(notes)
     for path, note in notes.items():
@@ -74,10 +68,7 @@ def content_of(note: Mapping[str, Any]) -> str:
 
 
 def originals(notes: History) -> dict[Path, str]:
-    """The files of a history that a user made, with the digests that they had when they were read.
-
-    If several results were made from different contents of a file, this is the last one.
-    """
+    """The files of a history that a user made, with the digests that they had when last read."""
     return {
         Path(name): note["inputs"][name]
         for note in notes.values()
@@ -86,14 +77,7 @@ def originals(notes: History) -> dict[Path, str]:
 
 
 def trace(path: Path, depth: int | None = None) -> Iterator[str]:
-    """The history of a file as indented lines, each input below what was made from it.
-
-    Args:
-        depth: how many levels of inputs to show, by default all; all are checked.
-
-    Raises: InputError for a file that does not exist or has no provenance; after the last line,
-        for a history with gaps or contradictions.
-    """
+    """The history of a file, indented, to a depth of inputs; all are checked."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     notes = history([path])

@@ -12,7 +12,7 @@ from typing import Any
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
-from rspo.config.schema import PROBLEM, Columns, Generated, Hub
+from rspo.config.schema import Columns, Generated, Hub
 from rspo.core.errors import InputError
 from rspo.core.provenance import Done, versions
 from rspo.core.tables import PROBLEMS, write_table
@@ -152,7 +152,7 @@ def _problems(
         problem = {
             "id": f"{name}/{position}",
             "benchmark": name,
-            "prompt": [{"role": "user", "content": columns.prompt.replace(PROBLEM, text)}],
+            "prompt": [{"role": "user", "content": text}],
             "answers": accepted_forms(columns, row),
             "source": row.source,
             "revision": row.revision,

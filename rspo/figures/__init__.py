@@ -93,7 +93,7 @@ def in_all(experiment: Experiment) -> list[str]:
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
     if name in FIGURES and name not in figures:
         raise InputError(f"{name} draws {', '.join(FIGURES[name].grids)}; the config lacks one")
-    require_name(f"figure {name!r}", name, figures, cutoff=0.7)  # all begin with fig_
+    require_name(f"figure {name!r}", name, figures)
     return figures[name]
 
 

@@ -1,1 +1,1 @@
-"""`rspo plan`: what is left to run, its hours, the claims of a budget, and memory of a GPU."""
+"""`rspo plan`: what is left to run, its hours, and the claims of a budget."""

@@ -18,10 +18,9 @@ Key = tuple[str, str, str]  # of jobs: rule, policy and suite
 
 
 class Answer(NamedTuple):
-    """A claim for some of the k that the grid trains for.
+    """A claim for some of the k that the grid trains for, with its jobs and their GPU-hours.
 
-    jobs: that it needs. hours: their GPU-hours. Of a list of answers, both without those of earlier
-        answers.
+    Both without those of earlier answers of a list.
     """
 
     claim: str
@@ -61,8 +60,6 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
     """The claims that fit, the cheapest further one first; then more k of them.
 
     What exists costs nothing. A claim fits if the most GPU-hours that it may take do.
-
-    Raises: InputError if there is no estimate.
     """
     cost: dict[Key, Range] = {}
     for job in jobs(experiment):
@@ -70,7 +67,7 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
             key = job.rule, job.policy, job.suite
             cost[key] = cost.get(key, np.zeros(2)) + job.gpus * job.hours
         elif job.gpus or job.rule == "train":
-            raise InputError("--budget: expected verl.device: cuda, and models.<name>.shape")
+            raise InputError("--budget: expected verl.device: cuda, and models.<name>.parameters")
     forms, found, ks = list(_forms(experiment)), list[Answer](), dict[str, tuple[int, ...]]()
     while True:
         options = []

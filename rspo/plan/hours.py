@@ -13,68 +13,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Shape
 from rspo.core.gpus import GPUS, Gpu
 
 Range = NDArray[np.float64]  # (2,): least, most
 
-# Fraction of a GPU's FLOPs. 0.39: FSDP2 with 8B parameters on 8 H100s
-# (https://github.com/pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md). 0.22: verl's
-# updates with FSDP on 4 H200s, of images (https://github.com/verl-project/verl-omni/issues/124).
-UTILISATION = np.array([0.39, 0.22])
-# Tokens per second of vLLM 0.18 with Qwen2.5-7B on an H100: 128 and 64 requests at a time
-# (https://github.com/ravivishnu6/Rust-VS-Python-rvllm).
-EVALUATION = np.array([15_000.0, 8_800.0])
-# In training, a step waits for its longest response. NeMo RL takes 97.7 s for a step of 8B
-# parameters on 16 H100s, with 2,048 responses of 1,060 tokens: 2,800 tokens per second, if sampling
-# takes half of it (https://github.com/NVIDIA-NeMo/RL/blob/06beed91/docs/about/performance-summary.md).
-TRAINING = np.array([15_000.0, 2_800.0])
-# Both grow with the GPU's bandwidth, and with this power of 1 / parameters: vLLM 0.18 has 12,700
-# with Qwen2.5-1.5B on an A100 (https://github.com/m0at/rvllm), 20,900 at the bandwidth of an H100.
+# Sources and assumptions: docs/plan.md.
+UTILISATION = np.array([0.39, 0.22])  # fraction of a GPU's FLOPs
+# Tokens per second of 7B on an H100. They grow with the GPU's bandwidth, and with this power of
+# 1 / parameters. In training, a step waits for its longest response.
+EVALUATION, TRAINING = np.array([15_000.0, 8_800.0]), np.array([15_000.0, 2_800.0])
 POWER, PARAMETERS, BANDWIDTH = 0.21, 7.62e9, GPUS["h100"].bandwidth
-# Seconds of a step for the rest, such as sending the weights to the servers: 12 s for 35B
-# parameters on 8 H100s (https://github.com/ISEEKYAN/Megatron-LM/pull/85).
-REST = np.array([2.0, 10.0])
-# Assumed: tokens of a response and a prompt (docs/verl.md); the fraction of the responses whose
-# weight is not 0; what start, validations and checkpoints add to the steps; tokens per second that
-# a judge reads; seconds to start an evaluation.
+REST = np.array([2.0, 10.0])  # seconds of a step for all else, such as sending the weights
+FORWARD, UPDATE = 2, 8  # FLOPs for each parameter and token; an update has two forward passes
+# Tokens of a response and a prompt; the fraction of the responses whose weight is not 0; what
+# start, validations and checkpoints add to the steps; tokens per second that a judge reads; seconds
+# to start an evaluation.
 RESPONSE, PROMPT, KEPT, NOT_STEPS = 700, 100, np.array([0.5, 1.0]), np.array([1.03, 1.1])
 READING, START = 50_000, 120.0
 
 
 class Sizes(NamedTuple):
-    """ranks: number of GPUs."""
+    """parameters: of the model. ranks: number of GPUs."""
 
-    shape: Shape
+    parameters: int
     gpu: Gpu
     ranks: int
 
 
 def sizes_of(experiment: Experiment, policy: str) -> Sizes | None:
-    """None if the policy is not trained on GPUs, or its model has no `shape`."""
+    """None if the policy is not trained on GPUs, or its model has no `parameters`."""
     config = experiment.config
-    shape, verl = config.models[experiment.model_of(policy)].shape, config.verl
-    if shape is None or verl is None or not experiment.trains_on_gpus:
+    parameters, verl = config.models[experiment.model_of(policy)].parameters, config.verl
+    if parameters is None or verl is None or not experiment.trains_on_gpus:
         return None
-    return Sizes(shape, GPUS[verl.gpu], verl.ranks)
+    return Sizes(parameters, GPUS[verl.gpu], verl.ranks)
 
 
 def sampling_seconds(sizes: Sizes, tokens: float | Range, speed: Range) -> Range:
     """Of one GPU, for so many tokens."""
-    rate = speed * (PARAMETERS / sizes.shape.parameters) ** POWER
+    rate = speed * (PARAMETERS / sizes.parameters) ** POWER
     seconds: Range = tokens / rate * BANDWIDTH / sizes.gpu.bandwidth
     return seconds
-
-
-def flops_per_token(shape: Shape, length: int) -> tuple[float, float]:
-    """FLOPs of a forward pass, and of an update, which computes each layer's activations twice.
-
-    Args:
-        length: tokens of a prompt with its response.
-    """
-    attention = 2 * length * shape.hidden_size * shape.num_hidden_layers  # half of all pairs
-    layers, output = 2 * shape.of_layers + attention, 2 * shape.vocab_size * shape.hidden_size
-    return layers + output, 4 * layers + 3 * output
 
 
 def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
@@ -83,8 +62,7 @@ def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
     responses = config.training.prompts_per_step * experiment.cell(cell).n
     tokens = min(RESPONSE, config.sampling.max_response_tokens)
     sampling = sampling_seconds(sizes, responses * tokens, TRAINING)
-    forward, update = flops_per_token(sizes.shape, tokens + PROMPT)
-    flops = responses * (tokens + PROMPT) * (forward + update * KEPT)
+    flops = responses * (tokens + PROMPT) * sizes.parameters * (FORWARD + UPDATE * KEPT)
     seconds: Range = (sampling + flops / (sizes.gpu.flops * UTILISATION)) / sizes.ranks + REST
     return seconds
 

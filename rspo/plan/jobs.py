@@ -1,7 +1,7 @@
 """`rspo plan`: estimates jobs, GPU-hours, time and disk space of the files that do not exist yet.
 
-`rspo.plan.hours` has the formulas. Disk space is that of policies, 4 bytes per sampled token, and
-checkpoints (`rspo.training.verl.disk`) for every cell that trains at the same time.
+Disk space is that of policies, 4 bytes per sampled token, and checkpoints
+(`rspo.training.verl.disk`) for every cell that trains at the same time.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +32,7 @@ RULES = {"train": "training", "sample": "sampling", "score": "scoring"}
 
 
 class Job(NamedTuple):
-    """A job that remains.
-
-    suite: of an evaluation. gpus: 0 on CPUs. hours: None without an estimate.
-    tokens: sampled at most.
-    """
+    """A job that remains. gpus: 0 on CPUs. hours: None without an estimate. tokens: at most."""
 
     rule: str
     policy: str
@@ -77,16 +73,13 @@ def unfinished(experiment: Experiment) -> list[str]:
 
 
 def parameters(experiment: Experiment) -> list[int]:
-    """Of the model of each unfinished cell that has a `shape`."""
+    """Of the model of each unfinished cell that has `parameters`."""
     models = [experiment.config.models[experiment.model_of(c)] for c in unfinished(experiment)]
-    return [model.shape.parameters for model in models if model.shape is not None]
+    return [model.parameters for model in models if model.parameters is not None]
 
 
 def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
-    """Space of policies and samples, and of the largest cell's old and new checkpoint.
-
-    None if there is no cell to train, or a model without `shape`.
-    """
+    """Space of policies and samples, and of the largest cell's checkpoints; None if unknown."""
     sizes = parameters(experiment)
     if len(sizes) < len(unfinished(experiment)) or not sizes:
         return None
@@ -124,14 +117,8 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
 
 
 def text(experiment: Experiment) -> str:
-    """The plan in lines to print. Raises: InputError if slurm/config.yaml is invalid."""
+    """The plan in lines to print."""
     work, cells = jobs(experiment), unfinished(experiment)
-    curves = [
-        (policy, suite)
-        for policy, suite in experiment.evaluations
-        if policy in cells or not experiment.curves(policy, suite).is_file()
-    ]
-    prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
     lines = [
         f"scale {experiment.scale}, files that do not exist yet; estimated, not measured:",
         f"{'':14}{'jobs':>6}{'GPUs each':>11}{'GPU-hours':>18}{'longest':>18}",
@@ -145,14 +132,13 @@ def text(experiment: Experiment) -> str:
         used = as_text([gpus * one for one in hours]) if hours or not of_rule else "?"
         one = f"{as_text([np.max(hours, axis=0)])} h" if hours else ""
         lines.append(f"{name:14}{len(of_rule):6}{gpus:11}{used:>18}{one:>18}".rstrip())
-    lines.append(f"{'data, curves':14}{len(curves) + len(prepared):6}{0:11}")
     if gpus := max((job.gpus for job in work), default=0):
         lines.append(
             f"together {as_text([total])} GPU-hours: {as_text([total / gpus])} h on {gpus} GPUs, "
             f"{as_text([longest])} h if all cells run at the same time"
         )
     if cells and not hours_of(work, "train"):
-        lines.append("unknown duration: set verl.device: cuda and models.<name>.shape")
+        lines.append("unknown duration: set verl.device: cuda and models.<name>.parameters")
     if space := disk_bytes(experiment):
         lines.append(
             f"disk: {space[0] / 1e9:,.0f} GB for policies and samples, "

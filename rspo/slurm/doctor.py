@@ -20,7 +20,6 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     input_checks.prompts,
     cluster_checks.requests,
     node_checks.locks,
-    input_checks.gpu_memory,  # last: verl changes the environment of this process
 )
 
 

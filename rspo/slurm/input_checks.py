@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.plan import memory
 from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
@@ -26,17 +25,6 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
     if launch.experiment.config.engine != "verl" or not launch.runs("train"):
         return
     yield from (Finding(ERROR, line) for line in check_configs(launch.experiment).problems)
-
-
-def gpu_memory(launch: Launch) -> Iterator[Finding]:
-    """Whether actor, sampler and judge fit a GPU, by estimate."""
-    if not launch.runs("train"):
-        return
-    try:
-        found = memory.estimates(launch.experiment)
-    except InputError:  # `verl_configs` reports it
-        return
-    yield from (Finding(ERROR, line) for line in memory.too_large(launch.experiment, found))
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:

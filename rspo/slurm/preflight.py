@@ -46,7 +46,7 @@ def run_doctor(workflow: Any) -> None:
     rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
     if not rules or not _uses_profile():
         return
-    words = [sys.executable, "-m", "rspo.cli", "doctor"]
+    words = [sys.executable, "-m", "rspo", "doctor"]
     words += [f"--rule={rule}" for rule in sorted(rules)]
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True

@@ -1,7 +1,6 @@
 """Progress of a run as text: a table of all policies, or a line that is printed when it changes.
 
-reward, Pass@k and entropy are those of the last step that a job reported, or that a finished cell
-logged. Pass@k is that of the cell's k, or of the largest power of two below it.
+Values are of the last step. Pass@k is of the cell's k, or the largest power of two below it.
 """
 
 import json
@@ -82,11 +81,7 @@ def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:
 
 @contextmanager
 def shown(read: Callable[[], str]) -> Iterator[None]:
-    """Print progress on standard error while the block runs: every 15 seconds, if it has changed.
-
-    Args:
-        read: returns one line; runs in another thread.
-    """
+    """Print a line on standard error while the block runs: every 15 seconds, if it has changed."""
     ended = threading.Event()
 
     def write() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.load import run_extensions
+from rspo.config.load import config_of
 from rspo.config.names import Reward, Verifier, register
 from rspo.core.errors import InputError
 from rspo.rewards import verify
@@ -171,8 +171,8 @@ def test_a_reward_that_depends_on_the_other_responses_is_refused(tmp_path: Path)
 
 def test_an_extension_that_ends_the_program_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\n\nsys.exit(0)\n")
-    with pytest.raises(InputError, match=r"^script\.py, line 3: it ends the program$"):
-        run_extensions(["script.py"], tmp_path, "extensions")
+    with pytest.raises(InputError, match=r"^script\.py, line 3: it ends the"):
+        config_of({"extensions": ["script.py"]}, tmp_path, "config")
 
 
 def test_a_verifier_of_the_user_decides() -> None:

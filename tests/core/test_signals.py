@@ -40,7 +40,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def start() -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "rspo.cli", "train", CELL, *SMALL],
+        [sys.executable, "-m", "rspo", "train", CELL, *SMALL],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,

@@ -126,19 +126,17 @@ def test_rows_without_an_answer_are_dropped_and_listed(
         prepare(with_hub(tmp_path), "minerva", mirror, force=True)
 
 
-def test_context_unit_and_prompt_surround_a_problem(
-    tmp_path: Path, write: Callable[..., Path]
-) -> None:
-    """And braces of the problem are no placeholders. An answer is right without its unit too."""
+def test_context_and_unit_surround_a_problem(tmp_path: Path, write: Callable[..., Path]) -> None:
+    """An answer is right without its unit too."""
     rows = [
-        row(r"$\frac{1}{2}$ of {answer}?", ["4.2"], context="Let x = 1.", unit="%"),
-        row("{problem}", ["45"], context=None, unit=None),
+        row(r"$\frac{1}{2}$?", ["4.2"], context="Let x = 1.", unit="%"),
+        row("5 * 9?", ["45"], context=None, unit=None),
     ]
-    keys = {"context": "context", "unit": "unit", "prompt": "Q: {problem}\nA letter, please."}
+    keys = {"context": "context", "unit": "unit"}
     found = prepared(with_hub(tmp_path, **keys), write(rows))
     assert [(r["prompt"][0]["content"], r["answers"]) for r in found] == [
-        ("Q: Let x = 1.\n\n$\\frac{1}{2}$ of {answer}?\nA letter, please.", ["4.2", "4.2 %"]),
-        ("Q: {problem}\nA letter, please.", ["45"]),
+        ("Let x = 1.\n\n$\\frac{1}{2}$?", ["4.2", "4.2 %"]),
+        ("5 * 9?", ["45"]),
     ]
 
 
@@ -294,7 +292,7 @@ def test_the_hub_is_read_at_a_commit(
 def test_the_real_library_without_a_network_ends_in_one_line(tmp_path: Path) -> None:
     paper_scale.load(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "prepare", "minerva", "--scale", "paper"],
+        [sys.executable, "-m", "rspo", "prepare", "minerva", "--scale", "paper"],
         cwd=tmp_path,
         env={
             "PYTHONPATH": str(paper_scale.ROOT),

@@ -84,22 +84,21 @@ def test_centring_takes_k_of_n_parts_of_pkpos_gradient(n: int) -> None:
 def test_the_code_for_verl_runs_and_its_row_is_verls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapper, test = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    wrapper, check, test = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "verl_advantages.py").write_text(wrapper)
     (tmp_path / "test_mine.py").write_text(test)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", *words]
+        command = [sys.executable, *words]
         return subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
 
-    printed = re.findall(r"```console\n\$ rspo (.*?)\n(.*?)```", PAGE, re.DOTALL)
-    for words, expected in printed:
-        done = run("rspo", *words.split())
-        assert (done.returncode, done.stdout) == (1, expected), done.stderr
-    done = run("pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+    (printed,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    done = run("-c", check)
+    assert done.stdout == printed, done.stderr
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
     assert done.returncode == 0, done.stdout
 
     monkeypatch.syspath_prepend(tmp_path)

@@ -74,7 +74,7 @@ class Settings:
         """Start a command of rspo."""
         options = [f"--set={key}={json.dumps(to)}" for key, to in self.overrides(changes).items()]
         options += [f"--scale={SCALE}", f"--results={self.folder / 'results'}"]
-        return subprocess.Popen([sys.executable, "-m", "rspo.cli", *words, *options])
+        return subprocess.Popen([sys.executable, "-m", "rspo", *words, *options])
 
     def rspo(self, *words: str, changes: dict[str, Any] | None = None) -> None:
         """Run a command of rspo. Raises: AssertionError with its last message."""

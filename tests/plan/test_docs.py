@@ -8,7 +8,7 @@ from rspo.cli import main
 from tests.support import ROOT
 
 PRINTED = [
-    pytest.param(words, output, marks=[pytest.mark.ci] if "--memory" in words else [])
+    (words, output)
     for page in ("plan", "one_gpu")
     for words, output in re.findall(
         r"```console\n\$ rspo (plan .*?)\n(.*?)```",

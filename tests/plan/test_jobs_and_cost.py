@@ -41,14 +41,13 @@ def trainings(experiment: Experiment) -> list[Job]:
 def test_hours_of_a_cell_are_those_of_the_formula(here: Path) -> None:
     """By hand, for 7B at n = 16: 2,048 responses of 700 tokens after prompts of 100, on 8 GPUs.
 
-    Tokens per second: 15,000 to 2,800. Forward, 14.13e9 + 2 * 800 * 3584 * 28 FLOPs for a token; an
-    update, four of it, for half to all responses, without the output layer's fourth.
+    Tokens per second: 15,000 to 2,800. FLOPs for each parameter and token: 2, and 8 for half to all
+    responses.
     """
     job = next(job for job in trainings(paper_scale.load(here)) if job.policy.startswith(LARGE))
-    layers, output = 2 * 28 * 233_046_016 + 2 * 800 * 3584 * 28, 2 * 152_064 * 3584
     expected = []
     for speed, kept, used, rest, others in ((15000, 0.5, 0.39, 2, 1.03), (2800, 1, 0.22, 10, 1.1)):
-        flops = 2048 * 800 * (layers + output + kept * (4 * layers + 3 * output))
+        flops = 2048 * 800 * 7.6156e9 * (2 + 8 * kept)
         step = 2048 * 700 / speed / 8 + flops / (989e12 * used) / 8 + rest
         expected.append(580 * step * others / 3600)
     assert job.gpus == 8
@@ -86,7 +85,7 @@ def test_the_tiny_scale_needs_no_gpu_and_has_no_estimate(here: Path) -> None:
     shutil.copytree(ROOT / "config", here / "config")
     said = text(Experiment.load("tiny"))
     assert ["training", "43", "0", "?"] in [line.split() for line in said.splitlines()]
-    assert "set verl.device: cuda and models.<name>.shape" in said
+    assert "set verl.device: cuda and models.<name>.parameters" in said
     assert "disk" not in said
 
 
@@ -110,9 +109,6 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
     make_samples(experiment, name)
     found = numbers(experiment)
     assert (found["train"], found["sample"]) == (24, 2 * (27 + 8) - 2)
-    assert ["data,", "curves", "44", "0"] in [
-        line.split() for line in text(experiment).splitlines()
-    ]
     experiment.samples(name, "standard", 0).unlink()
     after = jobs(experiment)
     assert numbers(experiment)["sample"] == 2 * (27 + 8) - 1
@@ -208,9 +204,9 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
     with (experiment.results / "tables" / "cost.csv").open() as stream:
         rows = list(csv.reader(stream))
     assert rows == [
-        ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs"],
-        [cell, "train", "15.0", "18.0", "120.0", "n1 n2", "7 12"],
-        [cell, "sample", "20.0", "18.0", "160.0", "n1", "7"],
+        ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds"],
+        [cell, "train", "15.0", "18.0", "120.0"],
+        [cell, "sample", "20.0", "18.0", "160.0"],
     ]
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.plan import memory
 from rspo.slurm import cluster_checks, doctor, input_checks, node_checks
 from rspo.slurm.cluster import Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Kind, Launch
@@ -185,7 +184,6 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
     refused = ConfigCheck(["no flash-attn"])
     monkeypatch.setattr(input_checks, "check_configs", lambda experiment: refused)
-    monkeypatch.setattr(memory, "estimates", lambda experiment: {})
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1e13))
     fake("scontrol", "printf 'scontrol: error: first\nscontrol: error: second\n' >&2; exit 1")
     found = [finding for finding in doctor.findings(Experiment.load("paper")) if finding.kind]

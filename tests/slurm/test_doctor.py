@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
 
 def doctor(project: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "doctor"],
+        [sys.executable, "-m", "rspo", "doctor"],
         cwd=project,
         env=environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

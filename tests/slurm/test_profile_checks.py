@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.plan import memory
 from rspo.slurm import input_checks
 from rspo.slurm.doctor import findings
 from rspo.slurm.launch import ERROR, INFO, WARNING, Kind
@@ -29,7 +28,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(input_checks, "check_configs", lambda experiment: ConfigCheck())
-    monkeypatch.setattr(memory, "estimates", lambda experiment: {})
     set_free_space(monkeypatch, 1e13)
     return folder
 

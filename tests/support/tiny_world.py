@@ -85,4 +85,4 @@ def sets(values: Mapping[str, Any]) -> list[str]:
 
 def command(*arguments: str, **more: Any) -> list[str]:
     """An `rspo` command with these changes; run it in the `root` of `load(root)`."""
-    return [sys.executable, "-m", "rspo.cli", *arguments, *sets(more)]
+    return [sys.executable, "-m", "rspo", *arguments, *sets(more)]
