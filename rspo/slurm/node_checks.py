@@ -47,7 +47,7 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
             output, why = done.stdout, done.stderr or "srun printed nothing"
         except NoAnswer as error:
             output, why = "", str(error)
-        where = f"a node ({' '.join(options)})"
+        where = f"a node ({' '.join(options) or 'default partition'})"
         # Scripts of the cluster may print lines before and after it.
         if "locked: True" in output:
             yield Finding(INFO, f"{where} sees this folder and its locks")
