@@ -2,9 +2,8 @@
 
 A Parquet file has the number of correct responses to each problem (and the rewards, where they are
 not 1 and 0) and the training log of each policy, with the provenance of the files that these are
-from. It grows policy by policy, so that a study can be trained in pieces, on several
-machines. Pages are made from it without training, and a policy that is trained again is compared
-with it.
+from. It grows policy by policy, so that a study can be trained in pieces, on several machines.
+Pages are made from it without training, and a policy that is trained again is compared with it.
 """
 
 import json

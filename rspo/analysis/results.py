@@ -12,6 +12,7 @@ import pandas as pd
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.comparisons import Comparison
 from rspo.config.schema import POOLED
+from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
 from rspo.evaluation.statistics import LEVEL, Estimate, SeedVariance, holm
 
@@ -146,6 +147,8 @@ def row_of(
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
     """Write a table of comparisons, and return it as `read_rows` does."""
     table = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_WHOLE, "Int64"))
+    if (twice := table["id"].duplicated()).any():  # as of a user's claim; the report reads by id
+        raise InputError(f"{path}: two comparisons are {table['id'][twice].iloc[0]}")
     write_csv(path, table)
     return read_rows(path)
 

@@ -65,8 +65,10 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
         sys.modules[module_name] = module  # dataclasses look their module up
         try:
             spec.loader.exec_module(module)
-        except (ValueError, SystemExit) as error:
-            del sys.modules[module_name]
+        except BaseException as error:
+            del sys.modules[module_name]  # so that the next reading of the config runs it again
+            if not isinstance(error, ValueError | SystemExit):
+                raise
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == str(path)]
             reason = "it ends the program" if isinstance(error, SystemExit) else error

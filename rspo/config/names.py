@@ -49,7 +49,7 @@ StudyColumn = Literal[
     "cpu_seconds",
 ]
 # Tables of a scale, whose names no study may have.
-TABLES = ("curves", "cost", "claims")
+TABLES = ("cost", "claims")
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")  # names are parts of folder names
 

@@ -308,7 +308,7 @@ class VerlSettings(Section):
 
     device: Literal["cpu", "cuda"]
     ranks: Positive  # processes per policy; on cuda, one GPU each
-    gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # for `rspo plan` and `rspo doctor` only
+    gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # for `rspo plan` only
     hang_seconds: float = Field(1800, gt=0)
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
 
@@ -518,13 +518,11 @@ class Config(Section):
             merge(self.model_dump(exclude_unset=True), self.variants[name])
         )
 
-    def needs_judge(self, verifier: str) -> bool:
-        """Whether a verifier is the judge model xVerify."""
-        return verifier == "xverify"
-
-    def starts_judge(self, verifier: str) -> bool:
-        """Whether a job with a verifier starts its own servers of the judge model."""
-        return self.needs_judge(verifier) and self.xverify is not None and self.xverify.url is None
+    @property
+    def starts_judge(self) -> bool:
+        """Whether jobs that verify start their own servers of the judge model."""
+        judges = self.verifier == "xverify"
+        return judges and self.xverify is not None and self.xverify.url is None
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
@@ -542,8 +540,8 @@ class Config(Section):
                         raise ValueError(
                             f"grid.{name}: only studies, and entries without a suite, have variants"
                         )
-        if self.needs_judge(self.verifier) and self.xverify is None:
-            raise ValueError(f"verifier = {self.verifier!r} needs the section xverify")
+        if self.verifier == "xverify" and self.xverify is None:
+            raise ValueError("verifier = 'xverify' needs the section xverify")
         if self.engine == "verl":
             self._require_verl()
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):

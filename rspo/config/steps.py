@@ -264,7 +264,7 @@ def scored_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input
 
 def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     """The files that decide a judge model's verdict besides the response and the answers."""
-    if not experiment.config.needs_judge(verifier):
+    if verifier != "xverify":
         return []
     step = fetch_judge(experiment)
     return [(path, step) for path in step.outputs]

@@ -49,14 +49,6 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
         yield
 
 
-def locks_unsupported(file: str, error: OSError) -> InputError:
-    """The error for a file system without locks, such as Lustre mounted without `-o flock`."""
-    return InputError(
-        f"{file}: this file system does not support locks ({error.strerror}); mount it with flock "
-        "(Lustre: -o flock; NFS: version 4) or use another one"
-    )
-
-
 def is_locked(lock: Path) -> bool:
     """Whether a process holds a lock file, or may hold it."""
     try:
@@ -79,7 +71,10 @@ def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
             if (left := deadline - time.monotonic()) <= 0:
                 return False
         except OSError as error:
-            raise locks_unsupported(file.name, error) from None
+            raise InputError(
+                f"{file.name}: this file system does not support locks ({error.strerror}); mount "
+                "it with flock (Lustre: -o flock; NFS: version 4) or use another one"
+            ) from None
         time.sleep(min(left, between_tries))
 
 

@@ -139,10 +139,10 @@ def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Tab
     return table
 
 
-def write_csv(path: Path, frame: "pd.DataFrame", missing: str = "") -> None:
-    """Write a frame as CSV, atomically; floats have every digit, and NaN a text."""
+def write_csv(path: Path, frame: "pd.DataFrame") -> None:
+    """Write a frame as CSV, atomically; floats have every digit."""
     with atomic_write(path) as partial:
-        frame.to_csv(partial, index=False, lineterminator="\n", na_rep=missing)
+        frame.to_csv(partial, index=False, lineterminator="\n")
 
 
 def read_csv(path: Path) -> "pd.DataFrame":

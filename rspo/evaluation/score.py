@@ -60,11 +60,10 @@ def verified(
 def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
     """Counts by verifier and reason; warns about replies of a judge without a verdict."""
     counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
-    judged = [verdict for verdict in verdicts if verdict.verifier == "xverify"]
     for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
-        if count := sum(verdict.reason == reason for verdict in judged):
+        if count := sum(verdict.reason == reason for verdict in verdicts):
             message = "%d of %d responses that the judge model verified count as wrong: %s"
-            _log.warning(message, count, len(judged), reason)
+            _log.warning(message, count, len(verdicts), reason)
     return dict(counts.most_common())
 
 

@@ -54,10 +54,9 @@ def jobs(experiment: Experiment) -> list[Job]:
         sizes = sizes_of(experiment, policy)
         hours = (sampling_seconds(sizes, tokens, EVALUATION) + START) / 3600 if sizes else None
         found.append(Job("sample", policy, suite, int(bool(sizes)), hours, tokens[1]))
-    judges = config.starts_judge(config.verifier)
     for policy, suite, tokens in _blocks(experiment, experiment.scores, cells):
-        hours = (tokens / READING + START) / 3600 if judges else None
-        found.append(Job("score", policy, suite, int(judges), hours))
+        hours = (tokens / READING + START) / 3600 if config.starts_judge else None
+        found.append(Job("score", policy, suite, int(config.starts_judge), hours))
     return found
 
 

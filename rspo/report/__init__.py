@@ -55,7 +55,8 @@ def figures(experiment: Experiment) -> list[Figure]:
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
     """Each benchmark with each policy whose responses are shown: (policy, benchmark).
 
-    That is the first RSPO cell of the first grid entry on the suite, and its policy gradient.
+    Those are the first RSPO cell, or else the first cell, of the first grid entry on the suite, and
+    the entry's policy gradient.
     """
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():

@@ -93,7 +93,7 @@ def verifier_of(
         return
     if experiment is None or experiment.config.xverify is None:
         raise InputError(
-            f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
+            "verifier 'xverify' needs a config with the section xverify, such as --scale paper"
         )
     from rspo.rewards.xverify.download import template_in
     from rspo.rewards.xverify.judge import XVerify

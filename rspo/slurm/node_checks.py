@@ -16,7 +16,6 @@ from rspo.slurm.profile import options_of_all_jobs
 SECONDS = 60
 _OPTIONS = ("--partition=", "--account=", "--qos=", "--constraint=")
 _STARTED = "started on a node"
-_SHELL = f'echo {_STARTED}; exec "$@"'
 _ON_A_NODE = """import sys, pathlib
 from rspo.core.locks import is_locked
 print("locked:", is_locked(pathlib.Path(sys.argv[1])))"""
@@ -39,15 +38,18 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
         (*(option for option in request.options if option.startswith(_OPTIONS)), *every)
         for request in requests
     }
+    # What Snakemake puts before the command of each job.
+    precommand = launch.profile.get("precommand") or "true"
+    script = f'echo {_STARTED}; {precommand} && exec "$@"'
     for options in sorted(placements):
         words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}", *options]
-        words += ["sh", "-c", _SHELL, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
+        words += ["sh", "-c", script, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
         try:
             done = run(*words, seconds=SECONDS + 180)
             output, why = done.stdout, done.stderr or "srun printed nothing"
         except NoAnswer as error:
             output, why = "", str(error)
-        where = f"a node ({' '.join(options)})"
+        where = f"a node ({' '.join(options) or 'default partition'})"
         # Scripts of the cluster may print lines before and after it.
         if "locked: True" in output:
             yield Finding(INFO, f"{where} sees this folder and its locks")
@@ -59,6 +61,7 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
                 "mounted with flock (Lustre: -o flock; NFS: version 4)",
             )
         elif _STARTED in output:
-            yield Finding(ERROR, f"{where} cannot run {sys.executable}: {' '.join(why.split())}")
+            command = f"{precommand} && {sys.executable}"
+            yield Finding(ERROR, f"{where} cannot run `{command}`: {' '.join(why.split())}")
         else:
             yield Finding(INFO, f"{where} was not checked: {' '.join(why.split())}")

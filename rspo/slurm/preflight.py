@@ -26,8 +26,8 @@ def require_packages(workflow: Any, config: Config) -> None:
         needed.append(("engine = 'verl'", "verl"))
     if "sample" in rules and config.sampler == "vllm":
         needed.append(("sampler = 'vllm'", "vllm"))
-    if rules & {"train", "score"} and config.starts_judge(config.verifier):
-        needed.append((f"verifier = {config.verifier!r} without xverify.url", "vllm"))
+    if rules & {"train", "score"} and config.starts_judge:
+        needed.append(("verifier = 'xverify' without xverify.url", "vllm"))
     for setting, package in needed:
         if find_spec(package) is None:
             raise WorkflowError(

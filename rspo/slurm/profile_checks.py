@@ -21,7 +21,7 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
         needing["train"] = "training (verl.device: cuda)"
     if config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
-    if config.starts_judge(config.verifier):
+    if config.starts_judge:
         needing["score"] = "a judge of its own (xverify.url: null)"
     for rule, work in needing.items():
         if launch.runs(rule) and not launch.request(rule).requests_gpus:

@@ -13,10 +13,11 @@ from scipy import stats
 from rspo.analysis import measure, studies
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
-from rspo.analysis.results import row_of, verdict, with_p_values
+from rspo.analysis.results import row_of, verdict, with_p_values, write_comparisons
 from rspo.analysis.write import write_claims, write_study
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
+from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
 from rspo.estimators import max_at_k, pass_at_k
@@ -316,3 +317,10 @@ def test_other_work_on_the_machine_does_not_change_the_time_that_dropping_saves(
     for one, other in zip(quiet, busy, strict=True):
         assert float(one["estimate"]) == pytest.approx(float(other["estimate"]))
         assert one["outcome"] == other["outcome"] == "for"
+
+
+def test_two_comparisons_of_one_name_are_refused(tmp_path: Path) -> None:
+    """The report would show the second one in place of the first."""
+    with pytest.raises(InputError, match=r"a\.csv: two comparisons are C1/A/B$"):
+        write_comparisons(tmp_path / "a.csv", [{"id": "C1/A/B"}] * 2)
+    assert not list(tmp_path.iterdir())

@@ -175,6 +175,15 @@ def test_an_extension_that_ends_the_program_is_an_error(tmp_path: Path) -> None:
         config_of({"extensions": ["script.py"]}, tmp_path, "config")
 
 
+def test_an_extension_with_a_bug_runs_again_when_it_is_repaired(tmp_path: Path) -> None:
+    (tmp_path / "buggy.py").write_text("no_such_name")
+    with pytest.raises(NameError, match="no_such_name"):
+        config_of({"extensions": ["buggy.py"]}, tmp_path, "config")
+    (tmp_path / "buggy.py").write_text("raise ValueError('it runs')")
+    with pytest.raises(InputError, match="it runs"):
+        config_of({"extensions": ["buggy.py"]}, tmp_path, "config")
+
+
 def test_a_verifier_of_the_user_decides() -> None:
     register(Verifier("last", lambda response, answers: response[-1:] in answers))
     responses, answers = ["it is 4", r"\boxed{4}", "5"], [["4", "four"]] * 3

@@ -55,10 +55,10 @@ def test_what_does_not_fit_the_format_is_refused(tmp_path: Path) -> None:
 
 def test_csv_has_every_digit_and_reads_as_written(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    write_csv(path, pd.DataFrame([POINT | {"note": ""}]), missing="nan")
+    write_csv(path, pd.DataFrame([POINT | {"note": ""}]))
     assert path.read_text() == (
         "cell,benchmark,metric,k,estimate,error_within,error_total,low,high,problems,samples,note\n"
-        'a,"b,""c""",pass_at_k,2,0.3333333333333333,nan,1e-17,-0.0,inf,3,2147483647,\n'
+        'a,"b,""c""",pass_at_k,2,0.3333333333333333,,1e-17,-0.0,inf,3,2147483647,\n'
     )
     (row,) = read_csv(path).to_dict("records")
-    assert (row["benchmark"], row["error_within"], row["note"]) == ('b,"c"', "nan", "")
+    assert (row["benchmark"], row["error_within"], row["note"]) == ('b,"c"', "", "")

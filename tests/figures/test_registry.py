@@ -15,7 +15,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.provenance import read_provenance
-from rspo.figures import FIGURES, draw, figures_of, in_all, style
+from rspo.figures import FIGURES, draw, figures_of, in_all, study, style
 from rspo.figures import figure as figure_module
 from rspo.figures.figure import methods_of
 from tests.support import ROOT
@@ -40,6 +40,20 @@ def test_provenance_names_inputs_and_the_columns_are_the_published_ones(
     made, published = (path.read_text() for path in (step.outputs[2], RESULTS / f"{name}.csv"))
     assert made.partition("\n")[0] == published.partition("\n")[0]
     assert len(step.input_files) == (16 if name == "fig_main" else 0)
+
+
+def test_the_page_about_files_has_the_columns_of_every_published_figure() -> None:
+    table = (ROOT / "docs" / "files.md").read_text().partition("## reports/fig_*.csv")[2]
+    described, name = dict[str, list[str]](), ""
+    for figure, column in re.findall(r"^\| (?:(fig_\w+)[^|]*)?\| `(\w+)` \|", table, re.M):
+        name = figure or name
+        described.setdefault(name, []).append(column)
+    files = [*RESULTS.glob("fig_*.csv")]
+    assert described.pop("fig_STUDY") == study.COLUMNS
+    assert described.keys() <= {file.stem for file in files}
+    for file in files:
+        columns = described.get(file.stem, described["fig_main"])
+        assert file.read_text().partition("\n")[0].split(",") == columns, file
 
 
 def test_a_log_without_a_number_is_refused(tmp_path: Path) -> None:

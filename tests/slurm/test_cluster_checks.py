@@ -146,7 +146,7 @@ def require_cancelled(folder: Path) -> None:
         (
             "echo started on a node; echo 'python: not found' >&2; exit 127",
             ERROR,
-            f"cannot run {sys.executable}: python: not found",
+            "cannot run `export HF_HUB_OFFLINE=1 && .*python.*`: python: not found",
         ),
         # Jobs wait for nodes that are busy or down; a cluster may forbid `srun`.
         ("echo 'srun: error: nodes are busy' >&2", INFO, "was not checked: srun: error: nodes are"),
@@ -169,11 +169,11 @@ def test_the_program_on_the_node_tells_whether_the_lock_is_held(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     fake("srun", 'while [ "$1" != sh ]; do shift; done; exec "$@"')
     require(list(node_checks.locks(launch("train"))), [(INFO, "sees this folder and its locks")])
-    monkeypatch.setattr(sys, "executable", "/no/python")
-    require(
-        list(node_checks.locks(launch("train"))), [(ERROR, "cannot run /no/python: .*not found")]
-    )
-    monkeypatch.undo()
+    profile = Path("slurm/config.yaml")
+    profile.write_text(profile.read_text().replace("export HF_HUB_OFFLINE=1", "module load cuda"))
+    (found,) = node_checks.locks(launch("train"))
+    assert found.kind == ERROR
+    assert re.search("cannot run `module load cuda && .*`: .*module.*not found", found.line)
     words = [sys.executable, "-c", node_checks._ON_A_NODE, "no such file"]
     assert subprocess.run(words, capture_output=True, text=True).stdout == "locked: False\n"
 

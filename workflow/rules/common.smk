@@ -47,9 +47,9 @@ os.environ.update(RSPO_EXPERIMENT=json.dumps(GIVEN))
 MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
 JUDGE = f"{RESULTS}/judge/ready"
 # Stamp for the files that a verifier with a judge model needs.
-JUDGE_FILES = [ancient(JUDGE)] if experiment.config.needs_judge(experiment.config.verifier) else []
+JUDGE_FILES = [ancient(JUDGE)] if experiment.config.verifier == "xverify" else []
 # Whether a job starts judge servers, which need the machine; the profile limits their total.
-STARTS_JUDGE = int(experiment.config.starts_judge(experiment.config.verifier))
+STARTS_JUDGE = int(experiment.config.starts_judge)
 
 
 wildcard_constraints:
