@@ -148,6 +148,10 @@ def test_a_target_with_an_unknown_name_is_a_line(planning: Path, target: str, me
 
 
 def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
+    done = snakemake(planning, "reports/fig_main.pdf", "--config", "results=trial")
+    assert done.returncode != 0
+    message = "error: with results=trial, reports/fig_main.pdf is trial/reports/fig_main.pdf"
+    assert done.stderr.splitlines()[-1] == message
     for folder in ("trial", "reports/trial"):
         inside = f"{folder}/reports/fig_main.pdf"
         plan = snakemake(planning, "-n", inside, "--config", f"results={folder}")

@@ -60,6 +60,7 @@ wildcard_constraints:
     suite=r"[^/]+",
     block=r"\d+",
     figure=r"fig_[^/]+",
+    file=r"[^/]+",
 
 
 def figure_of(wildcards):
@@ -68,6 +69,13 @@ def figure_of(wildcards):
         return named(figures, wildcards.figure).step(experiment)
     except InputError as error:
         raise WorkflowError(str(error))
+
+
+def in_own_folder(wildcards):
+    """Raises: WorkflowError that names the file of a run with results of its own."""
+    raise WorkflowError(
+        f"with results={OWN_RESULTS}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
+    )
 
 
 def problems_of(wildcards):

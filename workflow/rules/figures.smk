@@ -14,6 +14,17 @@ rule figure:
         "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
 
 
+# Snakemake itself would only say that no rule makes the file.
+if REPORTS != "reports":
+
+    rule report_in_another_folder:
+        input:
+            in_own_folder,
+        output:
+            "reports/{file}",
+        localrule: True
+
+
 # Time and GPUs that the jobs of every policy used.
 rule cost:
     input:
