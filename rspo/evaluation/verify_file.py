@@ -59,12 +59,12 @@ def verify_file(
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    if not replace:
-        step.require_replaceable()
     read = versions([path])
     responses = read_responses(path, columns)
     numbers = np.array([*Counter(one.question for one in responses).values()])
     ks = chosen_ks(numbers, ks)
+    if not replace:  # last: --force, which the message names, would not mend the others
+        step.require_replaceable()
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:

@@ -53,12 +53,15 @@ FIGURES: dict[str, Figure] = {
 def register(figure: Figure) -> None:
     """Add a figure to `FIGURES`.
 
-    Raises: ValueError for a name that is taken, or does not begin with "fig_".
+    Raises: ValueError for a name that is taken, or does not begin with "fig_", and for grids that
+    are text instead of a tuple.
     """
     if not figure.name.startswith("fig_") or not figure.name.replace("_", "").isalnum():
         raise ValueError(f"figure {figure.name!r}: allowed: fig_ and letters, digits or _")
     if figure.name in FIGURES:
         raise ValueError(f"figure {figure.name!r} exists already; choose another name")
+    if isinstance(figure.grids, str):
+        raise ValueError(f"figure {figure.name!r}: grids = {figure.grids!r}; expected a tuple")
     FIGURES[figure.name] = figure
 
 

@@ -15,7 +15,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.provenance import read_provenance
-from rspo.figures import FIGURES, draw, figures_of, in_all, study, style
+from rspo.figures import FIGURES, draw, figures_of, in_all, register, study, style
 from rspo.figures import figure as figure_module
 from rspo.figures.figure import methods_of
 from tests.support import ROOT
@@ -54,6 +54,22 @@ def test_the_page_about_files_has_the_columns_of_every_published_figure() -> Non
     for file in files:
         columns = described.get(file.stem, described["fig_main"])
         assert file.read_text().partition("\n")[0].split(",") == columns, file
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "main"}, "'main': allowed: fig_ and letters"),
+        ({"name": "fig_main"}, "'fig_main' exists already"),
+        ({"grids": "main"}, "grids = 'main'; expected a tuple"),  # as of ("main")
+    ],
+)
+def test_a_figure_of_ones_own_that_cannot_be_drawn_is_not_registered(
+    change: dict[str, str], message: str
+) -> None:
+    mine = replace(FIGURES["fig_main"], **({"name": "fig_mine"} | change))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        register(mine)
 
 
 def test_a_log_without_a_number_is_refused(tmp_path: Path) -> None:
