@@ -65,9 +65,10 @@ def test_the_page_about_files_has_the_columns_of_every_published_figure() -> Non
     ],
 )
 def test_a_figure_of_ones_own_that_cannot_be_drawn_is_not_registered(
-    change: dict[str, str], message: str
+    change: dict[str, Any], message: str
 ) -> None:
-    mine = replace(FIGURES["fig_main"], **({"name": "fig_mine"} | change))
+    values: dict[str, Any] = {"name": "fig_mine"} | change
+    mine = replace(FIGURES["fig_main"], **values)
     with pytest.raises(ValueError, match=re.escape(message)):
         register(mine)
 
