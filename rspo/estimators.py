@@ -210,6 +210,8 @@ def _ascending(rewards: ArrayLike) -> Floats:
 
 def _counts(n: int, c: ArrayLike) -> NDArray[np.int64]:
     counts = np.asarray(c)
+    if counts.dtype.kind == "b" and n > 1:
+        raise InputError(f"counts are true or false; with n = {n}, sum them over the samples")
     if counts.dtype.kind not in "iub" or ((counts < 0) | (counts > n)).any():
         raise InputError(f"counts of correct samples must be integers from 0 to n = {n}")
     return counts.astype(np.int64)

@@ -188,6 +188,10 @@ def test_a_mean_and_its_errors_are_those_of_all_subsets(spread: float) -> None:
             for c in (-1, 9, 0.5, float("nan"))
             for f in (pass_at_k, pass_hat_k)
         ),
+        *(
+            (lambda f=f: f(4, [[True, False, True, True]], 2), "with n = 4, sum them over the")
+            for f in (pass_at_k, pass_hat_k)
+        ),
         (lambda: max_at_k([0.0, float("nan")], 1), "must be finite"),
         (lambda: pass_at_k(10, [3], 2.5), "k must be an integer, got 2.5"),  # type: ignore[arg-type]
         (lambda: max_at_k([1, 2], True), "k must be an integer, got True"),

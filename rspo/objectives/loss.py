@@ -42,7 +42,7 @@ def policy_loss(
             dtype. Values where the mask is 0 have no effect.
         mask: (P, n, tokens), true or 1 on the tokens of the response, its end token included.
         weights: (P, n), of `response_weights`.
-        max_tokens: T, the largest number of tokens that a response may have.
+        max_tokens: T, the largest number of tokens that a response may have, or 1.
         old_log_probs: (P, n, tokens), without gradient.
         clip: PPO's clip range around 1; used only with old_log_probs.
 
@@ -52,7 +52,7 @@ def policy_loss(
         TypeError: log_probs are no tensor of a floating dtype.
         ValueError: shapes that do not fit; a mask of other values than 0 and 1; weights that are
             not finite; log_probs or old_log_probs above 0 or not finite where the mask is 1;
-            max_tokens below 1; clip not between 0 and 1.
+            max_tokens below 1, or between 1 and the tokens of a response; clip not between 0 and 1.
     """
     import torch  # the other objectives need numpy only
 
@@ -78,6 +78,9 @@ def policy_loss(
     if not weights.isfinite().all():
         raise ValueError("weights must be finite")
     mask = mask.bool()
+    longest = int(mask.sum(-1).max()) if mask.numel() else 0
+    if 1 < max_tokens < longest:
+        raise ValueError(f"max_tokens = {max_tokens}; a response has {longest} tokens in the mask")
     _require_log_probs(log_probs, mask, "log_probs")
     if old_log_probs is not None:
         _require_log_probs(old_log_probs, mask, "old_log_probs")

@@ -98,7 +98,7 @@ def unknown_objective(name: str) -> str:
 
     # As in names of cells, and as in rspo_passk.
     short = {form: one for one in OBJECTIVES for form in (short_name(one), one.replace("_at_", ""))}
-    close = get_close_matches(name, [*OBJECTIVES, *short], n=1)
+    close = get_close_matches(name.lower(), [*OBJECTIVES, *short], n=1)
     hint = f"did you mean {short.get(close[0], close[0])}? Allowed" if close else "allowed"
     return f"unknown objective {name!r}; {hint}: {', '.join(OBJECTIVES)}"
 
@@ -133,8 +133,8 @@ def response_weights(
         array. Integers and booleans give float64 (numpy) or torch's default dtype.
 
     Raises:
-        TypeError: rewards are none of these types, or not of real numbers; an objective that is no
-            string.
+        TypeError: rewards are none of these types, masked, or not of real numbers; an objective
+            that is no string.
         ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
             an empty group; lists of different lengths; a NaN or infinite reward; a reward other
             than 0 and 1 given to a Pass@k objective; an own objective that returns another shape,
@@ -150,6 +150,8 @@ def response_weights(
             rewards = np.array(rewards)
         except ValueError:
             raise ValueError("rewards are lists of different lengths") from None
+    if isinstance(rewards, np.ma.MaskedArray):
+        raise TypeError("rewards are a masked array; pass groups of each size separately")
     if isinstance(rewards, np.ndarray):
         if rewards.dtype.kind not in "fiub":  # floats, integers, booleans
             raise TypeError(f"rewards must be real numbers, got dtype {rewards.dtype}")

@@ -266,6 +266,7 @@ def test_the_contract_is_checked_for_integers_of_at_least_1(k: Any, n: Any) -> N
     ("arguments", "message"),
     [
         (("nothing", 2, 4), "unknown objective 'nothing'"),
+        (("MaxPO", 2, 4), "unknown objective .MaxPO.; did you mean maxpo?"),
         (("rspo_passk", 2, 4), "unknown objective .rspo_passk.; did you mean rspo_pass_at_k?"),
         (("maxpo", 4, 4), "maxpo cannot use k = 4 with n = 4"),
         (("maxpo", None, 4), "maxpo needs a k"),

@@ -96,6 +96,8 @@ def test_half_precision_is_summed_in_float32() -> None:
     log_probs = torch.full((1, 1, 4096), -1.0, dtype=torch.bfloat16)
     loss = policy_loss(log_probs, torch.ones(1, 1, 4096), torch.ones(1, 1), max_tokens=1)
     assert (loss.dtype, loss.item()) == (torch.float32, 4096)
+    longest = policy_loss(log_probs, torch.ones(1, 1, 4096), torch.ones(1, 1), max_tokens=4096)
+    assert longest.item() == 1
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,7 @@ def test_half_precision_is_summed_in_float32() -> None:
             r"log_probs must be \(prompts, n, tokens\), got \(3, 4\)",
         ),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
+        ({"max_tokens": TOKENS - 1}, "max_tokens = 4; a response has 5 tokens in the mask"),
         ({"clip": 1.5}, "clip must be between 0 and 1, got 1.5"),
         ({"log_probs": torch.full((P, N, TOKENS), 0.7)}, "log_probs must be at most 0, got 0.7"),
         ({"old_log_probs": torch.full((P, N, TOKENS), 0.7)}, "old_log_probs must be at most 0"),

@@ -251,9 +251,12 @@ def test_what_does_not_fit_is_refused_with_what_is_allowed(
             response_weights(kind(rewards), objective, k)
 
 
-@pytest.mark.parametrize("rewards", [1.0, None, "01", {0: 1}, ["0", "1"], [0, None], [1j, 0]])
+@pytest.mark.parametrize(
+    "rewards",
+    [1.0, None, "01", {0: 1}, ["0", "1"], [0, None], [1j, 0], np.ma.array([1.0, 0], mask=[0, 1])],
+)
 def test_rewards_that_are_no_array_of_real_numbers_are_refused(rewards: Any) -> None:
-    with pytest.raises(TypeError, match=r"real|list"):
+    with pytest.raises(TypeError, match=r"real|list|masked"):
         response_weights(rewards, "rspo_pass_at_k", 2)
 
 
