@@ -38,9 +38,10 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
         (*(option for option in request.options if option.startswith(_OPTIONS)), *every)
         for request in requests
     }
-    # What Snakemake puts before the command of each job.
+    # What Snakemake puts before the command of each job, in the quotes of `sbatch --wrap`.
     precommand = launch.profile.get("precommand") or "true"
-    script = f'echo {_STARTED}; {precommand} && exec "$@"'
+    quoted = precommand.replace('"', '\\"')
+    script = f'echo {_STARTED}; eval "{quoted}" && exec "$@"'
     for options in sorted(placements):
         words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}", *options]
         words += ["sh", "-c", script, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]

@@ -170,10 +170,14 @@ def test_the_program_on_the_node_tells_whether_the_lock_is_held(
     fake("srun", 'while [ "$1" != sh ]; do shift; done; exec "$@"')
     require(list(node_checks.locks(launch("train"))), [(INFO, "sees this folder and its locks")])
     profile = Path("slurm/config.yaml")
-    profile.write_text(profile.read_text().replace("export HF_HUB_OFFLINE=1", "module load cuda"))
-    (found,) = node_checks.locks(launch("train"))
-    assert found.kind == ERROR
-    assert re.search("cannot run `module load cuda && .*`: .*module.*not found", found.line)
+    for precommand, kind, expected in (
+        (r"test \\$HOME = \"$HOME\"", INFO, "sees this folder and its locks"),
+        ("module load no", ERROR, "cannot run `module load no && .*`: .*module.*not found"),
+    ):
+        lines = profile.read_text().splitlines()
+        kept = [line for line in lines if not line.startswith("precommand:")]
+        profile.write_text("\n".join([*kept, f'precommand: "{precommand}"']))
+        require(list(node_checks.locks(launch("train"))), [(kind, expected)])
     words = [sys.executable, "-c", node_checks._ON_A_NODE, "no such file"]
     assert subprocess.run(words, capture_output=True, text=True).stdout == "locked: False\n"
 
