@@ -69,8 +69,8 @@ def test_evaluations_have_one_gpu_other_jobs_none_and_downloads_run_outside_slur
 def test_no_job_connects_to_the_hub(grid: Path) -> None:
     environments = [path.read_text().splitlines() for path in grid.glob("*.environment")]
     assert all("HF_HUB_OFFLINE=1" in environment for environment in environments)
-    # Cells trained; policies sampled, scored, made curves; the check of a node.
-    assert len(environments) == 2 + 3 * 3 + 1
+    # Cells trained; policies sampled, scored, made curves; the check of a node of each partition.
+    assert len(environments) == 2 + 3 * 3 + 2
 
 
 def test_the_figure_is_drawn_and_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
