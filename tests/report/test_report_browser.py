@@ -62,6 +62,16 @@ def test_the_page_is_no_wider_than_the_window(page: browser.Page) -> None:
     assert page.evaluate(hidden) == 0
 
 
+def test_a_verdict_covers_no_other_text(page: browser.Page) -> None:
+    covering = """[...document.querySelectorAll(".verdict")].filter(verdict => {
+      const one = verdict.getBoundingClientRect();
+      const next = verdict.nextElementSibling.getBoundingClientRect();
+      return one.right > next.left && one.bottom > next.top;
+    }).map(verdict => verdict.textContent)"""
+    assert page.evaluate("document.querySelectorAll('.verdict').length") > 5
+    assert page.evaluate(covering) == []
+
+
 def test_text_is_dark_on_light_and_not_small(page: browser.Page) -> None:
     assert page.evaluate(browser.FAINT_TEXT) == []
     size = "parseFloat(getComputedStyle(element).fontSize)"
