@@ -63,7 +63,7 @@ def verify_file(
     responses = read_responses(path, columns)
     numbers = np.array([*Counter(one.question for one in responses).values()])
     ks = chosen_ks(numbers, ks)
-    if not replace:  # last: --force, which the message names, would not mend the others
+    if not replace:  # after the checks of the arguments, which also apply with --force
         step.require_replaceable()
 
     def work() -> Done:

@@ -251,7 +251,7 @@ def test_an_existing_output_is_kept_without_force(
 ) -> None:
     Path("responses.verdicts.jsonl").write_text("mine")
     assert_refused(folder, ["responses.jsonl"], "exists and was not made by this command", capsys)
-    wrong = ["responses.jsonl", "--answer-column=gold"]  # --force would not mend it
+    wrong = ["responses.jsonl", "--answer-column=gold"]  # is named first
     assert_refused(folder, wrong, "'gold'", capsys)
     assert verify("responses.jsonl", "--force") == 0
     assert len(rows_of("responses.verdicts.jsonl")) == len(LINES)
