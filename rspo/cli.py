@@ -28,7 +28,6 @@ from rspo.config.names import VERIFIERS, Metric, verifier_names
 from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
-from rspo.core.slurm_job import is_preempted, requeue
 from rspo.core.step import GIVEN
 
 if TYPE_CHECKING:
@@ -485,10 +484,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LostProcess as error:
         return _fail(1, f"error: {error}")
     except Stopped as stopped:
-        _fail(STOPPED_STATUS, str(stopped))
-        if message := requeue():
-            _fail(STOPPED_STATUS, message)
-        return STOPPED_STATUS
+        return _fail(STOPPED_STATUS, str(stopped))
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads_output():
             return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
@@ -496,8 +492,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         file = f"{error.filename}: " if error.filename else ""
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
-    except KeyboardInterrupt as interrupt:
-        return _fail(130, str(interrupt) if interrupt.args else "interrupted")
+    except KeyboardInterrupt:
+        return _fail(130, "interrupted")
 
 
 def _report_written() -> None:
@@ -539,11 +535,5 @@ def _nobody_reads_output() -> bool:
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
-    """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does.
-
-    At preemption, at the start of the grace time, the job is requeued before it ends as failed.
-    """
-    if is_preempted():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # requeueing sends another one
-        raise KeyboardInterrupt(requeue())
+    """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does."""
     raise KeyboardInterrupt

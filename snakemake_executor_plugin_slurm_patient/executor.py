@@ -1,30 +1,23 @@
 """The executor: Snakemake's SLURM plugin, with overridden methods of the executor interface."""
 
 import asyncio
-import fcntl
-import os
-import platform
+import shlex
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import snakemake_executor_plugin_slurm as plugin
+import snakemake_executor_plugin_slurm_jobstep as jobstep
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
-from snakemake_executor_plugin_slurm_patient.failures import (
-    explanation,
-    failure,
-    state_of,
-    step_error,
-)
-from snakemake_executor_plugin_slurm_patient.heartbeat import Heartbeats
+from snakemake_executor_plugin_slurm_patient import start
+from snakemake_executor_plugin_slurm_patient.failures import explanation, failure
 from snakemake_executor_plugin_slurm_patient.queue import (
     HELD_BY_SLURM,
     NoAnswer,
@@ -35,23 +28,29 @@ from snakemake_executor_plugin_slurm_patient.queue import (
     jobs_in,
     jobs_of,
 )
+from snakemake_executor_plugin_slurm_patient.task import Task, tasks_in
 
 SECONDS_BETWEEN_PINGS = 5
-# How often a job is submitted again because SLURM forgot it or did not start its command. These
-# submissions are not among Snakemake's `retries`.
-RESUBMISSIONS = 5
 
 
 @dataclass
 class ExecutorSettings(plugin.ExecutorSettings):
-    """The settings of the SLURM plugin, and one more."""
+    """The settings of the SLURM plugin, and two more."""
 
-    heartbeat_timeout: int = field(
+    finished_suffix: str = field(
+        default="",
+        metadata={
+            "help": "Ending of a file that the command of a rule writes beside each output when "
+            "the output is whole, such as .done. A start of a job whose outputs all have such a "
+            "file, newer than the job's submission, does nothing. Without it, a start does nothing "
+            "if an earlier start of the job has succeeded."
+        },
+    )
+    unnoticed_end_timeout: int = field(
         default=600,
         metadata={
-            "help": "Seconds without a sign of life after which a job counts as ended, although "
-            "SLURM shows it as running or has forgotten it. Each job touches a file in .snakemake "
-            "twelve times as often. Must be longer than SLURM takes to notice a lost node "
+            "help": "Seconds after which a job counts as failed whose start has ended, although "
+            "SLURM shows the job as running. Must be longer than SLURM takes to notice a lost node "
             "(SlurmdTimeout, by default 300 seconds), whose jobs it requeues itself."
         },
     )
@@ -62,18 +61,17 @@ class Executor(plugin.Executor):
 
     def __init__(self, workflow: Any, logger: Any) -> None:
         self.logger = logger
-        folder = Path(".snakemake", "slurm-patient").resolve()
-        self._run = _lock_of_run(folder)  # held until this process ends
-        self._heartbeats = Heartbeats(folder, workflow.executor_settings.heartbeat_timeout)
+        if workflow.executor_settings.array_jobs:
+            raise WorkflowError("slurm-patient submits no arrays of jobs: unset array-jobs")
+        self._folder = Path(".snakemake", "slurm-patient").resolve()
         self._require_no_jobs_in(workflow.workdir_init)
         self._ending = threading.Event()
         self._submitting: list[Any] = []  # a job for each thread that may be calling `sbatch`
         self._controller_answered = True
         self._pinging = threading.Lock()  # otherwise an old answer may overtake a newer one
         self._submissions: dict[Any, Submission] = {}  # the last one of each unfinished job
-        self._owners: dict[str, Any] = {}  # by number of a SLURM job: the last job that got it
-        self._resubmissions: Counter[Any] = Counter()  # by job
-        self._failed: dict[str, str] = {}  # by task: why its last try failed
+        self._confirming: set[Any] = set()  # finished jobs that SLURM has to start once more
+        self._failed: dict[str, str] = {}  # by name of a job: why its last try failed
         # Shorter than SLURM remembers ended jobs (`MinJobAge`, usually five minutes).
         self._seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
         super().__init__(workflow, logger)
@@ -81,19 +79,53 @@ class Executor(plugin.Executor):
     def _say(self, line: str) -> None:
         self.logger.warning(f"slurm-patient: {line}")
 
+    # --- the command line of a job ------------------------------------------------------------
+
+    def _shares_folder(self) -> bool:
+        """Whether the jobs see the working folder and the software of this process."""
+        shared = set(self.workflow.storage_settings.shared_fs_usage)
+        return {SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT} <= shared
+
+    def _task(self, job: Any) -> Task:
+        return Task.of_job(
+            job,
+            self._folder,
+            run=self.run_uuid,
+            finished_suffix=self.workflow.executor_settings.finished_suffix,
+            step=None if "mpi" in job.resources else _options_of_step(job),
+        )
+
+    @property
+    def cores(self) -> str:
+        """All cores of the job; the base class gives the number of this host's."""
+        return "all" if self._shares_folder() else super().cores
+
+    def get_job_exec_prefix(self, job: Any) -> str:
+        prefix: str = super().get_job_exec_prefix(job)
+        if not self._shares_folder():
+            return prefix
+        task = self._task(job)
+        task.write()
+        export = f"export {start.TASK}={shlex.quote(str(task.file))}"
+        return f"{prefix} && {export}" if prefix else export
+
     def get_python_executable(self) -> str:
         python: str = super().get_python_executable()
-        shared = self.workflow.storage_settings.shared_fs_usage
-        if {SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT} <= set(shared):
-            return self._heartbeats.python(python)
-        return python
+        if not self._shares_folder():
+            return python
+        return f"exec {python} {shlex.quote(str(Path(start.__file__).resolve()))}"
+
+    def additional_general_args(self) -> str:
+        """Nothing: `start.py` starts the step, and not a Snakemake in the batch script."""
+        return "" if self._shares_folder() else super().additional_general_args()
+
+    # --- jobs of an earlier run ---------------------------------------------------------------
 
     def _require_no_jobs_in(self, folder: str) -> None:
         """Prevent that the same work is submitted twice.
 
-        No other run is active in the folder. Cancels jobs of an earlier run that SLURM itself
-        holds, because nobody would release them, and jobs that have ended although SLURM shows them
-        as running.
+        Cancels jobs of an earlier run that SLURM itself holds, because nobody would release them,
+        and jobs that have ended although SLURM shows them as running.
         """
         jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job)]
         if not jobs:
@@ -106,14 +138,10 @@ class Executor(plugin.Executor):
             f"Wait until they end (their files are kept) or cancel them: scancel {numbers}"
         )
 
-    def _has_ended(self, job: QueuedJob) -> bool:
-        """Whether a job has ended although SLURM shows it as running."""
-        return job.state == "RUNNING" and self._heartbeats.has_ended(job.number, job.restarts)
-
     def _cancel_if_left(self, job: QueuedJob) -> bool:
         if job.reason in HELD_BY_SLURM:
             reason = f"was held ({job.reason})"
-        elif self._has_ended(job):
+        elif any(_has_ended(job, task) for task in tasks_in(self._folder)):
             reason = "has ended without SLURM's notice"
         else:
             return False
@@ -122,6 +150,8 @@ class Executor(plugin.Executor):
             self._say(f"cancelled SLURM job {job.number} of an earlier run, which {reason}")
             return True
         return False
+
+    # --- submissions --------------------------------------------------------------------------
 
     def _controller_answers(self) -> bool:
         """Whether it answers now; may be called from any thread."""
@@ -139,7 +169,7 @@ class Executor(plugin.Executor):
         `sbatch` gives up after 10 seconds (SLURM's MessageTimeout). While a controller restarts,
         a job would spend all of its retries on failed submissions.
         """
-        self._failed.pop(_task(job), None)
+        self._failed.pop(_name(job), None)
         while not self._ending.is_set() and not self._controller_answers():
             self._ending.wait(SECONDS_BETWEEN_PINGS)
         self._submitting.append(job)  # before it reads `_ending`, as `cancel_jobs` relies on it
@@ -150,23 +180,19 @@ class Executor(plugin.Executor):
             self._submitting.remove(job)
 
     def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
-        job, number = job_info.job, str(job_info.external_jobid)
-        self._submissions[job] = Submission(job_info, _task(job), self._say)
-        # A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
-        self._owners[number] = job
-        self._heartbeats.forget(number)
+        """Register a submission, whose number SLURM may have given to a job before.
+
+        A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
+        """
+        number = str(job_info.external_jobid)
+        forgotten = [one for one in self._submissions.values() if one.number == number]
+        for submission in forgotten:
+            self.report_job_error(submission.info, msg=failure(number, "FORGOTTEN"))
+        submission = Submission(job_info, _name(job_info.job), self._say)
+        self._submissions[job_info.job] = submission
         super().report_job_submission(job_info, *args, **kwargs)
 
-    def _submit_again(self, submission: Submission, reason: str) -> bool:
-        """Submit a job again without using a retry; False after `RESUBMISSIONS` times."""
-        job = submission.info.job
-        if self._resubmissions[job] == RESUBMISSIONS:
-            return False
-        self._resubmissions[job] += 1
-        self._submissions.pop(job, None)
-        submission.say(f"{reason}: submitting it again")
-        self.run_job(job)
-        return True
+    # --- the ends of jobs ---------------------------------------------------------------------
 
     def report_job_success(self, job_info: SubmittedJobInfo) -> None:
         self._submissions.pop(job_info.job, None)
@@ -175,15 +201,24 @@ class Executor(plugin.Executor):
     def report_job_error(
         self, job_info: SubmittedJobInfo, msg: str | None = None, **kwargs: Any
     ) -> None:
-        job, number, msg = job_info.job, job_info.external_jobid, msg or ""
-        submission = self._submissions.pop(job, None)
-        log = [job_info.aux["slurm_logfile"]] if job_info.aux else []
-        error = step_error(log[0]) if log and state_of(msg) == "FAILED" else ""
-        if submission and error and self._submit_again(submission, f"was not started ({error})"):
-            return
+        """Report a failed try, which makes Snakemake remove the outputs of the job.
+
+        If the outputs are finished, as when SLURM has forgotten a job after its end, the job is
+        submitted once more instead: its start does nothing, and SLURM reports a success.
+        """
+        job = job_info.job
+        msg = msg or ""
+        self._submissions.pop(job, None)
         logs = [] if job.is_group() else [Path(path) for path in job.log]
-        line = f"{_task(job)}: {explanation(number, msg, [*logs, *log])}"
-        self._failed[_task(job)] = line  # before Snakemake may submit the job again
+        if job_info.aux:
+            logs.append(job_info.aux["slurm_logfile"])
+        line = f"{_name(job)}: {explanation(job_info.external_jobid, msg, logs)}"
+        if job not in self._confirming and self._shares_folder() and self._task(job).is_finished():
+            self._confirming.add(job)
+            self._say(f"{line}; its outputs are finished: submitting it again, to do nothing")
+            self.run_job(job)
+            return
+        self._failed[_name(job)] = line  # before Snakemake may submit the job again
         super().report_job_error(job_info, msg=msg, **kwargs)
         self._say(line)
 
@@ -200,55 +235,49 @@ class Executor(plugin.Executor):
         with suppress(NoAnswer):
             queue = jobs_of(self.run_uuid) if active_jobs else {}
             active_jobs = [info for info in active_jobs if self._is_active(info, queue)]
-        # The SLURM plugin would take the state of another job with the same number.
-        checked = [info for info in active_jobs if self._has_number(info)]
         yielded = set()
-        async for job_info in super().check_active_jobs(checked):
+        async for job_info in super().check_active_jobs(active_jobs):
             yielded.add(job_info.job)
             yield job_info
         for job_info in active_jobs:
-            submission = self._submissions.get(job_info.job)
-            if submission and submission.info is job_info and job_info.job not in yielded:
+            if self._is_submitted(job_info) and job_info.job not in yielded:
                 yield job_info
         self.next_seconds_between_status_checks = min(
             self.next_seconds_between_status_checks, self._seconds
         )
 
-    def _has_number(self, job_info: SubmittedJobInfo) -> bool:
-        """Whether SLURM gave the job's number to no later job."""
-        return self._owners.get(str(job_info.external_jobid)) is job_info.job
+    def _is_submitted(self, job_info: SubmittedJobInfo) -> bool:
+        """Whether the end of this submission has not been reported yet."""
+        submission = self._submissions.get(job_info.job)
+        return submission is not None and submission.info is job_info
 
     def _is_active(self, job_info: SubmittedJobInfo, queue: Mapping[str, QueuedJob]) -> bool:
-        """Whether Snakemake must wait for a job; if not, its end is reported or it is submitted."""
-        job, number = job_info.job, str(job_info.external_jobid)
-        submission = self._submissions[job]
-        # `squeue` writes another number for a task of an array than the SLURM plugin.
-        if _is_elsewhere(job) or "_" in number:
+        """Whether Snakemake must wait for a job; if not, its failure is reported."""
+        if not self._is_submitted(job_info):
+            return False
+        if _is_elsewhere(job_info.job):
             return True
-        queued = queue.get(number) if self._has_number(job_info) else None
-        ended = queued is not None and self._has_ended(queued)
-        if queued is not None and not ended:
+        number = str(job_info.external_jobid)
+        submission = self._submissions[job_info.job]
+        queued = queue.get(number)
+        state = ""
+        if queued is None:
+            if submission.is_missing(self._seconds):
+                state = "FORGOTTEN"
+        elif queued.state == "CANCELLED":  # `sacct` writes more, which the SLURM plugin ignores
+            state = "CANCELLED"
+        elif _has_ended(queued, self._task(job_info.job)):
+            if submission.is_missing(self.workflow.executor_settings.unnoticed_end_timeout):
+                state = "UNNOTICED"
+                with suppress(NoAnswer):  # otherwise the next run finds it in the queue
+                    ask("scancel", number)
+        else:
             with suppress(NoAnswer):  # look again at the next check
                 if not submission.update(queued):
-                    self.report_job_error(job_info, msg=failure(number, "HELD"))
-                    return False
-            if queued.state == "CANCELLED":  # `sacct` writes more, which the SLURM plugin ignores
-                self.report_job_error(job_info, msg=failure(number, "CANCELLED"))
-                return False
-            return True
-        if not submission.is_missing(self._seconds) or self._heartbeats.is_alive(number):
-            return True
-        event = "was forgotten by SLURM"
-        if ended:
-            event = "ended without SLURM's notice"
-            with suppress(NoAnswer):  # otherwise the next run finds it in the queue
-                ask("scancel", number)
-        if self._heartbeats.has_succeeded(number):
-            submission.say(f"{event}, but is complete")
-            self.report_job_success(job_info)
-        elif not self._submit_again(submission, event):
-            self.report_job_error(job_info, msg=failure(number, "FORGOTTEN"))
-        return False
+                    state = "HELD"
+        if state:
+            self.report_job_error(job_info, msg=failure(number, state))
+        return not state
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancel all jobs of this run; `active_jobs` lacks those that are being checked.
@@ -276,30 +305,24 @@ class Executor(plugin.Executor):
         self._failed.clear()
 
 
-def _lock_of_run(folder: Path) -> IO[str]:
-    """Lock the folder of this run; return the open lock file.
-
-    Snakemake's own lock may be disabled (`--nolock`).
-
-    Raises: WorkflowError that names the process of another run.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (folder / "run").open("a+")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        work = folder.parent.parent
-        raise WorkflowError(f"{work}: another run submits jobs here: {lock.read()}") from None
-    except OSError:  # the file system has no locks
-        return lock
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {platform.node()}")
-    lock.flush()
-    return lock
+def _options_of_step(job: Any) -> list[str]:
+    """Options of `srun` for one task with all resources of a job, as in a `slurm-jobstep`."""
+    options = [
+        "-n1",
+        "--cpu-bind=q",
+        jobstep.get_cpu_setting(job, bool(job.resources.get("cpus_per_gpu"))),
+        jobstep.get_gpu_setting(job),
+        jobstep.get_node_setting(job),
+    ]
+    return [option for option in options if option]
 
 
-def _task(job: Any) -> str:
+def _has_ended(job: QueuedJob, task: Task) -> bool:
+    """Whether a start of a task has ended although SLURM shows it as running."""
+    return job.state == "RUNNING" and task.has_ended(f"{job.number}.{job.restarts}")
+
+
+def _name(job: Any) -> str:
     """Rule and wildcards of a job, for messages."""
     return " ".join([job.name, *([] if job.is_group() else map(str, job.wildcards))])
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from snakemake_executor_plugin_slurm_patient.heartbeat import START
+from snakemake_executor_plugin_slurm_patient.start import START
 
 # The SLURM states for which the plugin reports a failed job, and those that this plugin adds.
 MEANING = {
@@ -16,7 +16,8 @@ MEANING = {
     "BOOT_FAIL": "did not start: its node did not boot",
     "FAILED": "failed",
     "HELD": "was held by SLURM and not released",
-    "FORGOTTEN": "was forgotten by SLURM, as earlier submissions of it were",
+    "FORGOTTEN": "was forgotten by SLURM",
+    "UNNOTICED": "has ended without SLURM's notice",
 }
 # Signs in the output of a job in state FAILED. They take precedence over the command's own message,
 # because a command whose worker was killed does not know why.
@@ -27,15 +28,7 @@ _SIGNS = {
 }
 # Such as `error: no such file` or `ValueError: x`, but not what `srun` says about its command.
 _ERROR = re.compile(r"^(?!srun|slurmstepd)(?:[\w.-]+: )?(?:error: |(?=[\w.]+Error: ))(.+)$", re.M)
-_SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints in a job and in its step
-# Errors of `srun` that another try may avoid. Others, such as `Memory required by task is not
-# available`, would occur again.
-_NO_STEP = re.compile(
-    r"^srun: error: (Unable to (?:confirm allocation for job .+|create step for job .*"
-    r"(?:Invalid job id|already completing|timed out|unable to contact|communication|connection|"
-    r"connect failure|transmitted or received).*))$",
-    re.M | re.I,
-)
+_SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints
 
 
 def failure(number: str, state: str) -> str:
@@ -75,13 +68,6 @@ def _reason(printed: str) -> str:
     if _SNAKEMAKE not in printed and printed.strip():  # it failed before, as in its `precommand`
         return f"failed: {printed.strip().splitlines()[-1].strip()}"
     return "failed"
-
-
-def step_error(log: Path) -> str:
-    """What `srun` printed if SLURM did not start the rule's command in the job's last start."""
-    printed = _last_start(log)
-    match = _NO_STEP.search(printed)
-    return match[1] if match and printed.count(_SNAKEMAKE) < 2 else ""
 
 
 def _last_start(log: Path) -> str:

@@ -115,7 +115,7 @@ class Submission:
         self._say(f"{self._name} {message}")
 
     def is_missing(self, seconds: float) -> bool:
-        """Call it when SLURM does not list the job: whether that has lasted for `seconds`."""
+        """Call it when the job does not run or wait: whether that has lasted for `seconds`."""
         if self._missing_since is None:
             self._missing_since = time.monotonic()
         return time.monotonic() - self._missing_since >= seconds

@@ -3,7 +3,6 @@
 import os
 import platform
 import re
-import signal
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -35,7 +34,7 @@ def this_job() -> Job | None:
         return None
     number = os.environ["SLURM_JOB_ID"]
     try:
-        fields = _fields("--details", number)
+        fields = _fields(number)
     except (OSError, subprocess.SubprocessError):
         devices = os.environ.get("SLURM_STEP_GPUS", "")  # indices, such as 0,1,2,3
         return Job(number, host_name(), "", len(devices.split(",")) if devices else 0)
@@ -54,53 +53,13 @@ def name_of_this_job() -> str:
     return f"SLURM job {os.environ['SLURM_JOB_ID']}" if "SLURM_JOB_ID" in os.environ else ""
 
 
-def requeue() -> str:
-    """Put this job back into the queue, which ends it; returns a message about the outcome."""
-    if "SLURM_JOB_ID" not in os.environ:
-        return ""
-    number = os.environ["SLURM_JOB_ID"]
-    try:
-        _output("scontrol", "requeue", number)
-    except (OSError, subprocess.SubprocessError) as error:
-        reason = getattr(error, "stderr", None) or str(error)
-        return f"SLURM could not requeue job {number}: {reason.strip()}"
-    return f"SLURM job {number} is requeued"
-
-
-def is_preempted() -> bool:
-    """Whether SLURM is about to preempt this job, which is in its grace time.
-
-    False for a job that is cancelled during its grace time, which must not be requeued, and for a
-    job that was preempted earlier and has started again since.
-    """
-    if "SLURM_JOB_ID" not in os.environ:
-        return False
-    try:
-        fields = _fields(os.environ["SLURM_JOB_ID"])
-    except (OSError, subprocess.SubprocessError):
-        return False
-    preempted = fields.get("PreemptTime", "None")
-    return (
-        fields.get("JobState") in ("RUNNING", "SIGNALING")  # the latter while it sends SIGTERM
-        and preempted[:1].isdigit()
-        and preempted >= fields.get("StartTime", "")  # both such as 2026-01-31T23:59:59
+def _fields(number: str) -> dict[str, str]:
+    """What `scontrol` says about a job. Raises: OSError or SubprocessError."""
+    done = subprocess.run(
+        ["scontrol", "--details", "--oneliner", "show", "job", number],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
     )
-
-
-def _fields(*options_and_number: str) -> dict[str, str]:
-    *options, number = options_and_number
-    words = _output("scontrol", *options, "--oneliner", "show", "job", number).split()
-    return dict(word.split("=", 1) for word in words if "=" in word)
-
-
-def _output(*command: str) -> str:
-    """What a SLURM command printed.
-
-    The command inherits the blocked SIGTERM: SLURM may send one to every process of this job.
-    """
-    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-    return done.stdout
+    return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)

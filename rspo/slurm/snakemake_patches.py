@@ -7,21 +7,15 @@ problem still exists and that the private names in its docstring still mean the 
 """
 
 import json
-import signal
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import yaml
 
 from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.core.provenance import inputs_of, read_provenance, was_made_again
-from rspo.core.signals import REQUEST
-from rspo.core.slurm_job import is_preempted, requeue
 
 
 def read_config_like_set() -> None:
@@ -103,55 +97,6 @@ def keep_one_timer() -> None:
             start_timer(scheduler, seconds)
 
     JobScheduler._schedule_reevalutation = start_if_none_waits
-
-
-def forward_stop_requests() -> None:
-    """Inside a SLURM job, send every request to stop on to the processes that this one started.
-
-    Where SLURM tracks processes by cgroups, it signals only the first process of a job step, which
-    is Snakemake. Elsewhere it signals all of them, and they receive the request twice.
-    """
-    signal.signal(REQUEST, lambda number, frame: _request_stop())
-    _requeue_when_preempted()
-
-
-def _request_stop() -> None:
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(REQUEST)
-
-
-def _requeue_when_preempted() -> None:
-    """Turn the SIGTERM that starts a grace time into a request to stop.
-
-    On SIGTERM, Snakemake waits for its jobs and then exits with 1 even if they succeed: SLURM would
-    record a failure. A command that cannot requeue its SLURM job itself, such as a shell that the
-    same SIGTERM killed, has it requeued here.
-
-    Issue: https://github.com/snakemake/snakemake/issues/3241
-
-    Private: `JobScheduler.exit_gracefully`, the handler of SIGTERM, and `JobScheduler.schedule`,
-    which returns whether all jobs succeeded.
-    """
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    exit_gracefully, schedule = JobScheduler.exit_gracefully, JobScheduler.schedule
-    preempted: list[bool] = []
-
-    def stop_or_exit(scheduler: JobScheduler, *signal_and_frame: object) -> None:
-        if is_preempted():
-            preempted.append(True)
-            _request_stop()
-        elif not preempted:  # otherwise `requeue` itself causes this SIGTERM
-            exit_gracefully(scheduler, *signal_and_frame)
-
-    def schedule_or_requeue(scheduler: JobScheduler) -> bool:
-        success: bool = schedule(scheduler)
-        if preempted and not success and is_preempted():
-            print(f"rspo: {requeue()}", file=sys.stderr, flush=True)
-        return success
-
-    JobScheduler.exit_gracefully, JobScheduler.schedule = stop_or_exit, schedule_or_requeue
 
 
 def compare_settings_with_provenance() -> None:

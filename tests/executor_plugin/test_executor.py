@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from dataclasses import astuple, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,16 +18,15 @@ import pytest
 import snakemake_executor_plugin_slurm as plugin
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
-from snakemake_executor_plugin_slurm_patient import executor as module
 from snakemake_executor_plugin_slurm_patient import queue as queue_module
 from snakemake_executor_plugin_slurm_patient.executor import Executor
 from snakemake_executor_plugin_slurm_patient.failures import failure
-from snakemake_executor_plugin_slurm_patient.heartbeat import START
 from snakemake_executor_plugin_slurm_patient.queue import QueuedJob
+from snakemake_executor_plugin_slurm_patient.task import Task
 from tests.support.processes import wait_until
 
-SECONDS_OF_SILENCE = 600
 SECONDS_MISSING = 60  # three times the setting `init_seconds_before_status_checks`
 RUN = "rspo_1"
 # Records its words in the file `commands`.
@@ -43,6 +43,8 @@ class Job:
 
     name = "align"
     wildcards = ("a", "1")
+    output = ("a/1.bam",)
+    threads = 1
 
     def __init__(self) -> None:
         self.log = ["logs/align/a/1.log"]
@@ -61,8 +63,6 @@ class Harness:
         self.state = "RUNNING"  # of every job, according to the plugin; "" if its query fails
         self.time = 0.0  # seconds that have passed besides the real ones
         self.folder = folder
-        self.heartbeats = folder / ".snakemake" / "slurm-patient"
-        self.heartbeats.mkdir(parents=True)
         monkeypatch.chdir(folder)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         for name in ("scontrol", "scancel", "squeue"):
@@ -75,15 +75,24 @@ class Harness:
         monkeypatch.setattr(queue_module, "time", clock)
         self._replace_plugin(monkeypatch)
         settings = SimpleNamespace(
-            heartbeat_timeout=SECONDS_OF_SILENCE,
+            finished_suffix="",
+            unnoticed_end_timeout=SECONDS_MISSING,
+            array_jobs=None,
             init_seconds_before_status_checks=SECONDS_MISSING // 3,
         )
-        workflow = SimpleNamespace(executor_settings=settings, workdir_init=str(folder))
-        self.executor = Executor(workflow, SimpleNamespace(warning=self.printed.append))
+        self.settings = settings
+        self.workflow = SimpleNamespace(
+            executor_settings=settings,
+            workdir_init=str(folder),
+            storage_settings=SimpleNamespace(shared_fs_usage=SharedFSUsage.all()),
+        )
+        self.executor = Executor(self.workflow, SimpleNamespace(warning=self.printed.append))
 
     def _replace_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def init(executor: Any, *_: object) -> None:
-            executor.run_uuid, executor.next_seconds_between_status_checks = RUN, 180
+        def init(executor: Any, *args: Any) -> None:
+            executor.run_uuid = RUN
+            executor.workflow = args[0]
+            executor.next_seconds_between_status_checks = 180
 
         def record(name: str) -> Callable[..., None]:
             def call(executor: Any, *args: Any, msg: str = "", **kwargs: Any) -> None:
@@ -130,12 +139,10 @@ class Harness:
         self.calls.clear()
         return info
 
-    def start(self, number: str, content: str = "", age: float = 0) -> Path:
-        """The file of a job's first start, last touched `age` seconds ago."""
-        file = self.heartbeats / f"{number}.0"
-        file.write_text(content)
-        os.utime(file, (time.time() - age,) * 2)
-        return file
+    def task(self) -> Task:
+        """The task of every job here."""
+        folder = self.folder / ".snakemake" / "slurm-patient"
+        return Task.of_job(Job(), folder, run=RUN, finished_suffix="", step=None)
 
     def check(self, *active: SubmittedJobInfo) -> list[str | None]:
         """Numbers of the jobs that the executor yields."""
@@ -241,137 +248,121 @@ def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: H
     assert harness.calls == [f"report_job_error {failure('12', 'HELD').strip()}", "check"]
 
 
-OLD = SECONDS_OF_SILENCE + 1
-FORGOTTEN, ENDED = "was forgotten by SLURM", "ended without SLURM's notice"
-AGAIN, COMPLETE = ": submitting it again", ", but is complete"
+FORGOTTEN, UNNOTICED = "was forgotten by SLURM", "has ended without SLURM's notice"
+HELD_BY_A_PERSON = "is held (JobHeldUser) and waits: scontrol release 12"
 RELEASED = "was held (BadConstraints): released"
 
 
 @pytest.mark.parametrize(
-    ("listed", "heartbeat", "call", "commands", "messages"),
+    ("listed", "start", "state", "commands", "messages"),
     [
-        # `squeue` does not list it.
-        (None, None, "run_job", [], [FORGOTTEN + AGAIN]),
-        (None, ("", OLD), "run_job", [], [FORGOTTEN + AGAIN]),
-        (None, ("", OLD - 60), None, [], []),  # alive
-        (None, ("0", OLD), "success", [], [FORGOTTEN + COMPLETE]),
+        # `squeue` does not list it, whether a start of it works or not.
+        (None, "none", "FORGOTTEN", [], [FORGOTTEN]),
+        (None, "works", "FORGOTTEN", [], [FORGOTTEN]),
         # It runs, says SLURM.
-        ({}, None, None, [], []),
-        ({}, ("", OLD), "run_job", ["scancel"], [ENDED + AGAIN]),
-        ({}, ("0", OLD), "success", ["scancel"], [ENDED + COMPLETE]),
-        ({"restarts": 2}, ("", OLD), None, [], ["was requeued (restart 2)"]),  # not started again
+        ({}, "none", None, [], []),
+        ({}, "works", None, [], []),
+        ({}, "has ended", "UNNOTICED", ["scancel"], [UNNOTICED]),
+        ({"restarts": 2}, "has ended", None, [], ["was requeued (restart 2)"]),  # not started again
         # With `sacct`, which prints `CANCELLED by 1000`, the SLURM plugin does not notice it.
-        ({"state": "CANCELLED"}, None, "CANCELLED", [], ["was cancelled"]),
+        ({"state": "CANCELLED"}, "none", "CANCELLED", [], ["was cancelled"]),
         # SLURM holds it: it is released at each of the two checks. A person holds it: it waits.
         (
             {"reason": "BadConstraints"},
-            None,
+            "none",
             None,
             ["scontrol release"] * 2,
             [f"{RELEASED} (1 of 3)", f"{RELEASED} (2 of 3)"],
         ),
-        ({"reason": "JobHeldUser"}, None, None, [], ["is held (JobHeldUser) and waits: scontrol"]),
+        (
+            {"reason": "JobHeldUser"},
+            "none",
+            None,
+            [],
+            ["is held (JobHeldUser) and waits: scontrol"],
+        ),
     ],
 )
 def test_what_becomes_of_a_job_that_slurm_shows_like_this_for_a_minute(
     harness: Harness,
     listed: dict[str, Any] | None,
-    heartbeat: tuple[str, float] | None,
-    call: str | None,
+    start: str,
+    state: str | None,
     commands: list[str],
     messages: list[str],
 ) -> None:
-    """Call of the SLURM plugin (None: Snakemake waits on), commands of SLURM, printed lines.
+    """State of the reported failure (None: Snakemake waits on), commands of SLURM, printed lines.
 
-    heartbeat: content and age of the file of the job's first start.
+    start: what the first start of the job does.
     """
     active = [harness.submitted("12")]
     harness.set_queue(*([] if listed is None else [replace(queued("12"), **listed)]))
-    if heartbeat:
-        harness.start("12", *heartbeat)
-    for harness.time in (0, SECONDS_MISSING):
-        active = active if harness.check(*active) else []
-    assert bool(active) == (call is None)
-    names = {"run_job": "run_job", "success": "report_job_success"}
-    error = f"report_job_error {failure('12', call or '').strip()}"
+    task = harness.task()
+    task.write()
+    with ExitStack() as works:
+        if start != "none":
+            works.enter_context(task.locked("12.0", say=print))
+        if start == "has ended":
+            works.close()
+        for harness.time in (0, SECONDS_MISSING):
+            active = active if harness.check(*active) else []
+    assert bool(active) == (state is None)
+    error = f"report_job_error {failure('12', state or '').strip()}"
     calls = [call for call in harness.calls if not call.startswith("check")]
-    assert calls == ([] if call is None else [names.get(call, error)])
+    assert calls == ([] if state is None else [error])
     assert harness.commands == [f"{command} 12" for command in commands]
     said = [line.partition(": SLURM job 12 ")[2] for line in harness.printed]
     assert len(said) == len(messages)
     assert all(map(str.startswith, said, messages)), said
 
 
-def test_a_ghost_of_an_earlier_run_is_cancelled(harness: Harness) -> None:
-    ghost = replace(queued("12"), folder=str(harness.folder))
-    harness.set_queue(ghost)
-    harness.start("12", "0")
+def test_a_job_of_an_earlier_run_that_has_ended_without_slurms_notice_is_cancelled(
+    harness: Harness,
+) -> None:
+    harness.set_queue(replace(queued("12"), folder=str(harness.folder)))
+    task = harness.task()
+    task.write()
+    with task.locked("12.0", say=print):
+        with pytest.raises(WorkflowError, match="cancel them: scancel 12"):
+            harness.executor._require_no_jobs_in(str(harness.folder))
+        assert harness.commands == []
     harness.executor._require_no_jobs_in(str(harness.folder))
     assert harness.commands == ["scancel 12"]
     assert harness.printed[0].endswith("earlier run, which has ended without SLURM's notice")
 
 
-def test_a_job_that_is_forgotten_again_and_again_uses_retries_in_the_end(harness: Harness) -> None:
-    job, submitted = Job(), []
-    for _ in range(module.RESUBMISSIONS + 1):
-        info = harness.submitted("12", job)
-        harness.set_queue()
-        assert harness.check(info) == ["12"]
-        harness.time += SECONDS_MISSING
-        assert harness.check(info) == []
-        submitted.append("run_job" in harness.calls)
-    assert submitted == [True] * module.RESUBMISSIONS + [False]
-    assert f"report_job_error {failure('12', 'FORGOTTEN').strip()}" in harness.calls
-
-
-def test_a_forgotten_job_does_not_take_the_state_of_a_job_with_its_number(harness: Harness) -> None:
-    """A controller that lost its last seconds gives the numbers again."""
-    forgotten, new = harness.submitted("12"), harness.submitted("12")
-    assert harness.check(forgotten, new) == ["12", "12"]
-    assert harness.calls == ["check 12"]
-    harness.time = SECONDS_MISSING
+def test_a_forgotten_job_has_failed_when_slurm_gives_its_number_to_another_one(
+    harness: Harness,
+) -> None:
+    """A controller that lost its last seconds gives numbers again; the states are the new job's."""
+    forgotten = harness.submitted("12")
+    new = SubmittedJobInfo(Job(), "12", forgotten.aux)
+    harness.executor.report_job_submission(new)
+    assert harness.calls[0] == f"report_job_error {failure('12', 'FORGOTTEN').strip()}"
     assert harness.check(forgotten, new) == ["12"]
-    assert harness.calls[-2:] == ["run_job", "check 12"]
+    assert harness.calls[-1] == "check 12"
 
 
-# --- commands that SLURM did not start ------------------------------------------------------------
-
-STEP = "srun: error: Unable to confirm allocation for job 12: Invalid job id specified\n"
-NO_STEP = "srun: error: Unable to create step for job 12: "
-STARTED = "Building DAG of jobs...\n"
-
-
-@pytest.mark.parametrize(
-    ("log", "state", "again"),
-    [
-        (STARTED + STEP, "FAILED", True),
-        (STARTED + STEP, "TIMEOUT", False),
-        (STARTED + NO_STEP + "Socket timed out on send/recv operation\n", "FAILED", True),
-        (STARTED + NO_STEP + "Memory required by task is not available\n", "FAILED", False),
-        (STARTED + STARTED + "error: x\n", "FAILED", False),
-        (STEP + START + STARTED + STARTED + "error: x\n", "FAILED", False),  # an earlier start
-    ],
-)
-def test_a_job_whose_command_slurm_did_not_start_uses_no_retry(
-    harness: Harness, log: str, state: str, again: bool
-) -> None:
-    info = harness.submitted("12")
-    info.aux["slurm_logfile"].write_text(log)
-    harness.state = state
-    assert harness.check(info) == []
-    error = f"report_job_error {failure('12', state).strip()}"
-    assert harness.calls[1] == ("run_job" if again else error)
-    assert harness.messages()[0].startswith("12 was not started (Unable to") == again
+def test_a_failed_job_whose_outputs_are_finished_is_submitted_once_more(harness: Harness) -> None:
+    """Snakemake would remove the outputs of a failed job. Its next start does nothing."""
+    output = harness.folder / Job.output[0]
+    output.parent.mkdir()
+    output.touch()
+    job = Job()
+    first = harness.submitted("12", job)
+    harness.task().write()
+    harness.task().record_success()
+    harness.state = "CANCELLED"
+    assert harness.check(first) == []
+    assert harness.calls == ["check 12", "run_job"]
+    said = "its outputs are finished: submitting it again, to do nothing"
+    assert harness.messages()[0].endswith(said)
+    second = harness.submitted("13", job)
+    assert harness.check(second) == []
+    assert harness.calls[-1] == f"report_job_error {failure('13', 'CANCELLED').strip()}"
 
 
-def test_a_second_run_in_the_folder_is_refused_before_it_looks_at_the_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "jobs_in", lambda folder: pytest.fail("it has read the queue"))
-    monkeypatch.chdir(tmp_path)
-    settings = SimpleNamespace(heartbeat_timeout=SECONDS_OF_SILENCE)
-    workflow = SimpleNamespace(workdir_init=str(tmp_path), executor_settings=settings)
-    first = module._lock_of_run(Path(".snakemake", "slurm-patient").resolve())
-    with first, pytest.raises(WorkflowError, match=f"here: process {os.getpid()} on "):
-        Executor(workflow, SimpleNamespace(warning=print))
-    module._lock_of_run(Path(".snakemake", "slurm-patient").resolve()).close()
+def test_arrays_of_jobs_are_refused(harness: Harness) -> None:
+    harness.settings.array_jobs = "all"
+    with pytest.raises(WorkflowError, match="unset array-jobs"):
+        Executor(harness.workflow, SimpleNamespace(warning=print))

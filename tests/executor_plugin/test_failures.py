@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from snakemake_executor_plugin_slurm_patient.failures import explanation, failure
-from snakemake_executor_plugin_slurm_patient.heartbeat import START
+from snakemake_executor_plugin_slurm_patient.start import START
 
 STARTED = f"{START}0 of job 12 on n1\nBuilding DAG of jobs...\n"
 

@@ -4,11 +4,13 @@ import dataclasses
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import snakemake_executor_plugin_slurm as slurm
 from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
+from rspo.core.provenance import provenance_path
 from rspo.slurm.profile import EXECUTORS
 from tests.support import ROOT
 
@@ -31,7 +33,7 @@ def test_it_has_the_settings_of_the_slurm_plugin_and_its_own() -> None:
     names = {info["cliarg"].removeprefix("--slurm-patient-") for info in plugin.get_settings_info()}
     fields = dataclasses.fields(slurm.ExecutorSettings)
     inherited = {field.name.replace("_", "-") for field in fields}
-    assert names == inherited | {"heartbeat-timeout"}
+    assert names == inherited | {"finished-suffix", "unnoticed-end-timeout"}
     assert plugin.common_settings == slurm.common_settings
 
 
@@ -50,7 +52,8 @@ def test_the_shipped_profile_sets_the_same_for_the_slurm_plugin() -> None:
     plugins = ExecutorPluginRegistry()
     settings = (plugins.get_plugin(name).get_settings(arguments) for name in EXECUTORS)
     ours, theirs = (dataclasses.asdict(one) for one in settings)
-    ours.pop("heartbeat_timeout")
+    assert ours.pop("finished_suffix") == provenance_path(Path("x")).name.removeprefix("x")
+    del ours["unnoticed_end_timeout"]
     assert ours == theirs
     assert ours["requeue"]
 

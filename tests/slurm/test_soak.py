@@ -24,6 +24,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
+from rspo.core.provenance import provenance_path
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
@@ -36,8 +37,10 @@ pytestmark = [pytest.mark.long, pytest.mark.slurm, pytest.mark.release]
 FIRST, _, LAST = os.environ.get("SOAK_SEEDS", "1").rpartition("-")
 SEEDS = range(int(FIRST or 1), 1 + int(LAST))
 CELLS = [f"small--rspo-pass--k4--n{n}--s{seed}" for n in (8, 16) for seed in range(3)]
-TARGETS = [f"results/tiny/cells/{cell}/policy" for cell in CELLS]
-TARGETS.append(f"results/tiny/cells/{CELLS[0]}/curves/standard.parquet")
+FOLDERS = [Path("results/tiny/cells", cell) for cell in CELLS]
+TARGETS = [str(folder / name) for folder in FOLDERS for name in ("policy", "training.jsonl")]
+EVALUATED = ("samples/standard/0.parquet", "scores/standard/0.parquet", "curves/standard.parquet")
+TARGETS += [str(FOLDERS[0] / name) for name in EVALUATED]
 SECONDS_OF_KILLS = 30  # while jobs run; the schedule lasts that long
 SECONDS_TO_END = 1200  # the run must end by itself, which takes it two to four minutes
 SECONDS_TO_REQUEUE = 10  # at most, until SLURM starts a requeued job again
@@ -45,6 +48,8 @@ KINDS = (
     *("scancel", "kill process", "kill Snakemake", "kill slurmd", "kill node", "break launches"),
     *("kill controller", "lose seconds", "lose all jobs"),
 )
+# What may lose the results of a job that has just ended.
+KINDS_AT_ENDS = ("kill Snakemake", "kill slurmd", "kill node", "kill controller", "lose seconds")
 
 Item = TypeVar("Item")
 
@@ -53,26 +58,30 @@ Item = TypeVar("Item")
 class Event:
     """One disturbance.
 
-    at: seconds during which jobs must have run. If the target is absent, the event waits for it.
+    at: seconds during which jobs must have run; None for the end of a training. If the target is
+        absent, the event waits for it.
     target: selects one of the jobs, processes or nodes at that time, from 0 to 1.
     absent: seconds until what was killed starts again.
     """
 
-    at: float
+    at: float | None
     kind: str
     target: float
     absent: float
 
 
 def schedule(seed: int) -> list[Event]:
-    """Each kind once, and three more."""
+    """Each kind once, and two more, at random times; three events at ends of trainings."""
     draw = random.Random(seed)
-    kinds = [*KINDS, *draw.choices(KINDS, k=3)]
     events = [
         Event(draw.uniform(0, SECONDS_OF_KILLS), kind, draw.random(), draw.uniform(0.5, 15))
-        for kind in kinds
+        for kind in [*KINDS, *draw.choices(KINDS, k=2)]
     ]
-    return sorted(events, key=lambda event: event.at)
+    events += [
+        Event(None, kind, draw.random(), draw.uniform(0.5, 15))
+        for kind in draw.sample(KINDS_AT_ENDS, k=3)
+    ]
+    return events
 
 
 class Soak:
@@ -88,6 +97,8 @@ class Soak:
         self.repairs: list[tuple[float, Callable[[], None]]] = []  # with the time of each
         self.state = cluster.folder / "state-before"  # of the controller, some seconds ago
         self.serviced = 0.0
+        self.finished: set[str] = set()  # cells that are trained
+        self.just_finished: set[str] = set()  # since the look before
 
     @property
     def now(self) -> float:
@@ -144,13 +155,26 @@ class Soak:
         before, self.ticked = self.ticked, self.now
         if self.cluster.job_processes():
             self.seconds_of_jobs += min(self.ticked - before, 1)
-        for event in [event for event in self.events if event.at <= self.seconds_of_jobs]:
+        for event in self.due():
             # If the target is absent, or SLURM does not answer, the event waits.
             with suppress(IndexError, AssertionError, psutil.NoSuchProcess):
                 self.apply(event, process)
                 self.events.remove(event)
                 self.applied[event.kind] += 1
-                self.say(f"{event.kind} (target {event.target:.2f}, absent {event.absent:.1f} s)")
+                when = " at the end of a training" if event.at is None else ""
+                target = f"(target {event.target:.2f}, absent {event.absent:.1f} s)"
+                self.say(f"{event.kind}{when} {target}")
+
+    def due(self) -> list[Event]:
+        """The events whose time has come; one of those at ends for each look that finds an end."""
+        seconds = self.seconds_of_jobs
+        due = [event for event in self.events if event.at is not None and event.at <= seconds]
+        finished = {folder.name for folder in FOLDERS if is_finished(self.project / folder)}
+        self.just_finished = finished - self.finished
+        self.finished = finished
+        if self.just_finished:
+            due += [event for event in self.events if event.at is None][:1]
+        return due
 
     def apply(self, event: Event, process: "subprocess.Popen[str]") -> None:
         """Raises IndexError, AssertionError or NoSuchProcess if the target is absent."""
@@ -162,14 +186,16 @@ class Soak:
             case "kill process":
                 pick(self.cluster.job_processes(), event).kill()
             case "scancel":
-                self.cluster.command("scancel", pick(self.jobs(), event)[0])
+                self.cluster.command("scancel", pick(self.jobs(event), event)[0])
             case "kill slurmd" | "kill node" | "break launches":
-                self.disturb_node(event, *pick(self.jobs(), event))
+                self.disturb_node(event, *pick(self.jobs(event), event))
             case _:
                 self.disturb_controller(event)
 
-    def jobs(self) -> list[tuple[str, str]]:
+    def jobs(self, event: Event) -> list[tuple[str, str]]:
         """Number and node of each job of a rule that runs on a node that is up.
+
+        For an event at the end of a training, the job of that training only.
 
         Not of `srun`, with which a run checks a node: SLURM does not notice that a node which soon
         returns has lost it, and only its time limit of two minutes ends it.
@@ -177,11 +203,11 @@ class Soak:
         if "slurmctld" not in self.cluster.daemons:
             return []
         jobs = [job for job in self.cluster.jobs("%T %i %N %k") if job[0] == "RUNNING"]
-        return [
-            (number, node)
-            for _, number, node, comment in jobs
-            if node in self.cluster.daemons and comment.startswith("rule_")
-        ]
+        jobs = [job for job in jobs if job[2] in self.cluster.daemons]
+        jobs = [job for job in jobs if job[3].startswith("rule_")]
+        if event.at is None:
+            jobs = [job for job in jobs if any(cell in job[3] for cell in self.just_finished)]
+        return [(number, node) for _, number, node, _ in jobs]
 
     def disturb_node(self, event: Event, job: str, node: str) -> None:
         cluster = self.cluster
@@ -208,6 +234,11 @@ class Soak:
 
     def later(self, event: Event, repair: Callable[[], None], seconds: float = 0) -> None:
         self.repairs.append((self.now + event.absent + seconds, repair))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the training of a cell has written its last file, in the last second or before."""
+    return (folder / "training.jsonl.provenance.json").exists()
 
 
 def pick(items: Sequence[Item], event: Event) -> Item:
@@ -238,7 +269,7 @@ def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 def results_of(project: Path) -> dict[str, bytes]:
     """Each cell's weights and records (without times), and the curves."""
     experiment = Experiment.load("tiny", root=project)
-    results = {"curves": experiment.curves(CELLS[0], "standard").read_bytes()}
+    results = {name: (project / FOLDERS[0] / name).read_bytes() for name in EVALUATED}
     for cell in CELLS:
         records = read_json_lines(experiment.training_log(cell))
         for record in records:
@@ -246,7 +277,9 @@ def results_of(project: Path) -> dict[str, bytes]:
         results[f"{cell} records"] = json.dumps(records).encode()
         results[f"{cell} weights"] = (experiment.policy(cell) / "model.safetensors").read_bytes()
         assert not experiment.checkpoint(cell).exists()
-        assert experiment.policy(cell).with_name("policy.provenance.json").exists()
+        assert is_finished(experiment.folder(cell))
+    for target in TARGETS:
+        assert provenance_path(project / target).exists()
     return results
 
 

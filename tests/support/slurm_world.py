@@ -42,7 +42,7 @@ CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
 LONGEST_RUN = 1200
 # Shorter intervals than in the shipped profile, which is made for long runs. With the first one,
 # the queue is read every three seconds. The tests' SLURM notices a lost node after 10 seconds.
-IMPATIENT = ["--latency-wait=30", "--slurm-patient-heartbeat-timeout=30"]
+IMPATIENT = ["--latency-wait=30", "--slurm-patient-unnoticed-end-timeout=30"]
 IMPATIENT += [f"--{name}-init-seconds-before-status-checks=1" for name in EXECUTORS]
 
 

@@ -10,7 +10,6 @@ from rspo.core.step import faults_behind
 from rspo.slurm.preflight import require_packages, run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
-    forward_stop_requests,
     keep_one_timer,
     plan_jobs_behind_ancient_inputs,
 )
@@ -23,12 +22,6 @@ keep_one_timer()
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
 programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
 os.environ.update(PATH=os.pathsep.join(programs))
-
-# SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
-# ignore it.
-if "SLURM_JOB_ID" in os.environ:
-    forward_stop_requests()
-    shell.prefix("set -euo pipefail; trap '' USR1; ")
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()

@@ -1,0 +1,159 @@
+"""One start of a job: what runs in SLURM in place of `python -m snakemake`.
+
+    python start.py -m snakemake ...         as the batch script of the job
+    python start.py --step -m snakemake ...  as its step, which `srun` starts
+
+The batch script does nothing if the outputs of the job are finished, because Snakemake would remove
+them before it starts the job's command. Otherwise it starts the step, and requeues the job if the
+step was asked to stop. Both use the standard library only.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+TASK = "SLURM_PATIENT_TASK"  # variable with the path of the task's file
+START = "slurm-patient: start "  # of the line that begins the output of each start
+REQUEST = signal.SIGUSR1  # asks a job to write a checkpoint and to end
+STOPPED = os.EX_TEMPFAIL  # exit status of a step that was asked to stop before it had succeeded
+SECONDS_BETWEEN_REQUESTS = 2.0
+# Variables of the batch script that a step must not inherit, because they would restrict it; these
+# tell it which job it belongs to. (Snakemake's executor plugin `slurm-jobstep` does the same.)
+OF_THE_JOB = (
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_CONF",
+    "SLURM_SUBMIT_DIR",
+    "SLURM_SUBMIT_HOST",
+)
+
+
+def say(line: str) -> None:
+    print(f"slurm-patient: {line}", flush=True)
+
+
+def run_batch(arguments: list[str]) -> int:
+    """The batch script of a start; returns its exit status."""
+    from snakemake_executor_plugin_slurm_patient.task import Task  # found as said below
+
+    number = os.environ["SLURM_JOB_ID"]
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+    print(f"{START}{restarts} of job {number} on {os.environ.get('SLURMD_NODENAME')}", flush=True)
+    task = Task.read(Path(os.environ[TASK]))
+    with task.locked(f"{number}.{restarts}", say):
+        if task.is_finished():
+            say("the outputs of this job are finished: nothing is left to do")
+            return 0
+        status = run_step(arguments) if task.step is None else start_step(task.step, arguments)
+        if status == 0:
+            task.record_success()
+        elif status == STOPPED and is_running():
+            requeue(number)
+    return status
+
+
+def start_step(options: list[str], arguments: list[str]) -> int:
+    """Start the step with `srun`, and wait for it; returns its exit status."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in OF_THE_JOB or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
+    }
+    step = [sys.executable, str(Path(__file__).resolve()), "--step", *arguments]
+    return subprocess.call(["srun", *options, *step], env=environment)
+
+
+def run_step(arguments: list[str]) -> int:
+    """Run Snakemake, and pass requests to stop on to the commands of its rule.
+
+    Where SLURM tracks processes by cgroups, it signals only the first process of a step, which is
+    this one. Snakemake and its shells ignore the request; a command that handles it ends with an
+    error. At a preemption with a grace time, SLURM sends SIGTERM instead.
+    """
+    requested = False
+
+    def request(number: int, frame: object) -> None:
+        nonlocal requested
+        requested = requested or number == REQUEST or is_preempted()
+
+    signal.signal(REQUEST, request)
+    signal.signal(signal.SIGTERM, request)
+    process = subprocess.Popen([sys.executable, *arguments], preexec_fn=_ignore_requests)
+    while True:
+        try:
+            status = process.wait(SECONDS_BETWEEN_REQUESTS)
+            break
+        except subprocess.TimeoutExpired:
+            if requested:  # again and again: a command may not handle it before it has started
+                os.killpg(0, REQUEST)
+    if status != 0 and requested:
+        return STOPPED
+    return status if status >= 0 else 128 - status  # as a shell reports a signal
+
+
+def _ignore_requests() -> None:
+    signal.signal(REQUEST, signal.SIG_IGN)
+
+
+# --- SLURM ----------------------------------------------------------------------------------------
+
+
+def is_running() -> bool:
+    """Whether SLURM wants this job to run: it was not cancelled, for example."""
+    return _job().get("JobState") in ("RUNNING", "SIGNALING")  # the latter while it sends SIGTERM
+
+
+def is_preempted() -> bool:
+    """Whether SLURM is about to preempt this job, which is in its grace time.
+
+    False for a job that was preempted earlier and has started again since.
+    """
+    job = _job()
+    preempted = job.get("PreemptTime", "None")
+    is_recent = preempted[:1].isdigit() and preempted >= job.get("StartTime", "")
+    return is_recent and job.get("JobState") in ("RUNNING", "SIGNALING")
+
+
+def requeue(number: str) -> None:
+    """Put this job back into the queue, which ends it."""
+    try:
+        _scontrol("requeue", number)
+        say(f"SLURM job {number} is requeued")
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "stderr", None) or str(error)
+        say(f"SLURM could not requeue job {number}: {reason.strip()}")
+
+
+def _job() -> dict[str, str]:
+    """What SLURM says about this job; empty if its controller does not answer."""
+    try:
+        words = _scontrol("--oneliner", "show", "job", os.environ["SLURM_JOB_ID"]).split()
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def _scontrol(*words: str) -> str:
+    """What `scontrol` printed.
+
+    It inherits the blocked SIGTERM, which SLURM may send to every process of the job.
+    """
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        done = subprocess.run(
+            ["scontrol", *words], capture_output=True, text=True, timeout=30, check=True
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    # Python puts this folder first on its path, where `queue.py` would hide Python's own module.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    if sys.argv[1] == "--step":
+        sys.exit(run_step(sys.argv[2:]))
+    sys.exit(run_batch(sys.argv[1:]))
