@@ -1,4 +1,4 @@
-"""Changes to private parts of Snakemake.
+"""Changes to private parts of Snakemake, and what the workflow reads of them.
 
 Each function here names an upstream issue and depends on names that may change in any release of
 Snakemake. So pyproject.toml has one version. Before you change it, check for each function that the
@@ -28,10 +28,10 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     """The config keys of a workflow, with the text of `--config set=TEXT` as it was typed.
 
     Snakemake removes quotes at both ends of the text, and reads one such as `training={steps: 3}`
-    as a mapping. It gives the text to its jobs in quotes that a shell does not read as the same
-    text if it has both kinds of quotes, `$` or several lines; so the jobs get it encoded.
+    as a mapping, whose values are text. It gives the words after `--config` to its jobs in quotes
+    that change a word with both kinds of quotes, `$` or several lines; so jobs get it encoded.
 
-    Issue: https://github.com/snakemake/snakemake/issues/3907
+    Issue: https://github.com/snakemake/snakemake/issues/2374
 
     Private: `workflow.config_settings`, where `config` has what Snakemake read from `--config`, and
     `config_args` the words, which its jobs get too.
@@ -44,7 +44,10 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     of_command_line = [key for key in config if config[key] == settings.config.get(key)]
     for key in of_command_line:
         if key != "set" and isinstance(config[key], Mapping):
-            raise InputError(f"--config {key}: give a mapping as set=\"{key}='{{...}}'\"")
+            raise InputError(
+                f"--config {key}={config[key]}: Snakemake reads the values of a mapping as text; "
+                f"give it as set=\"{key}='{{...}}'\""
+            )
     if "set" not in of_command_line:  # but of a file, or of a module's `config`
         return dict(config)
     texts, words = [], []
@@ -103,7 +106,8 @@ def plan_jobs_behind_ancient_inputs() -> None:
     a kill, a run could end successfully without its target, and changed settings of a cell could go
     unnoticed.
 
-    Issue: https://github.com/snakemake/snakemake/issues/4166
+    Issue: https://github.com/snakemake/snakemake/issues/4166, and
+    docs/upstream/snakemake_ancient_inputs.md
 
     Private: `DAG.update_needrun` calls `DAG.bfs` only to collect the jobs that it does not look at.
     """
@@ -129,7 +133,7 @@ def keep_one_timer() -> None:
     every job that ends adds a look per second and a thread: after 100 jobs, half of a core is busy.
     With one timer, a look may come one period later.
 
-    Issue: https://github.com/snakemake/snakemake/issues/3804
+    Issue: https://github.com/snakemake/snakemake/issues/3804, and docs/upstream/snakemake_timer.md
 
     Private: `JobScheduler._schedule_reevalutation` starts a timer of some seconds.
     """

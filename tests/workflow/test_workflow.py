@@ -117,6 +117,8 @@ OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
     [
         ("sedes=3", "unknown key sedes = 3; did you mean seeds?"),
         ("set=seeds", "--config set seeds: expected KEY=VALUE, such as training.steps=50"),
+        ("set=seeds=2 'a", '--config set="seeds=2 \'a": No closing quotation'),
+        ("grid={main: null}", "give it as set=\"grid='{...}'\""),
         ("results=", "results is empty; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         (f"set=data.suites.own.mine='{OWN_FILE}'", "gone.csv: no such file"),
