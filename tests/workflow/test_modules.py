@@ -131,12 +131,16 @@ def test_a_printed_command_makes_the_same_file_in_a_shell(project: Path) -> None
 
 
 def test_snakemakes_own_report_shows_figures_and_claims(project: Path) -> None:
-    figure = "reports/fig_disjoint.pdf"
+    figure, claims = "reports/fig_disjoint.pdf", "reports/claims.csv"
     assert snakemake(project, figure).returncode == 0
-    done = snakemake(project, figure, "--report", "page.html")
+    for name in ("claims", "claim_comparisons"):
+        (project / "reports" / f"{name}.csv").write_text("claim,verdict\nC1,as claimed\n")
+    done = snakemake(project, figure, claims, "--report", "page.html")
     assert done.returncode == 0, done.stderr
     page = (project / "page.html").read_text()
     assert "risk-seeking policy optimization" in page  # workflow/report/workflow.rst
+    assert "The probability that the maximum of three dice is 4" in page  # the caption
     assert "The CSV file has every number of the picture." in page
-    for name in ("fig_disjoint.png", "fig_disjoint.csv"):
+    assert "each row is a claim and its verdict" in page
+    for name in ("fig_disjoint.png", "fig_disjoint.csv", "claims.csv", "claim_comparisons.csv"):
         assert f'"name": "{name}"' in page

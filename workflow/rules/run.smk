@@ -27,8 +27,10 @@ compare_settings_with_provenance()
 keep_one_timer()
 
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
-programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-os.environ.update(PATH=os.pathsep.join(programs))
+own_programs = str(Path(sys.executable).parent)
+programs = os.environ.get("PATH", "").split(os.pathsep)
+if programs[0] != own_programs:  # which another module has added
+    os.environ["PATH"] = os.pathsep.join([own_programs, *programs])
 # The commands of rules have their experiment in front, or the default one.
 os.environ.pop(GIVEN, None)
 
