@@ -16,7 +16,12 @@ for file in dist/*; do
     python="$PWD/.venv-dist/empty/bin/python"
     $python -m pip install -q --disable-pip-version-check "$file"
     (cd / && $python -c "
+import sys
+from importlib.metadata import files
 import rspo
+others = {file.parts[0] for file in files('rspo')} - {'rspo'}
+if added := [name for name in others if not name.startswith('..') and not name.endswith('.dist-info')]:
+    sys.exit(f'$file installs more than the package rspo: {added}')
 from rspo.objectives import assert_unbiased
 assert_unbiased('rspo_pass_at_k', k=4, n=8)
 print('$file: rspo', rspo.__version__, 'works with numpy only')

@@ -14,10 +14,6 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from rspo.slurm.snakemake_patches import read_config_like_set
-
-read_config_like_set()
-
 # Messages that `--quiet rules` hides: the display says more in less space.
 HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED}
 HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
@@ -43,6 +39,7 @@ class LogHandler(LogHandlerBase):
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
         self.jobs = (0, 0)  # done, and all
+        self.experiments: list[Any] = []  # one, or those of several modules
         self.is_shown = self.is_interrupted = False
         self.display = ExitStack()
 
@@ -87,11 +84,18 @@ class LogHandler(LogHandlerBase):
         return "ALL" in self.quiet or ("RULES" in self.quiet and of_rules)
 
     def _show_progress(self, experiment: Any) -> None:
-        from rspo.status.display import line, shown
+        from rspo.status.display import shown
 
-        if "ALL" not in self.quiet:
+        self.experiments.append(experiment)
+        if "ALL" not in self.quiet and not self.is_shown:
             self.is_shown = True
-            self.display.enter_context(shown(lambda: line(experiment, self.jobs)))
+            self.display.enter_context(shown(self._line))
+
+    def _line(self) -> str:
+        from rspo.status.display import line
+
+        first, *others = self.experiments
+        return " | ".join(filter(None, [line(first, self.jobs), *map(line, others)]))
 
     def close(self) -> None:
         """End the display. Snakemake calls it at the end of a run, also after Ctrl-C."""

@@ -4,6 +4,9 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,22 +14,48 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 
 from rspo.config.schema import Config
+from rspo.core.locks import exclusive_lock
 from rspo.slurm.launch import Kind
 from rspo.slurm.profile import PROFILE
 
+_HELD = ExitStack()  # locks
 
-def require_packages(workflow: Any, config: Config) -> None:
-    """Raises: WorkflowError if this environment lacks verl or vLLM and a job is going to import it.
+
+def jobs_of(workflow: Any, rules: Any) -> list[tuple[str, Any]]:
+    """The jobs that a run is going to start for the rules of a Snakefile, or of a module.
+
+    Each job has the name of its rule in that Snakefile in front; who uses a module may rename it.
+
+    Args:
+        rules: the global variable `rules` of the Snakefile.
+    """
+    names = {proxy.rule.name: name for name, proxy in rules._rules.items()}
+    planned = workflow.dag.needrun_jobs()
+    return [(names[job.rule.name], job) for job in planned if job.rule.name in names]
+
+
+@cache  # two modules may write reports to the same folder
+def lock_until_the_end(folder: Path) -> None:
+    """Lock a folder until this process ends, however it ends.
+
+    Raises: InputError if another process has locked it.
+    """
+    _HELD.enter_context(exclusive_lock(folder, waits=False))
+
+
+def require_packages(rules: Collection[str], config: Config) -> None:
+    """Check the packages that the jobs of some rules import.
+
+    Raises: WorkflowError if this environment lacks verl or vLLM and a job is going to import it.
 
     Such a job can be the last of a run, after hours of training.
     """
-    rules = {job.rule.name for job in workflow.dag.needrun_jobs()}
     needed = []
     if "train" in rules and config.engine == "verl":
         needed.append(("engine = 'verl'", "verl"))
     if "sample" in rules and config.sampler == "vllm":
         needed.append(("sampler = 'vllm'", "vllm"))
-    if rules & {"train", "score"} and config.starts_judge:
+    if {"train", "score"} & {*rules} and config.starts_judge:
         needed.append(("verifier = 'xverify' without xverify.url", "vllm"))
     for setting, package in needed:
         if find_spec(package) is None:
@@ -36,22 +65,32 @@ def require_packages(workflow: Any, config: Config) -> None:
             )
 
 
-def run_doctor(workflow: Any) -> None:
-    """Check what the jobs of a workflow need; print what should change.
+def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]) -> None:
+    """Check what the jobs that are submitted need; print what should change.
 
     `rspo doctor` runs in a process of its own, because it imports PyTorch and verl.
 
+    Args:
+        jobs: the result of `jobs_of`.
+        environment: variables with which it reads the experiment.
+
     Raises: WorkflowError with a line for each finding that is certain to stop a job.
     """
-    rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
-    if not rules or not _uses_profile():
+    submitted = {job.rule.name: name for name, job in jobs if not job.is_local}
+    if not submitted or not _uses_profile():
         return
+    for name_here, name in submitted.items():
+        if name_here != name:
+            raise WorkflowError(
+                f"{PROFILE} has no resources for {name_here}: use the rule {name} of the module "
+                "without another name"
+            )
     words = [sys.executable, "-m", "rspo", "doctor"]
-    words += [f"--rule={rule}" for rule in sorted(rules)]
+    words += [f"--rule={rule}" for rule in sorted(submitted)]
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
     )
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run(words, env=os.environ | environment, capture_output=True, text=True)
     lines = [(line[:7].strip(), line[9:]) for line in done.stdout.splitlines()]
     errors = [line for kind, line in lines if kind == Kind.ERROR]
     warnings = [line for kind, line in lines if kind == Kind.WARNING]

@@ -1,4 +1,4 @@
-"""Changes to private parts of Snakemake.
+"""Changes to private parts of Snakemake, and what the workflow reads of them.
 
 Each function here names an upstream issue and depends on names that may change in any release of
 Snakemake. So pyproject.toml has one version. Before you change it, check for each function that the
@@ -6,48 +6,92 @@ problem still exists and that the private names in its docstring still mean the 
 `make test ARGS="-m slurm"`.
 """
 
-import json
 import time
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_base64
 
-from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.core.provenance import inputs_of, read_provenance, was_made_again
 
 
-def read_config_like_set() -> None:
-    """Let `--config` read what `rspo --set` reads.
+def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config keys of a workflow, with the text of `--config set=TEXT` as it was typed.
 
-    `training.steps=3` means `training='{steps: 3}'`; Snakemake ends with a traceback, before it
-    reads the Snakefile. In `verl='{overrides: {...}}'` Snakemake reads every value as a string.
-    Values of several lines, which Snakemake passes to its jobs in a form that they cannot read,
-    become one line.
+    Snakemake removes quotes at both ends of the text, and reads one such as `training={steps: 3}`
+    as a mapping, whose values are text. It gives the words after `--config` to its jobs in quotes
+    that change a word with both kinds of quotes, `$` or several lines; so jobs get it encoded.
 
-    Issue: https://github.com/snakemake/snakemake/issues/3907
+    Issue: https://github.com/snakemake/snakemake/issues/2374
 
-    Private: `parse_config`, which maps the words after `--config` to values. Jobs get the same list
-    of words.
+    Private: `workflow.config_settings`, where `config` has what Snakemake read from `--config`, and
+    `config_args` the words, which its jobs get too.
+
+    Raises:
+        InputError: for a mapping in any other key, because Snakemake reads the numbers in it as
+            text.
     """
-    from snakemake import cli
-    from snakemake.exceptions import CliException
+    settings = workflow.config_settings
+    of_command_line = [key for key in config if config[key] == settings.config.get(key)]
+    for key in of_command_line:
+        if key != "set" and isinstance(config[key], Mapping):
+            raise InputError(
+                f"--config {key}={config[key]}: Snakemake reads the values of a mapping as text; "
+                f"give it as set=\"{key}='{{...}}'\""
+            )
+    if "set" not in of_command_line:  # but of a file, or of a module's `config`
+        return dict(config)
+    texts, words = [], []
+    for word in settings.config_args:
+        if word.startswith("set="):
+            text = maybe_base64(str)(word.removeprefix("set="))
+            texts.append(text)
+            word = f"set={encode_as_base64(text)}"
+        words.append(word)
+    settings.config_args = words
+    return {**config, "set": " ".join(texts)}
 
-    def parse_config(entries: list[str] | None) -> dict[str, Any]:
-        try:
-            config = parse_overrides(entries or [], "--config")
-        except InputError as error:
-            raise CliException(str(error)) from None
-        for index, entry in enumerate(entries or []):
-            if entries and "\n" in entry:
-                key, _, text = entry.partition("=")
-                entries[index] = f"{key}={json.dumps(yaml.safe_load(text))}"
-        return config
 
-    cli.parse_config = parse_config
+def always_run_onstart(workflow: Any, block: Callable[[], None]) -> None:
+    """Run the `onstart` of this workflow also if another Snakefile uses it as a module.
+
+    Snakemake runs one `onstart`, the last of the main Snakefile. That of a module runs only if the
+    main Snakefile calls it: results would be made without the checks of a start. This changes the
+    one `workflow`, not Snakemake.
+
+    Documented: https://github.com/snakemake/snakemake/pull/4050
+
+    Private: `workflow.onstart` registers an `onstart` as `workflow._onstart`, which is called with
+    a log file.
+
+    Args:
+        block: the global variable `onstart` of the Snakefile that has it.
+    """
+    register = workflow.onstart
+
+    def add_block() -> None:
+        others = workflow._onstart
+
+        def run_all(log: Any) -> None:
+            block()
+            others(log)
+
+        workflow._onstart = run_all
+
+    def register_and_add(other: Callable[[Any], None]) -> None:
+        register(other)
+        if workflow.modifier.is_main_snakefile():  # it has replaced what was registered before
+            add_block()
+
+    if not workflow.modifier.is_main_snakefile():
+        add_block()
+    workflow.onstart = register_and_add
 
 
+@cache
 def plan_jobs_behind_ancient_inputs() -> None:
     """Plan a job also when the job of one of its `ancient` inputs runs.
 
@@ -56,7 +100,8 @@ def plan_jobs_behind_ancient_inputs() -> None:
     a kill, a run could end successfully without its target, and changed settings of a cell could go
     unnoticed.
 
-    Issue: https://github.com/snakemake/snakemake/issues/4166
+    Issue: https://github.com/snakemake/snakemake/issues/4166, and
+    docs/upstream/snakemake_ancient_inputs.md
 
     Private: `DAG.update_needrun` calls `DAG.bfs` only to collect the jobs that it does not look at.
     """
@@ -74,6 +119,7 @@ def plan_jobs_behind_ancient_inputs() -> None:
     DAG.update_needrun = look_at_all_jobs
 
 
+@cache
 def keep_one_timer() -> None:
     """Keep one timer that makes the scheduler look for jobs to start.
 
@@ -81,7 +127,7 @@ def keep_one_timer() -> None:
     every job that ends adds a look per second and a thread: after 100 jobs, half of a core is busy.
     With one timer, a look may come one period later.
 
-    Issue: https://github.com/snakemake/snakemake/issues/3804
+    Issue: https://github.com/snakemake/snakemake/issues/3804, and docs/upstream/snakemake_timer.md
 
     Private: `JobScheduler._schedule_reevalutation` starts a timer of some seconds.
     """
@@ -99,6 +145,7 @@ def keep_one_timer() -> None:
     JobScheduler._schedule_reevalutation = start_if_none_waits
 
 
+@cache
 def compare_settings_with_provenance() -> None:
     """Let Snakemake look up the settings of an existing result in its provenance.
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import Usage
-from rspo.core.step import FORCE_HINT, GIVEN, Step, differences
+from rspo.core.signals import SNAKEMAKE
+from rspo.core.step import FORCE_HINT, Step, differences
 from rspo.training.progress import usage_before
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def use_checkpoint(
             )
         return usage_before(folder)
     if is_begun(folder):
-        if not from_the_start and GIVEN not in os.environ:
+        if not from_the_start and SNAKEMAKE not in os.environ:
             raise InputError(f"{folder} was made with other settings ({changes}): {FORCE_HINT}")
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
     remove_checkpoint(folder)

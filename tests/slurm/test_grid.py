@@ -11,9 +11,12 @@ import pytest
 
 from tests.support import slurm_world
 from tests.support.slurm_cluster import Cluster
+from tests.support.snakemake_project import setting
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
 NODES = 3  # of the fixture `cluster`
+# The shells between Snakemake and its jobs read quotes and dollar signs.
+SETTINGS = {"training": {"steps": 7}, "models": {"small": {"label": 'it\'s "$HOME"'}}}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,10 @@ def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The shell of the plugin removes the backslash; the shell of the job inserts the number.
     more = r" && env > \\$SLURM_JOB_ID.environment"
     profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
-    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE, "--jobs=4")
+    config = ["scale=tiny", setting(SETTINGS)]
+    status, output = slurm_world.run(
+        cluster, project, slurm_world.FIGURE, "--jobs=4", config=config
+    )
     assert status == 0, output
     return project
 
@@ -39,6 +45,12 @@ def note_of(project: Path, cell: str) -> dict[str, Any]:
     path = project / "results" / "tiny" / "cells" / cell / "policy.provenance.json"
     note: dict[str, Any] = json.loads(path.read_text())
     return note
+
+
+def test_jobs_have_the_nested_settings_of_the_command_line(grid: Path) -> None:
+    assert note_of(grid, slurm_world.CELLS[0])["settings"]["training"]["steps"] == 7
+    text = (grid / slurm_world.FIGURE).with_suffix(".csv").read_text()
+    assert "it's" in text
 
 
 @pytest.mark.parametrize("cell", slurm_world.CELLS)

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from snakemake.exceptions import WorkflowError
@@ -17,8 +16,7 @@ Start = Callable[..., None]
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Calls `run_doctor` as a Snakemake with the project's profile and one job."""
-    jobs = [SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))]
-    workflow: Any = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs))
+    job = SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
     monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "slurm"])
@@ -27,7 +25,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     def start(script: str) -> None:
         (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python").chmod(0o755)
-        run_doctor(workflow)
+        run_doctor([("train", job)], {"RSPO_EXPERIMENT": "given"})
 
     return start
 
@@ -47,6 +45,20 @@ def test_only_runs_with_the_projects_profile_are_checked(
     monkeypatch.setenv("SNAKEMAKE_PROFILE", variable)
     start("touch checked")
     assert Path("checked").exists() == checked
+
+
+def test_the_checks_read_the_experiment_of_the_run(start: Start) -> None:
+    start('echo "$RSPO_EXPERIMENT $*" > seen')
+    assert Path("seen").read_text() == "given -m rspo doctor --rule=train\n"
+
+
+def test_rules_that_the_profile_does_not_know_by_name_are_refused(start: Start) -> None:
+    """As those of a module with another name, whose jobs would get no GPU."""
+    renamed = SimpleNamespace(is_local=False, rule=SimpleNamespace(name="tiny_train"))
+    with pytest.raises(WorkflowError, match=r"^slurm/config\.yaml has no resources for tiny_train"):
+        run_doctor([("train", renamed)], {})
+    local = SimpleNamespace(is_local=True, rule=SimpleNamespace(name="tiny_figure"))
+    run_doctor([("figure", local)], {})
 
 
 def test_warnings_are_printed_and_errors_are_raised(

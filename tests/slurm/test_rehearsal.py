@@ -5,6 +5,7 @@ judge accepts a quarter of the responses at random.
 """
 
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import chdir
@@ -61,7 +62,7 @@ def run(cluster: Cluster, shared: Path, tmp_path_factory: pytest.TempPathFactory
     model = rehearsal.write_smollm(root / "smollm")
     rehearsal.make_mirror(shared / "mirror", model, root / "mirror")
     project, overrides = make_project(root / "project"), settings(root / "upstream")
-    config = ["results=rehearsal", f"mirror={root / 'mirror'}", *overrides]
+    config = ["results=rehearsal", f"mirror={root / 'mirror'}", f"set={shlex.join(overrides)}"]
     status, output = slurm_world.run(
         cluster, project, "all", "--jobs=1", config=config, seconds=LONGEST_RUN
     )

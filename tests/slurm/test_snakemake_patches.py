@@ -1,17 +1,21 @@
 """The patches of private parts of Snakemake; `test_workflow` and `test_grace` test the others."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
+from tests.executor_plugin import alone
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT
+from tests.support.snakemake_project import PROGRAMS
 
 CELL = "small--rspo-pass--k4--n8--s0"
 
@@ -24,26 +28,115 @@ def test_a_new_version_of_snakemake_requires_a_look_at_the_patches() -> None:
     )
 
 
+SETS = """\
+import json
+from rspo.config.given import Given
+from rspo.slurm.snakemake_patches import config_as_typed
+given = Given.read(config_as_typed(workflow, config))
+rule settings:
+    output: "settings.json"
+    run:
+        with open(output[0], "w") as file:
+            json.dump([given.scale, given.overrides], file)
+"""
+PROMPT = """it's "$HOME" `id` \\n ! # {é}"""
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "overrides"),
     [
-        "{device: cpu, ranks: 1, overrides: {a: {b: 1610612736, c: 1.0e-5, d: null, e: false}}}",
-        "{\n  steps: 2,\n  validation: {every: 1}\n}",
+        ("training.steps=20 seeds=3", {"training": {"steps": 20}, "seeds": 3}),
+        # Snakemake itself reads these as a mapping, and removes quotes at their ends.
+        ("'training={steps: 2}'", {"training": {"steps": 2}}),
+        ('training="{steps: 2}"', {"training": {"steps": 2}}),
+        (
+            "verl='{a: [1, 2.5e-3, null, true], b c: \"it''s\"}' device=cpu",
+            {"verl": {"a": [1, 0.0025, None, True], "b c": "its"}, "device": "cpu"},
+        ),
+        (shlex.join([f"prompt={json.dumps(PROMPT)}", "k=[1, 2]"]), {"prompt": PROMPT, "k": [1, 2]}),
+        (
+            "\n  training='{steps: 2,\n    every: 1}'\n  label=\"a b\"\n",
+            {"training": {"steps": 2, "every": 1}, "label": "a b"},
+        ),
     ],
 )
-def test_config_has_the_types_of_set(text: str) -> None:
-    """On the command line, and in the words that Snakemake passes to its jobs."""
-    from snakemake import cli
+def test_a_job_reads_the_settings_that_were_typed(
+    tmp_path: Path, text: str, overrides: dict[str, Any]
+) -> None:
+    """A rule with `run` has a Snakemake of its own, with `--mode subprocess`."""
+    (tmp_path / "Snakefile").write_text(SETS)
+    command = [sys.executable, "-m", "snakemake", "--cores=1", "--verbose"]
+    done = subprocess.run(
+        [*command, "--config", "scale=other", f"set={text}"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--mode 'subprocess'" in done.stderr
+    assert json.loads((tmp_path / "settings.json").read_text()) == ["other", overrides]
 
-    import snakemake_logger_plugin_rspo  # noqa: F401  # as Snakemake does
 
-    value = yaml.safe_load(text)
-    of_jobs = [f"verl={text}"]
-    cli.parse_config(of_jobs)
-    assert "\n" not in of_jobs[0]
-    assert cli.parse_config(of_jobs) == {"verl": value}
-    dotted = [f"models.small.verl={text}", "models.small.label=x"]
-    assert cli.parse_config(dotted) == {"models": {"small": {"verl": value, "label": "x"}}}
+PATCHED_TWICE = """\
+import snakemake.cli
+from snakemake.dag import DAG
+from snakemake.persistence import PersistenceBase
+from snakemake.scheduling.job_scheduler import JobScheduler
+from rspo.slurm import snakemake_patches
+
+def functions():
+    of_results = [PersistenceBase.has_metadata, PersistenceBase.params_changed]
+    return [DAG.update_needrun, JobScheduler._schedule_reevalutation, *of_results]
+
+def patch():
+    snakemake_patches.plan_jobs_behind_ancient_inputs()
+    snakemake_patches.keep_one_timer()
+    snakemake_patches.compare_settings_with_provenance()
+    return functions()
+
+stock, once, twice = functions(), patch(), patch()
+assert once == twice
+assert not {*stock} & {*once}
+"""
+
+
+def test_a_snakefile_that_is_read_twice_changes_snakemake_once() -> None:
+    """As that of two modules."""
+    subprocess.run([sys.executable, "-c", PATCHED_TWICE], cwd=ROOT, check=True)
+
+
+FOREIGN = """\
+import sys
+print([config[key] for key in ("version", "rate", "flag", "tag")])
+print("plugins:", *sorted(name for name in sys.modules if name in {plugins!r}))
+rule all:
+"""
+
+
+def test_a_foreign_workflow_gets_the_config_of_stock_snakemake(tmp_path: Path) -> None:
+    """Snakemake imports every plugin that it finds, in every run."""
+    plugins = sorted(path.name for path in ROOT.glob("snakemake_*_plugin_*"))
+    assert len(plugins) == 2
+    (tmp_path / "Snakefile").write_text(FOREIGN.format(plugins=plugins))
+    words = ["version=010", "rate=1e3", "flag=on", "tag=null"]
+    seen = {}
+    for environment in ("checkout", "stock"):
+        (tmp_path / environment).mkdir()
+        if environment == "stock":
+            (tmp_path / environment / "sitecustomize.py").write_text(alone.SITE)
+        done = subprocess.run(
+            [PROGRAMS / "snakemake", "-n", "--config", *words],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path / environment)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        config, found = done.stdout.splitlines()[:2]
+        seen[environment] = config
+        assert found.split()[1:] == (plugins if environment == "checkout" else [])
+    assert seen["checkout"] == seen["stock"] == "[10, 1000.0, 'on', 'null']"
 
 
 # `target` needs `early` only through an `ancient` input of `middle`.

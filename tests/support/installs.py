@@ -37,7 +37,7 @@ def make_wheel(folder: Path) -> Path:
     project.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, project)
-    for name in ("rspo", "snakemake_logger_plugin_rspo"):
+    for name in ("rspo", *(path.name for path in ROOT.glob("snakemake_*_plugin_*"))):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     sdist = _build("sdist", project)
     with tarfile.open(sdist) as archive:

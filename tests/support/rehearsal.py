@@ -8,6 +8,7 @@ models, and a tiny judge that accepts a quarter of the responses at random.
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +28,17 @@ def section() -> str:
     return PAGE.read_text().partition(HEADING)[2].partition("\n## ")[0]
 
 
+def variable(name: str, text: str = "") -> str:
+    """The value of a shell variable that is set in a text; default: in the section."""
+    assignment = rf"^{name}='\n.*?^'$"
+    (block,) = re.findall(assignment, text or section(), flags=re.MULTILINE | re.DOTALL)
+    script = f'{block}\nprintf "%s" "${name}"'
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+
+
 def overrides(name: str, text: str = "") -> list[str]:
-    """The words of a Bash array in a text; default: in the section."""
-    array = rf"^{name}=\(\n.*?^\)$"
-    (block,) = re.findall(array, text or section(), flags=re.MULTILINE | re.DOTALL)
-    script = f'{block}\nprintf "%s\\0" "${{{name}[@]}}"'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    return done.stdout.split("\0")[:-1]
+    """The overrides in such a variable, which `--config set=` takes."""
+    return shlex.split(variable(name, text))
 
 
 def make_mirror(rows: Path, model: Path, mirror: Path) -> None:

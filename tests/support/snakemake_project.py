@@ -3,16 +3,26 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests.support import ROOT, tiny_world
 
 PROGRAMS = Path(sys.executable).parent  # `snakemake` and `rspo` of the environment under test
-SMALL_WORLD = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
+
+
+def setting(values: Mapping[str, Any]) -> str:
+    """A word after `--config` that overrides keys, such as `set=training.steps=3`."""
+    return "set=" + shlex.join(f"{key}={json.dumps(value)}" for key, value in values.items())
+
+
+SMALL_WORLD = [setting(tiny_world.OVERRIDES)]
 
 
 def make_project(folder: Path) -> Path:
@@ -34,7 +44,7 @@ def with_judge(upstream: Path, pinned: str, url: str | None) -> list[str]:
         "request_seconds": 10,
         "retry_seconds": 0,
     }
-    return ["--config", *SMALL_WORLD, "verifier=xverify", f"xverify={json.dumps(xverify)}"]
+    return ["--config", *SMALL_WORLD, setting({"verifier": "xverify", "xverify": xverify})]
 
 
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

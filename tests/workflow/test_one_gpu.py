@@ -3,6 +3,7 @@
 The rehearsal has a tiny model that answers with random digits, and a tiny judge.
 """
 
+import shlex
 from contextlib import chdir
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_one_command_makes_everything(
     project = make_project(tmp_path / "project")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     command = ["all", "--config", "scale=one_gpu", "results=rehearsal"]
-    command += [f"mirror={tmp_path / 'mirror'}", *words]
+    command += [f"mirror={tmp_path / 'mirror'}", f"set={shlex.join(words)}"]
     done = snakemake(project, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The report is rehearsal/reports/report.html." in done.stderr

@@ -1,7 +1,6 @@
 """The DAG as a user meets it, on a world of a few steps: Snakemake itself, in a fresh folder."""
 
 import csv
-import json
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from tests.support.snakemake_project import (
     SMALL_WORLD,
     jobs,
     make_project,
+    setting,
     snakemake,
     with_judge,
 )
@@ -44,9 +44,7 @@ def planning(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def with_evaluation(**settings: int) -> list[str]:
     """`SMALL_WORLD` with other settings of the evaluation."""
-    others = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
-    evaluation = tiny_world.OVERRIDES["evaluation"] | settings
-    return [*others, f"evaluation={json.dumps(evaluation)}"]
+    return [*SMALL_WORLD, setting({"evaluation": settings})]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +94,7 @@ def test_only_the_figure_of_a_study_needs_its_cells(planning: Path, study: str, 
 def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
     cell = {"model": "small", "objective": "rspo_pass_at_k_plug_in", "k": 4, "n": 8}
     mine = {"suite": "contamination_free", "cells": [cell]}
-    config = ["--config", f"grid={json.dumps({'my-sweep': mine})}"]
+    config = ["--config", setting({"grid": {"my-sweep": mine}})]
     plan = jobs(snakemake(planning, "-n", "reports/fig_my-sweep.pdf", *config))
     assert plan.pop("total") == 13
     assert plan == {
@@ -118,10 +116,12 @@ OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
     ("config", "message"),
     [
         ("sedes=3", "unknown key sedes = 3; did you mean seeds?"),
-        ("seeds", "--config seeds: expected KEY=VALUE, such as training.steps=50"),
+        ("set=seeds", "--config set seeds: expected KEY=VALUE, such as training.steps=50"),
+        ("set=seeds=2 'a", '--config set="seeds=2 \'a": No closing quotation'),
+        ("grid={main: null}", "give it as set=\"grid='{...}'\""),
         ("results=", "results is empty; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
-        (f"data.suites.own.mine={OWN_FILE}", "gone.csv: no such file"),
+        (f"set=data.suites.own.mine='{OWN_FILE}'", "gone.csv: no such file"),
     ],
 )
 def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
@@ -160,8 +160,8 @@ def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
 
 def test_a_key_with_dots_changes_one_setting_of_a_section(built: Path) -> None:
     target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
-    assert jobs(snakemake(built, *target, "training.steps=3"))["train"] == 4
-    plan = jobs(snakemake(built, *target, "evaluation.k=[1, 2]"))
+    assert jobs(snakemake(built, *target, "set=training.steps=3"))["train"] == 4
+    plan = jobs(snakemake(built, *target, "set='evaluation.k=[1, 2]'"))
     assert (plan["curves"], plan.get("train")) == (5, None)
 
 
@@ -194,8 +194,8 @@ def test_copied_results_are_up_to_date_after_touch(copied: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "remade"),
     [
-        ("training.steps=3", {"pretrain": 0, "train": 4, "sample": 4, "curves": 4}),
-        ("evaluation.resamples=51", {"pretrain": 0, "train": 0, "sample": 0, "curves": 5}),
+        ("set=training.steps=3", {"pretrain": 0, "train": 4, "sample": 4, "curves": 4}),
+        ("set=evaluation.resamples=51", {"pretrain": 0, "train": 0, "sample": 0, "curves": 5}),
     ],
 )
 def test_touch_does_not_make_files_of_other_settings_current(
@@ -258,7 +258,7 @@ def test_a_policy_without_a_record_of_snakemake_trains_again_with_other_settings
 ) -> None:
     """As one of a SLURM job that ended after its Snakemake was killed."""
     policy = str(trained.policy(next(iter(trained.cells))))
-    done = snakemake(Path.cwd(), "-n", policy, "--config", "scale=paper", "training.steps=7")
+    done = snakemake(Path.cwd(), "-n", policy, "--config", "scale=paper", "set=training.steps=7")
     assert jobs(done) == {"train": 1, "total": 1}
 
 
@@ -296,9 +296,9 @@ def test_reports_have_the_scale_that_ran_last(tmp_path: Path) -> None:
     cell = {"model": "small", "objective": "policy_gradient", "n": 8}
     small = [
         *SMALL_WORLD,
-        f"grid={json.dumps(NO_GRID | {'mine': {'suite': 'standard', 'cells': [cell]}})}",
+        setting({"grid": NO_GRID | {"mine": {"suite": "standard", "cells": [cell]}}}),
     ]
-    scales = {"tiny": small, "other": [*small, "scale=other", "evaluation.seed=1"]}
+    scales = {"tiny": small, "other": [*small, "scale=other", "set=evaluation.seed=1"]}
     drawn = {}
     for scale in ("tiny", "other", "tiny"):
         target = ["reports/fig_mine.pdf", "reports/claims.csv", "--config", *scales[scale]]
@@ -327,7 +327,7 @@ def test_a_policy_made_by_hand_with_other_settings_is_not_taken_for_the_papers(
     command = tiny_world.command("train", cell, "--force", **changes)
     subprocess.run(command, cwd=folder, check=True)
     by_hand = digest(folder / policy)
-    done = snakemake(folder, "-n", policy, "--config", *SMALL_WORLD, "training.steps=3")
+    done = snakemake(folder, "-n", policy, "--config", *SMALL_WORLD, "set=training.steps=3")
     assert "Nothing to be done" in done.stdout + done.stderr
     numbers.unlink()
     done = snakemake(folder, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)

@@ -3,10 +3,14 @@ rule claims:
     input:
         claims.step(experiment).input_files,
     output:
-        multiext(f"{REPORTS}/", "claims.csv", "claim_comparisons.csv"),
+        report(
+            multiext(f"{REPORTS}/", "claims.csv", "claim_comparisons.csv"),
+            caption="../report/claims.rst",
+            category="Claims",
+        ),
     log:
         f"{RESULTS}/logs/claims.log",
     params:
         settings=claims.step(experiment).settings_hash,
     shell:
-        "rspo claims 2>&1 | tee -ip {log}"
+        rspo_command("claims")

@@ -1,7 +1,5 @@
 # The config, the wildcards, and the functions that find the inputs of rules.
 
-import json
-import os
 import shlex
 from pathlib import Path
 
@@ -9,24 +7,17 @@ from rspo import report as report_page
 from rspo.analysis import claims, studies
 from rspo.config import steps
 from rspo.config.experiment import Experiment
+from rspo.config.given import Given
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
+from rspo.slurm.snakemake_patches import config_as_typed
 from snakemake.exceptions import WorkflowError
 
-SCALE = config.get("scale", "tiny")
-MIRROR = config.get("mirror")
-OWN_RESULTS = config.get("results")
-OVERRIDES = {key: config[key] for key in config if key not in ("scale", "mirror", "results")}
-
-if "results" in config and not OWN_RESULTS:
-    raise WorkflowError("results is empty; expected a folder, such as results=trial")
-
 try:
-    experiment = Experiment.load(
-        SCALE, OVERRIDES, results=Path(str(OWN_RESULTS)) if OWN_RESULTS else None
-    )
-    require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
+    given = Given.read(config_as_typed(workflow, config))
+    experiment = Experiment.load(given.scale, given.overrides, results=given.results)
+    require_mirror(given.mirror, experiment.data_sets.values())
     if workflow.is_main_process and any(
         data_set.file for data_set in experiment.data_sets.values()
     ):
@@ -39,12 +30,7 @@ except InputError as error:
 
 RESULTS = str(experiment.results)
 REPORTS = str(experiment.reports)
-# What every `rspo` command reads instead of --scale, --set and --results. These are no params: a
-# changed setting reruns only the jobs whose files depend on it, so that seeds=3 adds cells and
-# repeats none.
-GIVEN = {"scale": SCALE, "set": OVERRIDES, "results": OWN_RESULTS and RESULTS}
-os.environ.update(RSPO_EXPERIMENT=json.dumps(GIVEN))
-MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
+MIRROR_OPTION = shlex.join(["--mirror", str(given.mirror)]) if given.mirror else ""
 JUDGE = f"{RESULTS}/judge/ready"
 # Stamp for the files that a verifier with a judge model needs.
 JUDGE_FILES = [ancient(JUDGE)] if experiment.config.verifier == "xverify" else []
@@ -63,6 +49,15 @@ wildcard_constraints:
     file=r"[^/]+",
 
 
+def rspo_command(words):
+    """The command of a rule: `rspo WORDS` with the experiment in front, and its output in the log.
+
+    The experiment is no param: a changed setting reruns only the jobs whose files depend on it, so
+    that seeds=3 adds cells and repeats none.
+    """
+    return f"{given.command} {words} 2>&1 | tee -ip {{log}}"
+
+
 def figure_of(wildcards):
     """The step of the figure with the requested file name."""
     try:
@@ -74,7 +69,7 @@ def figure_of(wildcards):
 def in_own_folder(wildcards):
     """Raises: WorkflowError that names the file of a run with results of its own."""
     raise WorkflowError(
-        f"with results={OWN_RESULTS}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
+        f"with results={given.results}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
     )
 
 

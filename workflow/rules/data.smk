@@ -8,7 +8,7 @@ rule prepare:
         settings=lambda wildcards: steps.prepare(experiment, wildcards.data_set).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
-        "rspo prepare {wildcards.data_set} {params.mirror} 2>&1 | tee -ip {log}"
+        rspo_command("prepare {wildcards.data_set} {params.mirror}")
 
 
 # The problems of every data set.

@@ -12,7 +12,7 @@ rule sample:
     params:
         settings=lambda wildcards: steps.sample(experiment, *wildcards).settings_hash,
     shell:
-        "rspo sample {wildcards.policy} {wildcards.suite} {wildcards.block} 2>&1 | tee -ip {log}"
+        rspo_command("sample {wildcards.policy} {wildcards.suite} {wildcards.block}")
 
 
 rule score:
@@ -29,7 +29,7 @@ rule score:
     params:
         settings=lambda wildcards: steps.score(experiment, *wildcards).settings_hash,
     shell:
-        "rspo score {wildcards.policy} {wildcards.suite} {wildcards.block} 2>&1 | tee -ip {log}"
+        rspo_command("score {wildcards.policy} {wildcards.suite} {wildcards.block}")
 
 
 rule fetch_judge:
@@ -43,7 +43,7 @@ rule fetch_judge:
         settings=lambda _: steps.fetch_judge(experiment).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
-        "rspo fetch-judge {params.mirror} 2>&1 | tee -ip {log}"
+        rspo_command("fetch-judge {params.mirror}")
 
 
 # Stamp for the files of the judge. Depend only on this stamp, so that changing the server does not
@@ -69,4 +69,4 @@ rule curves:
     params:
         settings=lambda wildcards: steps.curves(experiment, *wildcards).settings_hash,
     shell:
-        "rspo curves {wildcards.policy} {wildcards.suite} 2>&1 | tee -ip {log}"
+        rspo_command("curves {wildcards.policy} {wildcards.suite}")

@@ -4,18 +4,23 @@ rule figure:
     input:
         lambda wildcards: figure_of(wildcards).input_files,
     output:
-        multiext(f"{REPORTS}/{{figure}}", *SUFFIXES),
+        report(
+            multiext(f"{REPORTS}/{{figure}}", *SUFFIXES),
+            caption="../report/figure.rst",
+            category="Figures",
+        ),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     localrule: True
     params:
         settings=lambda wildcards: figure_of(wildcards).settings_hash,
+        caption=lambda wildcards: named(figures, wildcards.figure).caption,
     shell:
-        "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
+        rspo_command("figure {wildcards.figure}")
 
 
-# Snakemake itself would only say that no rule makes the file.
-if REPORTS != "reports":
+# Snakemake itself would only say that no rule makes the file. In a module, another rule may.
+if REPORTS != "reports" and workflow.modifier.is_main_snakefile():
 
     rule report_in_another_folder:
         input:
@@ -40,4 +45,4 @@ rule cost:
     params:
         settings=steps.cost(experiment).settings_hash,
     shell:
-        "rspo cost 2>&1 | tee -ip {log}"
+        rspo_command("cost")

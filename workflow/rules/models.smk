@@ -8,7 +8,7 @@ rule pretrain:
         settings=lambda wildcards: steps.pretrain(experiment, wildcards.model).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
-        "rspo pretrain {wildcards.model} {params.mirror} 2>&1 | tee -ip {log}"
+        rspo_command("pretrain {wildcards.model} {params.mirror}")
 
 
 # All base policies, pretrained or downloaded.

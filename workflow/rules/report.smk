@@ -10,7 +10,7 @@ rule report:
     params:
         settings=report_page.step(experiment).settings_hash,
     shell:
-        "rspo report 2>&1 | tee -ip {log}"
+        rspo_command("report")
 
 
 # Pages of docs/, from the evidence that is committed beside them. `update`: a page whose evidence is
@@ -35,7 +35,7 @@ rule results_page:
         f"{RESULTS}/logs/page/results.log",
     localrule: True
     shell:
-        "rspo evidence page results 2>&1 | tee -ip {log}"
+        rspo_command("evidence page results")
 
 
 rule study_page:
@@ -49,4 +49,4 @@ rule study_page:
         f"{RESULTS}/logs/page/{{study}}.log",
     localrule: True
     shell:
-        "rspo evidence page {wildcards.study} 2>&1 | tee -ip {log}"
+        rspo_command("evidence page {wildcards.study}")

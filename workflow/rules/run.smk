@@ -1,55 +1,65 @@
 # How this Snakemake runs the rules, also on SLURM and inside a SLURM job.
 
+import os
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
-from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
-from rspo.core.step import faults_behind
-from rspo.slurm.preflight import require_packages, run_doctor
+from rspo.core.step import GIVEN, faults_behind
+from rspo.slurm.preflight import jobs_of, lock_until_the_end, require_packages, run_doctor
 from rspo.slurm.snakemake_patches import (
+    always_run_onstart,
     compare_settings_with_provenance,
     keep_one_timer,
     plan_jobs_behind_ancient_inputs,
 )
 from snakemake.logging import logger
 
+if workflow.modifier.modify_path("results") != "results":
+    raise WorkflowError(
+        "a module of this workflow has no `prefix` for its files, because its commands would write "
+        "to other folders; name a folder with `results` in its `config`"
+    )
+
 plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 keep_one_timer()
 
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
-programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-os.environ.update(PATH=os.pathsep.join(programs))
+own_programs = str(Path(sys.executable).parent)
+programs = os.environ.get("PATH", "").split(os.pathsep)
+if programs[0] != own_programs:  # which another module has added
+    os.environ["PATH"] = os.pathsep.join([own_programs, *programs])
+# The commands of rules have their experiment in front, or the default one.
+os.environ.pop(GIVEN, None)
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
 # Rules whose results are checked before the first job replaces one, those nearest to the data first.
 CHECKED = ("prepare", "pretrain", "train", "sample", "score")
-HELD = ExitStack()  # until the process ends, however it ends
 
 
 onstart:
     # Not reached by a dry run, nor by the Snakemake inside a SLURM job.
+    jobs_here = jobs_of(workflow, rules)
     # Before the locks, so that a refused run leaves no folder behind.
     if not workflow.touch:
-        require_packages(workflow, experiment.config)
+        require_packages({name for name, _ in jobs_here}, experiment.config)
     if not workflow.local_exec:
-        run_doctor(workflow)
-    planned = list(workflow.dag.needrun_jobs())
+        run_doctor(jobs_here, given.environment)
+    planned = [job for _, job in jobs_here]
     outputs = [str(output) for job in planned for output in job.output]
     writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
-            HELD.enter_context(exclusive_lock(Path(folder), waits=False))
+            lock_until_the_end(Path(folder))
         # Snakemake removes the outputs of a job before its command checks the inputs. It does not
         # with `--touch`.
         replaced = [
             getattr(steps, rule)(experiment, *job.wildcards)
             for rule in CHECKED
-            for job in ([] if workflow.touch else planned)
-            if job.rule.name == rule and any(Path(path).exists() for path in job.output)
+            for name, job in ([] if workflow.touch else jobs_here)
+            if name == rule and any(Path(path).exists() for path in job.output)
         ]
         inputs = [pair for step in replaced for pair in step.inputs()]
         for fault in faults_behind(inputs, planned=map(Path, outputs)).values():
@@ -64,6 +74,9 @@ onstart:
         raise WorkflowError(f"{error.filename}: {error.strerror}")
     # The logger plugin `rspo` shows the progress of its policies.
     logger.info(f"Results are written to {RESULTS}.", extra={"experiment": experiment})
+
+
+always_run_onstart(workflow, onstart)
 
 
 onsuccess:

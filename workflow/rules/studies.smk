@@ -11,4 +11,4 @@ rule study:
     params:
         settings=lambda wildcards: studies.step(experiment, wildcards.study).settings_hash,
     shell:
-        "rspo study {wildcards.study} 2>&1 | tee -ip {log}"
+        rspo_command("study {wildcards.study}")

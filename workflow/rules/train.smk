@@ -21,4 +21,4 @@ rule train:
     params:
         settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
     shell:
-        "rspo train {wildcards.cell} 2>&1 | tee -ip {log}"
+        rspo_command("train {wildcards.cell}")

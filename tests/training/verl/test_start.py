@@ -9,7 +9,7 @@ import pytest
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.step import GIVEN
+from rspo.core.signals import SNAKEMAKE
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.policies.tokenizer import save_tokenizer
 from rspo.status.policies import statuses
@@ -91,7 +91,7 @@ def test_other_settings_start_over_in_snakemake_only(
     with pytest.raises(InputError, match=r"ppo_clip: 0\.1 -> 0\.2\): --results DIR .*--force"):
         start(second)
     assert first.checkpoint(CELL).is_dir()
-    monkeypatch.setenv(GIVEN, "{}")
+    monkeypatch.setenv(SNAKEMAKE, "")
     capsys.readouterr()
     start(second)
     assert capsys.readouterr().out == (

@@ -1,0 +1,109 @@
+"""What a run of Snakemake is given: its config keys, and the `rspo` command of its rules."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rspo.config.merge import merge, parse_overrides
+from rspo.core.errors import InputError
+from rspo.core.step import GIVEN
+
+SET = "--config set"
+OWN_KEYS = ("scale", "mirror", "results", "replace", "set")
+_DEFAULT_SCALE = "tiny"
+
+
+@dataclass(frozen=True)
+class Given:
+    """The keys of Snakemake's `--config`, or of the `config` of a module.
+
+    overrides: keys of config/SCALE.yaml, which `set` gives, and all keys but `OWN_KEYS`.
+    results: folder of the results; None: that of the scale.
+    mirror: folder to use instead of the Hugging Face hub.
+    replace: whether results that took long may be replaced.
+    """
+
+    scale: str
+    overrides: dict[str, Any]
+    results: Path | None
+    mirror: Path | None
+    replace: bool
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> "Given":
+        """Raises: InputError for a wrong value of one of `OWN_KEYS`."""
+        results, mirror = config.get("results"), config.get("mirror")
+        if "results" in config and not results:
+            raise InputError("results is empty; expected a folder, such as results=trial")
+        return cls(
+            scale=str(config.get("scale", _DEFAULT_SCALE)),
+            overrides=_overrides(config),
+            results=Path(str(results)) if results else None,
+            mirror=Path(str(mirror)) if mirror else None,
+            replace=_true_or_false("replace", config.get("replace", False)),
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variable with which an `rspo` command reads this experiment; none for the default."""
+        given: dict[str, Any] = {}
+        if self.scale != _DEFAULT_SCALE:
+            given["scale"] = self.scale
+        if self.overrides:
+            given["set"] = self.overrides
+        if self.results is not None:
+            given["results"] = str(self.results)
+        return {GIVEN: json.dumps(given, default=str)} if given else {}
+
+    @property
+    def command(self) -> str:
+        """`rspo` with this experiment, for the `shell` of a rule, where braces are doubled."""
+        assignments = [f"{name}={shlex.quote(text)}" for name, text in self.environment.items()]
+        return " ".join([*assignments, "rspo"]).replace("{", "{{").replace("}", "}}")
+
+
+def _overrides(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The overrides that `set` gives, and those that have a `--config KEY=VALUE` of their own."""
+    plain = {key: value for key, value in config.items() if key not in OWN_KEYS}
+    text = config.get("set")
+    if text is None:
+        return plain
+    if not isinstance(text, str):
+        raise InputError(f"{SET}={text!r}: expected text, such as set='training.steps=50 seeds=3'")
+    nested = read_set(text)
+    for key in _given_twice(plain, nested):
+        raise InputError(f"{SET}={text!r}: {key} is also given outside of `set`")
+    return merge(plain, nested)
+
+
+def read_set(text: str) -> dict[str, Any]:
+    """Read overrides as a shell splits them, and as `rspo --set` reads each."""
+    try:
+        return parse_overrides(shlex.split(text), SET)
+    except InputError as error:
+        quotes = "; put quotes around a value with spaces" if set(text) & {"{", "["} else ""
+        raise InputError(f"{error}{quotes}") from None
+    except ValueError as error:  # of shlex, such as "No closing quotation"
+        raise InputError(f"{SET}={text!r}: {error}") from None
+
+
+def _given_twice(
+    first: Mapping[str, Any], second: Mapping[str, Any], section: str = ""
+) -> Iterator[str]:
+    """The nested keys that two mappings both have, such as `training.steps`."""
+    for key in first.keys() & second.keys():
+        if isinstance(first[key], Mapping) and isinstance(second[key], Mapping):
+            yield from _given_twice(first[key], second[key], f"{section}{key}.")
+        else:
+            yield f"{section}{key}"
+
+
+def _true_or_false(key: str, value: Any) -> bool:
+    """A truth value; Snakemake reads `true` and `false` as text."""
+    known = {"true": True, "false": False}.get(str(value).lower())
+    if known is None:
+        raise InputError(f"{key} = {value!r}: expected true or false")
+    return known
