@@ -226,7 +226,9 @@ def test_a_damaged_input_is_named_with_the_command_that_makes_it(
     if of:
         assert f"{Path(file).parent.name} stale" in " ".join(status.split())
     error = error_of(*reader)
-    assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
+    named = rf" \(bytes of {re.escape(of)}: \d+ -> \d+\)" if of else ""
+    begin = f"{re.escape(file)} was damaged or changed after it was written{named}; `rspo "
+    assert re.match(begin, error)
     assert error.endswith(" --force` makes it again")
     assert error in status.splitlines()
     run_command_in(error)
@@ -251,7 +253,7 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     error = error_of("train", CELL)
     assert error in status.splitlines()
     assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
-    assert "`rspo train " in error_of("sample", CELL, "standard")
+    assert "`rspo train " in error_of("sample", CELL, "standard", "--force")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
 

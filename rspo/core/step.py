@@ -20,6 +20,7 @@ from rspo.core.provenance import (
     inputs_of,
     read_provenance,
     size_of,
+    sizes_in,
     versions,
     was_made_again,
     write_provenance,
@@ -32,6 +33,15 @@ _SHOWN = 3  # differences in a message
 _LONGEST = 40  # characters of a value in a message
 
 
+class SettingsHash(str):
+    """Fingerprint of a step's settings, with the step.
+
+    Rules give it to Snakemake as a parameter, which leads from a job to its step.
+    """
+
+    step: "Step"
+
+
 @dataclass(frozen=True)
 class Step:
     """One call of the `rspo` command that writes results.
@@ -42,6 +52,8 @@ class Step:
     lock: a file that a call locks, so that only one works on the outputs at the same time.
     command: the call, for messages, such as "rspo prepare train".
     configured: the settings according to the config file, where the command line gave others.
+    checkpoint: the folder from which a killed call resumes, if there is one.
+    replace_above: Snakemake does not replace outputs that took more minutes; None: no limit.
     """
 
     outputs: tuple[Path, ...]
@@ -50,15 +62,19 @@ class Step:
     lock: Path | None = None
     command: str = ""
     configured: Settings | None = None
+    checkpoint: Path | None = field(default=None, compare=False)
+    replace_above: float | None = field(default=None, compare=False)
 
     @property
     def input_files(self) -> list[Path]:
         return list(dict.fromkeys(path for path, _ in self.inputs()))
 
     @property
-    def settings_hash(self) -> str:
+    def settings_hash(self) -> SettingsHash:
         """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
-        return fingerprint(self.settings)
+        result = SettingsHash(fingerprint(self.settings))
+        result.step = self
+        return result
 
     def run(
         self,
@@ -68,19 +84,20 @@ class Step:
     ) -> None:
         """Check the inputs, and do the work unless the outputs exist, under the lock.
 
+        The contents of inputs and outputs are read only if there is work to do.
+
         Args:
             is_begun: whether an earlier process began to replace the outputs with these settings.
         """
         replaces = force or is_begun()
         if not replaces:
             self.require_configured()
-        self.require_inputs()
-        if not replaces:
-            if fault := self.fault_of_outputs():
-                raise InputError(f"{fault}: {FORCE_HINT}")
-            if self.has_outputs():
+            if self.is_current():
                 print(f"{self.outputs[0]} is up to date")
                 return
+        self.require_inputs()
+        if not replaces and (fault := self.fault_of_outputs()):
+            raise InputError(f"{fault}: {FORCE_HINT}")
         with self.locked():
             if not force and self.is_current() and not is_begun():
                 return  # the process that held the lock has made them
@@ -103,11 +120,13 @@ class Step:
         """Whether all outputs exist and have provenance."""
         return all(path.exists() and read_provenance(path) for path in self.outputs)
 
+    def is_made(self) -> bool:
+        """Whether all outputs exist without a fault, by their sizes and provenance."""
+        return self.has_outputs() and not self.fault_of_outputs(contents=False)
+
     def is_current(self) -> bool:
-        """Whether all outputs exist, without a fault of them or of an input that exists."""
-        return self.has_outputs() and not (
-            self.fault_of_outputs(contents=False) or faults_behind(self.inputs())
-        )
+        """Whether all outputs are made, and no input that exists has a fault."""
+        return self.is_made() and not faults_behind(self.inputs())
 
     def require_inputs(self) -> None:
         """Check the inputs, and by size and provenance all that they were made from."""
@@ -134,14 +153,13 @@ class Step:
         return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
-        """What keeps an output from being used; without `contents`, only by its size."""
+        """What keeps an output from being used; without `contents`, only by names and sizes."""
         note = read_provenance(path)
-        if not note:
-            return f"{path} has no readable provenance, so its settings are unknown"
-        if text := differences(note["settings"], self.settings):
+        if note and (text := differences(note["settings"], self.settings)):
             return f"{path} was made with other settings ({text})"
-        same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
-        if not same:
+        if damage := damage_of(path):
+            return damage
+        if contents and digest(path) != note["digest"]:
             return f"{path} was damaged or changed after it was written"
         then, originals = inputs_of(path, note), {*map(Path, note.get("originals", ()))}
         now = {Path(os.path.normpath(source)) for source in self.input_files}
@@ -175,6 +193,18 @@ class Step:
                 f"{path} exists and was not made by this command with these settings: name another "
                 "file, or replace it with --force"
             )
+
+
+def damage_of(path: Path) -> str | None:
+    """What differs between a file or folder and the names and sizes in its provenance."""
+    note = read_provenance(path)
+    if not note:
+        return f"{path} has no readable provenance, so its settings are unknown"
+    changed = f"{path} was damaged or changed after it was written"
+    if path.is_dir() and "files" in note:  # earlier versions wrote the total only
+        files = differences(note["files"], sizes_in(path))
+        return f"{changed} (bytes of {files})" if files else None
+    return None if size_of(path) == note["bytes"] else changed
 
 
 def files_behind(

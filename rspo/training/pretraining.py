@@ -23,7 +23,8 @@ from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import (
-    is_begun_with,
+    is_begun,
+    is_begun_with_settings,
     load_checkpoint,
     remove_checkpoint,
     save_checkpoint,
@@ -69,7 +70,10 @@ def make_base_policy(
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
+    step.run(work, force, lambda: is_begun_with_settings(step))
+    if checkpoint.exists() and not is_begun(step):
+        with step.locked():  # an earlier process was killed while removing it
+            remove_checkpoint(checkpoint)
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:
