@@ -103,12 +103,13 @@ class LogHandler(LogHandlerBase):
 
 
 def _without_places(text: str) -> str:
-    """An error without the places in our Snakefiles that found it, which a user cannot change."""
+    """An error without the places in our code that found it, which a user cannot change."""
     of_input = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
     if found := re.fullmatch(of_input, text.strip(), flags=re.DOTALL):
         return f"error: {found[1]}"
     head, _, rest = text.partition("\n")
-    if not re.match(r'WorkflowError in file ".*/workflow/rules/', head):
+    in_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
+    if not in_rules and "/rspo/snakemake/" not in rest:
         return text
     return "error: " + "\n".join(row for row in rest.splitlines() if row[:7] != "  File ")
 

@@ -33,10 +33,10 @@ Words = ParamSpec("Words")
 def step(
     make: Callable[Concatenate[Experiment, Words], Step],
 ) -> Callable[Concatenate[Experiment, Words], Step]:
-    """Make a step know its command, the limit `replace_above`, and its settings without those of the
-    command line.
+    """Make a step know its command, its limit, and the settings of the config alone.
 
-    The command has the function's name and positional arguments, unless the step states another.
+    The limit is `replace_above`. The command has the function's name and positional arguments,
+    unless the step states another.
     """
 
     @wraps(make)

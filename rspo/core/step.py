@@ -18,6 +18,7 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import (
     Done,
     inputs_of,
+    provenance_path,
     read_provenance,
     size_of,
     sizes_in,
@@ -28,6 +29,7 @@ from rspo.core.provenance import (
 
 Settings = dict[str, Any]
 GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
+ORIGIN_FILE = "origin.json"  # in a checkpoint folder: settings and inputs of its training
 FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
 _SHOWN = 3  # differences in a message
 _LONGEST = 40  # characters of a value in a message
@@ -76,20 +78,13 @@ class Step:
         result.step = self
         return result
 
-    def run(
-        self,
-        work: Callable[[], Done | None],
-        force: bool = False,
-        is_begun: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def run(self, work: Callable[[], Done | None], force: bool = False) -> None:
         """Check the inputs, and do the work unless the outputs exist, under the lock.
 
-        The contents of inputs and outputs are read only if there is work to do.
-
-        Args:
-            is_begun: whether an earlier process began to replace the outputs with these settings.
+        The contents of inputs and outputs are read only if there is work to do. Work that an
+        earlier process began with these settings is continued.
         """
-        replaces = force or is_begun()
+        replaces = force or self.is_begun_with_settings()
         if not replaces:
             self.require_configured()
             if self.is_current():
@@ -99,7 +94,7 @@ class Step:
         if not replaces and (fault := self.fault_of_outputs()):
             raise InputError(f"{fault}: {FORCE_HINT}")
         with self.locked():
-            if not force and self.is_current() and not is_begun():
+            if not force and self.is_current() and not self.is_begun_with_settings():
                 return  # the process that held the lock has made them
             read = versions(self.input_files)
             done = work()
@@ -128,6 +123,32 @@ class Step:
         """Whether all outputs are made, and no input that exists has a fault."""
         return self.is_made() and not faults_behind(self.inputs())
 
+    def is_begun(self) -> bool:
+        """Whether an earlier process began the work, left a checkpoint, and did not finish."""
+        origin = self._origin_file
+        return origin is not None and origin.is_file() and not self.is_left()
+
+    def is_begun_with_settings(self) -> bool:
+        """Whether that process had these settings, whatever its inputs."""
+        if self.checkpoint is None or not self.is_begun():
+            return False
+        return not differences(origin_of(self.checkpoint).get("settings"), self.settings)
+
+    def is_left(self) -> bool:
+        """Whether the checkpoint is of a process that finished and was killed before it removed it.
+
+        The provenance of all outputs, which is written last, is then newer than the start.
+        """
+        origin = self._origin_file
+        if origin is None or not origin.is_file() or not self.has_outputs():
+            return False
+        began = origin.stat().st_mtime_ns
+        return all(provenance_path(path).stat().st_mtime_ns > began for path in self.outputs)
+
+    @property
+    def _origin_file(self) -> Path | None:
+        return self.checkpoint / ORIGIN_FILE if self.checkpoint else None
+
     def require_inputs(self) -> None:
         """Check the inputs, and by size and provenance all that they were made from."""
         for path, maker in self.inputs():
@@ -144,7 +165,9 @@ class Step:
 
     @property
     def remedy(self) -> str:
-        """The command that makes the outputs again."""
+        """The command that makes the outputs again, or continues to make them."""
+        if self.is_begun_with_settings():  # --force would start from the beginning
+            return f"`{self.command}` resumes it"
         return f"`{self.command} --force` makes it again"
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
@@ -205,6 +228,15 @@ def damage_of(path: Path) -> str | None:
         files = differences(note["files"], sizes_in(path))
         return f"{changed} (bytes of {files})" if files else None
     return None if size_of(path) == note["bytes"] else changed
+
+
+def origin_of(checkpoint: Path) -> dict[str, Any]:
+    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
+    try:
+        origin: dict[str, Any] = json.loads((checkpoint / ORIGIN_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return origin
 
 
 def files_behind(

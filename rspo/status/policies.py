@@ -8,7 +8,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.step import faults_behind
-from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged, is_left
+from rspo.training.checkpoint import STATE_FILE, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 
@@ -64,7 +64,7 @@ def faults(experiment: Experiment) -> list[str]:
     found = faults_behind(steps.results(experiment))
     for policy in experiment.policies:
         step = steps.policy_step(experiment, policy)
-        if is_begun(step):
+        if step.is_begun():
             # It is being made again, which resumes without --force: that would start from step 1.
             found.pop(step.command, None)
     return [*checkpoints, *found.values()]
@@ -76,7 +76,7 @@ def _state(
     checkpoint = experiment.checkpoint(policy)
     snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
     step = steps.policy_step(experiment, policy)
-    if snapshot is not None and not damaged and not is_left(step):
+    if snapshot is not None and not damaged and not step.is_left():
         return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):
         is_evaluated = suites and _is_evaluated(experiment, policy, suites)
@@ -106,4 +106,4 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
     step = steps.policy_step(experiment, policy)
-    return not is_begun(step) and step.is_current()
+    return not step.is_begun() and step.is_current()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
-from rspo.core.provenance import Usage, provenance_path
-from rspo.core.step import FORCE_HINT, GIVEN, Step, differences
+from rspo.core.provenance import Usage
+from rspo.core.step import FORCE_HINT, GIVEN, ORIGIN_FILE, Step, differences, origin_of
 from rspo.training.progress import usage_before
 
 if TYPE_CHECKING:
@@ -25,38 +25,6 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 STATE_FILE = "state.pt"  # of a training in one process
-_ORIGIN_FILE = "origin.json"
-
-
-def is_begun(step: Step) -> bool:
-    """Whether a training has started with the checkpoint folder of a step and not finished."""
-    return _origin_file(step).is_file() and not is_left(step)
-
-
-def is_left(step: Step) -> bool:
-    """Whether the checkpoint of a step is of a training that was killed before it removed it.
-
-    Then the provenance of all outputs, which is written last, is newer than the start of the
-    training.
-    """
-    origin = _origin_file(step)
-    if not origin.is_file() or not step.has_outputs():
-        return False
-    began = origin.stat().st_mtime_ns
-    return all(provenance_path(path).stat().st_mtime_ns > began for path in step.outputs)
-
-
-def is_begun_with_settings(step: Step) -> bool:
-    """Whether that training has the settings of the step, whatever its inputs."""
-    if not is_begun(step):
-        return False
-    return not differences(_origin(_origin_file(step).parent).get("settings"), step.settings)
-
-
-def _origin_file(step: Step) -> Path:
-    if step.checkpoint is None:
-        raise ValueError(f"{step.command}: has no checkpoint")
-    return step.checkpoint / _ORIGIN_FILE
 
 
 def is_damaged(folder: Path) -> bool:
@@ -73,35 +41,26 @@ def use_checkpoint(
     Returns: usage of the earlier processes that trained with it, for the provenance.
     """
     origin = {"settings": step.settings, **inputs}
-    changes = differences(_origin(folder), origin)
+    changes = differences(origin_of(folder), origin)
     if not changes and not from_the_start:
         if is_damaged(folder):
             raise InputError(
                 f"{folder / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
             )
         return usage_before(folder)
-    if (folder / _ORIGIN_FILE).is_file():
+    if (folder / ORIGIN_FILE).is_file():
         if not from_the_start and GIVEN not in os.environ:
             raise InputError(f"{folder} was made with other settings ({changes}): {FORCE_HINT}")
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
     remove_checkpoint(folder)
-    write_text(folder / _ORIGIN_FILE, json.dumps(origin, default=str))
+    write_text(folder / ORIGIN_FILE, json.dumps(origin, default=str))
     return []
 
 
 def remove_checkpoint(folder: Path) -> None:
-    (folder / _ORIGIN_FILE).unlink(missing_ok=True)
+    (folder / ORIGIN_FILE).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)
-
-
-def _origin(folder: Path) -> dict[str, Any]:
-    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
-    try:
-        origin: dict[str, Any] = json.loads((folder / _ORIGIN_FILE).read_text())
-    except (OSError, ValueError):
-        return {}
-    return origin
 
 
 def save_checkpoint(

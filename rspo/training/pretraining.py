@@ -23,8 +23,6 @@ from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import (
-    is_begun,
-    is_begun_with_settings,
     load_checkpoint,
     remove_checkpoint,
     save_checkpoint,
@@ -70,8 +68,8 @@ def make_base_policy(
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force, lambda: is_begun_with_settings(step))
-    if checkpoint.exists() and not is_begun(step):
+    step.run(work, force)
+    if checkpoint.exists() and not step.is_begun():
         with step.locked():  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
 

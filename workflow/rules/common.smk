@@ -17,15 +17,21 @@ from snakemake.exceptions import WorkflowError
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
 OWN_RESULTS = config.get("results")
-OVERRIDES = {key: config[key] for key in config if key not in ("scale", "mirror", "results")}
+REPLACE = config.get("replace", False)
+KEYS = ("scale", "mirror", "results", "replace")
+OVERRIDES = {key: config[key] for key in config if key not in KEYS}
 
 if "results" in config and not OWN_RESULTS:
     raise WorkflowError("results is empty; expected a folder, such as results=trial")
+if not isinstance(REPLACE, bool):
+    raise WorkflowError(f"replace = {REPLACE}; expected true or false")
 
 try:
     experiment = Experiment.load(
         SCALE, OVERRIDES, results=Path(str(OWN_RESULTS)) if OWN_RESULTS else None
     )
+    if REPLACE:
+        experiment = experiment.replacing()
     require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
     if workflow.is_main_process and any(
         data_set.file for data_set in experiment.data_sets.values()

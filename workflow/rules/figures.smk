@@ -4,14 +4,14 @@ rule figure:
     input:
         lambda wildcards: figure_of(wildcards).input_files,
     output:
-        multiext(f"{REPORTS}/{{figure}}", *SUFFIXES),
+        update(multiext(f"{REPORTS}/{{figure}}", *SUFFIXES)),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     localrule: True
     params:
         settings=lambda wildcards: figure_of(wildcards).settings_hash,
     shell:
-        "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
+        "rspo figure {wildcards.figure} --force 2>&1 | tee -ip {log}"
 
 
 # Snakemake itself would only say that no rule makes the file.
@@ -33,11 +33,11 @@ rule cost:
             for policy, suite in experiment.evaluations
         ],
     output:
-        f"{RESULTS}/tables/cost.csv",
+        update(f"{RESULTS}/tables/cost.csv"),
     log:
         f"{RESULTS}/logs/cost.log",
     localrule: True
     params:
-        settings=steps.cost(experiment).settings_hash,
+        settings=lambda _: steps.cost(experiment).settings_hash,
     shell:
         "rspo cost 2>&1 | tee -ip {log}"

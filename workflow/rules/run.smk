@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
-from rspo.core.step import faults_behind
 from rspo.slurm.preflight import require_packages, run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
@@ -14,11 +13,14 @@ from rspo.slurm.snakemake_patches import (
     keep_one_timer,
     plan_jobs_behind_ancient_inputs,
 )
+from rspo.snakemake.end_check import require_results
+from rspo.snakemake.plan_check import check_every_plan
 from snakemake.logging import logger
 
 plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 keep_one_timer()
+check_every_plan()
 
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
 programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
@@ -32,8 +34,6 @@ if "SLURM_JOB_ID" in os.environ:
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
-# Rules whose results are checked before the first job replaces one, those nearest to the data first.
-CHECKED = ("prepare", "pretrain", "train", "sample", "score")
 HELD = ExitStack()  # until the process ends, however it ends
 
 
@@ -44,27 +44,11 @@ onstart:
         require_packages(workflow, experiment.config)
     if not workflow.local_exec:
         run_doctor(workflow)
-    planned = list(workflow.dag.needrun_jobs())
-    outputs = [str(output) for job in planned for output in job.output]
+    outputs = [str(path) for job in workflow.dag.needrun_jobs() for path in job.output]
     writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
             HELD.enter_context(exclusive_lock(Path(folder), waits=False))
-        # Snakemake removes the outputs of a job before its command checks the inputs. It does not
-        # with `--touch`.
-        replaced = [
-            getattr(steps, rule)(experiment, *job.wildcards)
-            for rule in CHECKED
-            for job in ([] if workflow.touch else planned)
-            if job.rule.name == rule and any(Path(path).exists() for path in job.output)
-        ]
-        inputs = [pair for step in replaced for pair in step.inputs()]
-        for fault in faults_behind(inputs, planned=map(Path, outputs)).values():
-            raise InputError(fault)
-        faults = [step.fault_of_outputs(contents=False) for step in replaced]
-        if found := [fault for fault in faults if fault]:
-            more = f", and {len(found) - 1} more" if found[1:] else ""
-            logger.warning(f"This run makes results again: {found[0]}{more}.")
     except InputError as error:
         raise WorkflowError(str(error))
     except OSError as error:  # such as a read-only folder
@@ -74,5 +58,6 @@ onstart:
 
 
 onsuccess:
+    require_results(workflow.dag)
     if any(job.rule.name == "report" for job in workflow.dag.jobs):
         logger.info(f"The report is {REPORTS}/report.html.")
