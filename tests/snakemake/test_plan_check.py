@@ -5,8 +5,6 @@ A dry run and a run print the same; a run that is refused changes no file.
 
 import json
 import os
-import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +18,7 @@ from rspo.core.files import digest
 from rspo.core.provenance import provenance_path
 from rspo.figures import figures_of
 from rspo.report import step as report_step
-from tests.support import tiny_world
 from tests.support.snakemake_project import jobs, snakemake
-from tests.support.steps import adopt
 
 CELL = "small--rspo-pass--k4--n8--s0"
 CELLS = "results/tiny/cells"
@@ -89,7 +85,8 @@ def test_nothing_is_planned_or_said_about_finished_results(project: Path) -> Non
 def test_a_policy_of_hours_is_not_replaced_for_changed_settings(project: Path) -> None:
     took(POLICY, 2.1)
     assert refusal(*STEPS) == [
-        f"{POLICY} was made with other settings (training.steps: 6 -> 7), and took 2.1 hours: {WAYS}"
+        f"{POLICY} was made with other settings (training.steps: 6 -> 7), and took 2.1 hours: "
+        + WAYS
     ]
 
 
@@ -240,7 +237,7 @@ def test_the_limit_changes_no_other_setting(project: Path) -> None:
     assert settings(changed) == settings(changed.replacing())
 
 
-# --- damaged results -------------------------------------------------------------------------------
+# --- damaged results ------------------------------------------------------------------------------
 
 WEIGHTS = f"{POLICY}/model.safetensors"
 DAMAGED = f"{POLICY} was damaged or changed after it was written"
