@@ -66,10 +66,10 @@ def check_plan(dag: Any) -> None:
         _require_sound_inputs(dag, replaced, damaged)
     except InputError as error:
         raise WorkflowError(str(error)) from None
-    causes = [job for job in _by_cause(dag, replaced) if not _is_derived(dag, job)]
-    if causes:
-        first = _why(dag, causes[0], replaced[causes[0]])
-        logger.warning(f"This run makes results again: {first}{_and_more(len(causes) - 1)}.")
+    if replaced:
+        cause, *others = _by_cause(dag, replaced)
+        first = _why(dag, cause, replaced[cause])
+        logger.warning(f"This run makes results again: {first}{_and_more(len(others))}.")
     if damaged:
         first = min(damaged.values())
         logger.warning(f"This run leaves a result as it is: {first}{_and_more(len(damaged) - 1)}.")

@@ -115,13 +115,16 @@ def test_the_limit_is_a_key_of_the_config(
         assert jobs(plan(*words)) == PLANNED_AGAIN
 
 
-def test_a_shorter_result_is_replaced_after_a_line(project: Path) -> None:
-    words = [*STEPS, "evaluation.seed=7"]  # of the samples, and of the curves
-    assert (
-        f"This run makes results again: {POLICY} was made with other settings "
-        "(training.steps: 6 -> 7).\n"
-    ) in plan(*STEPS).stdout
-    assert "(training.steps: 6 -> 7), and 2 more.\n" in plan(*words).stdout
+def test_shorter_results_are_replaced_after_a_line_with_their_number(project: Path) -> None:
+    why = f"{POLICY} was made with other settings (training.steps: 6 -> 7)"
+    assert f"This run makes results again: {why}, and 3 more.\n" in plan(*STEPS).stdout
+    Path(SAMPLES).unlink()
+    made = snakemake(project, "-n", SAMPLES, CURVES)
+    why = f"{SCORES} is made again, because {SAMPLES} is"
+    assert f"This run makes results again: {why}, and 1 more.\n" in made.stdout
+    made = snakemake(project, "-n", SAMPLES)
+    assert jobs(made) == {"sample": 1, "total": 1}
+    assert "This run" not in made.stdout
 
 
 def forced() -> list[str]:

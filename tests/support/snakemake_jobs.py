@@ -31,5 +31,5 @@ if __name__ == "__main__":
             about = {"rule": job.rule.name, "wildcards": job.wildcards_dict}
             about |= {"input": list(map(str, job.input)), "output": list(map(str, job.output))}
             settings, step = job.params.get("settings"), step_of(job)
-            about |= {"settings": settings, "command": step.command if step else None}
+            about |= {"settings": settings, "step": [*map(str, step.outputs)] if step else []}
             print(json.dumps(about))
