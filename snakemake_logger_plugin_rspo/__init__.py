@@ -22,6 +22,7 @@ read_config_like_set()
 HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED}
 HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
 SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
+KEPT = "--keep-incomplete mode is set"  # begins a warning; jobs of this workflow leave whole files
 INTERRUPTED = "Terminating processes on user request"  # how the message after Ctrl-C begins
 RESUMES = "The same command resumes."
 
@@ -75,6 +76,8 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         if self.is_interrupted and record.levelno >= ERROR:
             return True  # the jobs that Ctrl-C ended
+        if record.getMessage().startswith(KEPT):
+            return True
         if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
             return False
         if event == LogEvent.SHELLCMD:

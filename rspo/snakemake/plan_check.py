@@ -130,8 +130,8 @@ def _duration(minutes: float) -> str:
 def _is_derived(dag: Any, job: Any) -> bool:
     """Whether a job runs only because another one makes its inputs again."""
     reason = dag.reason(job)
-    own = reason.forced or reason.updated_input - reason.updated_input_run
-    return not (own or reason.params_changed or reason.input_changed)
+    own = reason.forced or reason.missing_output or reason.params_changed or reason.input_changed
+    return not (own or reason.updated_input - reason.updated_input_run)
 
 
 def _why(dag: Any, job: Any, step: Step) -> str:
@@ -151,9 +151,8 @@ def _why(dag: Any, job: Any, step: Step) -> str:
     for source in sorted(reason.updated_input_run):
         return f"{path} is made again, because {source} is"
     for source in sorted(reason.updated_input):
-        if inputs_of(path, read_provenance(path)).get(Path(source)) == read_provenance(
-            Path(source)
-        ).get("digest"):
+        then = inputs_of(path, read_provenance(path)).get(Path(source))
+        if then and then == read_provenance(Path(source)).get("digest"):
             return f"{path} is older than {source}, which has not changed (--touch accepts it)"
         return f"{path} is older than {source}"
     return f"{path} is made again ({reason})"
