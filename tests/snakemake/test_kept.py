@@ -11,6 +11,7 @@ from rspo.core.files import digest
 from rspo.core.provenance import provenance_path, read_provenance
 from tests.support.snakemake_project import PROGRAMS, jobs, snakemake
 
+Done = subprocess.CompletedProcess[str]
 CELL = "small--rspo-pass--k4--n8--s0"
 FOLDER = Path("results/tiny/cells", CELL)
 PROBLEMS = Path("results/tiny/problems/linear.parquet")
@@ -34,24 +35,23 @@ import rspo.training.train as train
     train.write_json_lines = fail"""
 
 
-def run_with(project: Path, command: str, action: str, *words: str) -> int:
-    """Run Snakemake with another behaviour of one `rspo` command; returns its exit status."""
+def run_with(project: Path, command: str, action: str, *words: str) -> Done:
+    """Run Snakemake with another behaviour of one `rspo` command; returns what it printed."""
     folder = project / "site"
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(SITE.format(command=command, action=action))
-    done = subprocess.run(
+    return subprocess.run(
         [str(PROGRAMS / "snakemake"), *words],
         env=os.environ | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
     )
-    return done.returncode
 
 
 def test_a_result_is_complete_though_snakemake_was_killed_before_it_noticed(project: Path) -> None:
     before = digest(PROBLEMS)
     PROBLEMS.unlink()
-    assert run_with(project, "prepare", KILL_SNAKEMAKE, str(PROBLEMS)) == -9
+    assert run_with(project, "prepare", KILL_SNAKEMAKE, str(PROBLEMS)).returncode == -9
     assert list(Path(".snakemake/incomplete").iterdir())
     assert digest(PROBLEMS) == before
     done = snakemake(project, "-n", str(PROBLEMS))
@@ -63,7 +63,7 @@ def test_a_result_is_complete_though_snakemake_was_killed_before_it_noticed(proj
 @pytest.mark.parametrize("part", [0, 0.9])
 def test_a_result_that_is_not_whole_is_made_again_after_a_kill(project: Path, part: float) -> None:
     PROBLEMS.unlink()
-    assert run_with(project, "prepare", KILL_SNAKEMAKE, str(PROBLEMS)) == -9
+    assert run_with(project, "prepare", KILL_SNAKEMAKE, str(PROBLEMS)).returncode == -9
     os.truncate(PROBLEMS, int(part * PROBLEMS.stat().st_size))
     assert jobs(snakemake(project, "-n", str(PROBLEMS))) == {"prepare": 1, "total": 1}
 
@@ -71,7 +71,9 @@ def test_a_result_that_is_not_whole_is_made_again_after_a_kill(project: Path, pa
 def test_a_job_that_fails_after_its_end_keeps_its_result(project: Path) -> None:
     before = digest(PROBLEMS)
     PROBLEMS.unlink()
-    assert run_with(project, "prepare", FAIL_AT_THE_END, str(PROBLEMS)) == 1
+    done = run_with(project, "prepare", FAIL_AT_THE_END, str(PROBLEMS))
+    assert done.returncode == 1
+    assert "incomplete" not in done.stdout + done.stderr  # as Snakemake would call them
     assert digest(PROBLEMS) == before
     assert "Nothing to be done" in snakemake(project, "-n", str(PROBLEMS)).stdout
 
@@ -79,7 +81,7 @@ def test_a_job_that_fails_after_its_end_keeps_its_result(project: Path) -> None:
 def test_an_output_without_provenance_of_a_job_that_failed_is_made_again(project: Path) -> None:
     PROBLEMS.unlink()
     provenance_path(PROBLEMS).unlink()
-    assert run_with(project, "prepare", FAIL_BEFORE_THE_PROVENANCE, str(PROBLEMS)) == 1
+    assert run_with(project, "prepare", FAIL_BEFORE_THE_PROVENANCE, str(PROBLEMS)).returncode == 1
     assert PROBLEMS.exists()
     assert jobs(snakemake(project, "-n", str(PROBLEMS))) == {"prepare": 1, "total": 1}
 
@@ -98,7 +100,7 @@ def test_a_training_that_ends_between_its_outputs_resumes_after_its_last_step(
     before, records = digest(policy), records_of(log)
     for path in (log, provenance_path(policy), provenance_path(log)):
         path.unlink()
-    assert run_with(project, "train", FAIL_BETWEEN_THE_OUTPUTS, str(log)) == 1
+    assert run_with(project, "train", FAIL_BETWEEN_THE_OUTPUTS, str(log)).returncode == 1
     assert policy.exists()
     assert not log.exists()
     done = snakemake(project, str(log))
@@ -127,7 +129,7 @@ LABEL = ["--config", "models.small.label=Little"]
 def test_a_figure_stays_until_the_new_one_is_whole(project: Path, action: str) -> None:
     files = [FIGURE.with_suffix(suffix) for suffix in (".pdf", ".png", ".csv")]
     before = [digest(file) for file in files]
-    assert run_with(project, "figure", action, str(FIGURE), *LABEL) != 0
+    assert run_with(project, "figure", action, str(FIGURE), *LABEL).returncode != 0
     assert [digest(file) for file in files] == before
     done = snakemake(project, "-n", str(FIGURE), *LABEL)
     assert jobs(done) == {"figure": 1, "total": 1}  # it is still to be made

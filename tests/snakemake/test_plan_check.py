@@ -200,6 +200,20 @@ def test_a_training_that_was_interrupted_before_its_end_resumes(project: Path) -
     assert jobs(plan(LOG))["train"] == 1
 
 
+MODULE = """
+module paper:
+    snakefile: "workflow/Snakefile"
+    config: config
+use rule * from paper as paper_*
+"""
+
+
+def test_a_module_whose_rules_have_other_names_has_the_check(project: Path) -> None:
+    took(POLICY, 2.1)
+    Path("Snakefile").write_text(MODULE)
+    assert refusal(*STEPS)[0].startswith(f"{POLICY} was made with other settings (training.steps: ")
+
+
 def test_touch_checks_nothing(project: Path) -> None:
     took(POLICY, 20)
     done = snakemake(project, CURVES, "--touch", *STEPS)
