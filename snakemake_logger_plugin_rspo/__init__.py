@@ -18,6 +18,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED}
 HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
 SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
+KEPT = "--keep-incomplete mode is set"  # begins a warning; jobs of this workflow leave whole files
 INTERRUPTED = "Terminating processes on user request"  # how the message after Ctrl-C begins
 RESUMES = "The same command resumes."
 
@@ -72,6 +73,8 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         if self.is_interrupted and record.levelno >= ERROR:
             return True  # the jobs that Ctrl-C ended
+        if record.getMessage().startswith(KEPT):
+            return True
         if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
             return False
         if event == LogEvent.SHELLCMD:
@@ -107,12 +110,13 @@ class LogHandler(LogHandlerBase):
 
 
 def _without_places(text: str) -> str:
-    """An error without the places in our Snakefiles that found it, which a user cannot change."""
+    """An error without the places in our code that found it, which a user cannot change."""
     of_input = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
     if found := re.fullmatch(of_input, text.strip(), flags=re.DOTALL):
         return f"error: {found[1]}"
     head, _, rest = text.partition("\n")
-    if not re.match(r'WorkflowError in file ".*/workflow/rules/', head):
+    in_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
+    if not in_rules and "/rspo/snakemake/" not in rest:
         return text
     return "error: " + "\n".join(row for row in rest.splitlines() if row[:7] != "  File ")
 

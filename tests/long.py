@@ -46,7 +46,18 @@ STAGES = {
     "verl-trainer": Stage(f"{LONG} tests/training", VERL),
     "verl-workflow": Stage(f"{LONG} tests/workflow tests/slurm", VERL),
     "verl-others": Stage(
-        f"{LONG} --ignore=tests/training --ignore=tests/workflow --ignore=tests/slurm", VERL
+        f"{LONG} --ignore=tests/training --ignore=tests/workflow --ignore=tests/slurm "
+        "--ignore=tests/snakemake",
+        VERL,
+    ),
+    "kills": Stage(
+        f"{LONG} tests/snakemake",
+        [
+            "rspo/core/step.py",
+            "rspo/snakemake/*.py",
+            "rspo/training/train.py",
+            "workflow/rules/*.smk",
+        ],
     ),
     "soak": Stage(
         "SOAK_SEEDS=10 pytest -q -n 3 --dist worksteal -m 'slurm and release'",

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,7 +228,9 @@ def test_a_damaged_input_is_named_with_the_command_that_makes_it(
     if of:
         assert f"{Path(file).parent.name} stale" in " ".join(status.split())
     error = error_of(*reader)
-    assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
+    named = rf" \(bytes of {re.escape(of)}: \d+ -> \d+\)" if of else ""
+    begin = f"{re.escape(file)} was damaged or changed after it was written{named}; `rspo "
+    assert re.match(begin, error)
     assert error.endswith(" --force` makes it again")
     assert error in status.splitlines()
     run_command_in(error)
@@ -251,7 +255,7 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     error = error_of("train", CELL)
     assert error in status.splitlines()
     assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
-    assert "`rspo train " in error_of("sample", CELL, "standard")
+    assert "`rspo train " in error_of("sample", CELL, "standard", "--force")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
 
@@ -462,3 +466,115 @@ def test_differences_name_nested_keys_and_absent_ones() -> None:
     )
     assert differences(old | {"f": 1}, new).endswith(", d: null -> none and 1 more")
     assert differences(old, old) == ""
+
+
+# --- finished results -----------------------------------------------------------------------------
+
+EVERY_STEP = [name for name in COMMANDS if name not in ("figure", "report", "claims")]
+
+
+@pytest.mark.parametrize("command", EVERY_STEP)
+def test_a_command_with_finished_results_reads_no_contents(
+    monkeypatch: pytest.MonkeyPatch, capsys: Output, command: str
+) -> None:
+    """Neither of its outputs nor of its inputs: these may be hundreds of gigabytes."""
+
+    def read(*_: object) -> str:
+        raise AssertionError("reads the content of a result")
+
+    arguments, _, file, _ = COMMANDS[command]
+    for module in ("files", "provenance", "step"):
+        monkeypatch.setattr(f"rspo.core.{module}.digest", read)
+    before = contents()
+    assert main([command, *arguments]) == 0
+    assert capsys.readouterr().out == f"{file} is up to date\n"
+    assert contents() == before
+
+
+def test_a_finished_result_of_many_gigabytes_costs_a_look(tmp_path: Path) -> None:
+    """Of 64 GB, of which nothing is stored; reading them would take a minute."""
+    source, output = tmp_path / "source", tmp_path / "output"
+    for path in (source, output):
+        path.touch()
+    maker = Step((source,), {"a": 1})
+    step = Step((output,), {"b": 2}, lambda: [(source, maker)])
+    maker.record()
+    step.record()
+    for path in (source, output):
+        os.truncate(path, 64 * 10**9)
+        note = json.loads(provenance_path(path).read_text()) | {"bytes": 64 * 10**9}
+        provenance_path(path).write_text(json.dumps(note))
+    before, started = bytes_read(), time.process_time()
+    step.run(lambda: pytest.fail("works"))
+    assert bytes_read() - before < 100_000
+    assert time.process_time() - started < 1
+
+
+def bytes_read() -> int:
+    """By this process, from files and the cache of the system."""
+    (count,) = re.findall(r"^rchar: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)
+    return int(count)
+
+
+def test_contents_are_read_when_work_starts(error_of: ErrorOf) -> None:
+    """A table of the same size with another content is no input of a new result."""
+    problems = Path("results/tiny/problems/linear.parquet")
+    problems.write_bytes(problems.read_bytes()[:-4] + b"\0\0\0\0")
+    words = ["sample", CELL, "standard"]
+    assert main(words) == 0
+    assert error_of(*words, "--force").startswith(f"{problems} was damaged or changed after it was")
+
+
+def test_a_finished_result_needs_no_right_to_write() -> None:
+    """The command of a user who may only read, who is root without root's rights."""
+    for path in [Path("results"), *Path("results").rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    try:
+        without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+        is_root = os.geteuid() == 0
+        words = [sys.executable, "-m", "rspo", "train", CELL]
+        done = subprocess.run(
+            [*(without_rights if is_root else []), *words], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, f"{FOLDER}/policy is up to date\n")
+        done = subprocess.run(
+            [*(without_rights if is_root else []), *words, "--force"],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode != 0
+        assert "Permission denied" in done.stderr
+    finally:
+        for path in [Path("results"), *Path("results").rglob("*")]:
+            path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_a_checkpoint_that_a_killed_removal_left_trains_nothing_again(capsys: Output) -> None:
+    """Killed after the provenance of all outputs was written."""
+    shutil.rmtree(FOLDER / "policy")
+    kill_after_a_checkpoint("train", CELL)
+    shutil.copytree(FOLDER / "checkpoint", "left")
+    assert main(["train", CELL]) == 0
+    before = contents(FOLDER)
+    shutil.copytree("left", FOLDER / "checkpoint")
+    capsys.readouterr()
+    assert main(["status"]) == 0
+    assert f"{CELL} evaluated" in " ".join(capsys.readouterr().out.split())
+    assert main(["train", CELL]) == 0
+    assert capsys.readouterr().out == f"{FOLDER}/policy is up to date\n"
+    assert contents(FOLDER) == before
+    assert not (FOLDER / "checkpoint").exists()
+
+
+def test_a_training_that_was_killed_before_its_last_provenance_is_resumed(capsys: Output) -> None:
+    shutil.rmtree(FOLDER / "policy")
+    kill_after_a_checkpoint("train", CELL)
+    shutil.copytree(FOLDER / "checkpoint", "left")
+    assert main(["train", CELL]) == 0
+    policy = digest(FOLDER / "policy")
+    shutil.copytree("left", FOLDER / "checkpoint")
+    provenance_path(FOLDER / "training.jsonl").unlink()
+    capsys.readouterr()
+    assert main(["train", CELL]) == 0
+    assert f"{CELL} resumes from step 2 of 6" in capsys.readouterr().out
+    assert digest(FOLDER / "policy") == policy

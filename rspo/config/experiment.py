@@ -95,6 +95,10 @@ class Experiment:
             _require_folder_of_results(results)
         return cls(scale, config, results, reports, root, overrides=overrides or {})
 
+    def replacing(self) -> "Experiment":
+        """The experiment without the limit `replace_above`."""
+        return replace(self, config=self.config.model_copy(update={"replace_above": None}))
+
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """Every training cell of the grid by name, in the grid's order, each once."""

@@ -509,6 +509,8 @@ class Config(Section):
     studies: dict[Name, Study] = {}
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
+    # Minutes. A run of Snakemake replaces a result that took longer only with `replace=true`.
+    replace_above: Annotated[float, Field(ge=0)] | None = 10
 
     def of_variant(self, name: str) -> "Config":
         """The config that a variant's cells are trained with; or a ValidationError."""

@@ -33,16 +33,18 @@ Words = ParamSpec("Words")
 def step(
     make: Callable[Concatenate[Experiment, Words], Step],
 ) -> Callable[Concatenate[Experiment, Words], Step]:
-    """Make a step know its command, and the settings of the config without the command line's.
+    """Make a step know its command, its limit, and the settings of the config alone.
 
-    The command has the function's name and positional arguments, unless the step states another.
+    The limit is `replace_above`. The command has the function's name and positional arguments,
+    unless the step states another.
     """
 
     @wraps(make)
     def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Step:
         result = make(experiment, *words, **named)
         command = experiment.command(make.__name__.replace("_", "-"), *map(str, words))
-        result = replace(result, command=result.command or command)
+        limit = experiment.config.replace_above
+        result = replace(result, command=result.command or command, replace_above=limit)
         if experiment.as_configured is None:
             return result
         try:
@@ -72,7 +74,8 @@ def pretrain(experiment: Experiment, model: str) -> Step:
         settings["files"] = HUB_MODEL_REVISION
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
-    return Step((experiment.policy(base),), settings, lock=experiment.folder(base) / LOCK)
+    lock, checkpoint = experiment.folder(base) / LOCK, experiment.checkpoint(base)
+    return Step((experiment.policy(base),), settings, lock=lock, checkpoint=checkpoint)
 
 
 @step
@@ -100,7 +103,8 @@ def train(experiment: Experiment, cell: str) -> Step:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts
     outputs = experiment.policy(cell), experiment.training_log(cell)
-    return Step(outputs, settings, inputs, experiment.folder(cell) / LOCK)
+    lock, checkpoint = experiment.folder(cell) / LOCK, experiment.checkpoint(cell)
+    return Step(outputs, settings, inputs, lock, checkpoint=checkpoint)
 
 
 @step
@@ -216,7 +220,8 @@ def study(experiment: Experiment, name: str) -> Step:
 @step
 def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
     """Args: inputs: every file that the report reads (`rspo.report`)."""
-    settings = {"scale": experiment.scale} | experiment.config.model_dump(mode="json")
+    config = experiment.config.model_dump(mode="json", exclude={"replace_above"})
+    settings = {"scale": experiment.scale} | config
     return Step((experiment.reports / "report.html",), settings, inputs)
 
 

@@ -105,6 +105,7 @@ def write_provenance(
         "file": str(path),
         "digest": digest(path),
         "bytes": size_of(path),
+        **({"files": sizes_in(path)} if path.is_dir() else {}),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "settings": settings,
         "settings_hash": fingerprint(settings),
@@ -167,7 +168,13 @@ def size_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder that are not hidden."""
     if not path.is_dir():
         return path.stat().st_size
-    return sum(file.stat().st_size for file in visible_files(path))
+    return sum(sizes_in(path).values())
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    """Bytes of each file in a folder that is not hidden, by its path in the folder."""
+    files = sorted(visible_files(folder))
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
 
 @cache

@@ -18,8 +18,10 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import (
     Done,
     inputs_of,
+    provenance_path,
     read_provenance,
     size_of,
+    sizes_in,
     versions,
     was_made_again,
     write_provenance,
@@ -27,9 +29,19 @@ from rspo.core.provenance import (
 
 Settings = dict[str, Any]
 GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
+ORIGIN_FILE = "origin.json"  # in a checkpoint folder: settings and inputs of its training
 FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
 _SHOWN = 3  # differences in a message
 _LONGEST = 40  # characters of a value in a message
+
+
+class SettingsHash(str):
+    """Fingerprint of a step's settings, with the step.
+
+    Rules give it to Snakemake as a parameter, which leads from a job to its step.
+    """
+
+    step: "Step"
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,8 @@ class Step:
     lock: a file that a call locks, so that only one works on the outputs at the same time.
     command: the call, for messages, such as "rspo prepare train".
     configured: the settings according to the config file, where the command line gave others.
+    checkpoint: the folder from which a killed call resumes, if there is one.
+    replace_above: Snakemake does not replace outputs that took more minutes; None: no limit.
     """
 
     outputs: tuple[Path, ...]
@@ -50,39 +64,37 @@ class Step:
     lock: Path | None = None
     command: str = ""
     configured: Settings | None = None
+    checkpoint: Path | None = field(default=None, compare=False)
+    replace_above: float | None = field(default=None, compare=False)
 
     @property
     def input_files(self) -> list[Path]:
         return list(dict.fromkeys(path for path, _ in self.inputs()))
 
     @property
-    def settings_hash(self) -> str:
+    def settings_hash(self) -> SettingsHash:
         """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
-        return fingerprint(self.settings)
+        result = SettingsHash(fingerprint(self.settings))
+        result.step = self
+        return result
 
-    def run(
-        self,
-        work: Callable[[], Done | None],
-        force: bool = False,
-        is_begun: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def run(self, work: Callable[[], Done | None], force: bool = False) -> None:
         """Check the inputs, and do the work unless the outputs exist, under the lock.
 
-        Args:
-            is_begun: whether an earlier process began to replace the outputs with these settings.
+        The contents of inputs and outputs are read only if there is work to do. Work that an
+        earlier process began with these settings is continued.
         """
-        replaces = force or is_begun()
+        replaces = force or self.is_begun_with_settings()
         if not replaces:
             self.require_configured()
-        self.require_inputs()
-        if not replaces:
-            if fault := self.fault_of_outputs():
-                raise InputError(f"{fault}: {FORCE_HINT}")
-            if self.has_outputs():
+            if self.is_current():
                 print(f"{self.outputs[0]} is up to date")
                 return
+        self.require_inputs()
+        if not replaces and (fault := self.fault_of_outputs()):
+            raise InputError(f"{fault}: {FORCE_HINT}")
         with self.locked():
-            if not force and self.is_current() and not is_begun():
+            if not force and self.is_current() and not self.is_begun_with_settings():
                 return  # the process that held the lock has made them
             read = versions(self.input_files)
             done = work()
@@ -103,11 +115,39 @@ class Step:
         """Whether all outputs exist and have provenance."""
         return all(path.exists() and read_provenance(path) for path in self.outputs)
 
+    def is_made(self) -> bool:
+        """Whether all outputs exist without a fault, by their sizes and provenance."""
+        return self.has_outputs() and not self.fault_of_outputs(contents=False)
+
     def is_current(self) -> bool:
-        """Whether all outputs exist, without a fault of them or of an input that exists."""
-        return self.has_outputs() and not (
-            self.fault_of_outputs(contents=False) or faults_behind(self.inputs())
-        )
+        """Whether all outputs are made, and no input that exists has a fault."""
+        return self.is_made() and not faults_behind(self.inputs())
+
+    def is_begun(self) -> bool:
+        """Whether an earlier process began the work, left a checkpoint, and did not finish."""
+        origin = self._origin_file
+        return origin is not None and origin.is_file() and not self.is_left()
+
+    def is_begun_with_settings(self) -> bool:
+        """Whether that process had these settings, whatever its inputs."""
+        if self.checkpoint is None or not self.is_begun():
+            return False
+        return not differences(origin_of(self.checkpoint).get("settings"), self.settings)
+
+    def is_left(self) -> bool:
+        """Whether the checkpoint is of a process that finished and was killed before it removed it.
+
+        The provenance of all outputs, which is written last, is then newer than the start.
+        """
+        origin = self._origin_file
+        if origin is None or not origin.is_file() or not self.has_outputs():
+            return False
+        began = origin.stat().st_mtime_ns
+        return all(provenance_path(path).stat().st_mtime_ns > began for path in self.outputs)
+
+    @property
+    def _origin_file(self) -> Path | None:
+        return self.checkpoint / ORIGIN_FILE if self.checkpoint else None
 
     def require_inputs(self) -> None:
         """Check the inputs, and by size and provenance all that they were made from."""
@@ -125,7 +165,9 @@ class Step:
 
     @property
     def remedy(self) -> str:
-        """The command that makes the outputs again."""
+        """The command that makes the outputs again, or continues to make them."""
+        if self.is_begun_with_settings():  # --force would start from the beginning
+            return f"`{self.command}` resumes it"
         return f"`{self.command} --force` makes it again"
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
@@ -134,14 +176,13 @@ class Step:
         return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
-        """What keeps an output from being used; without `contents`, only by its size."""
+        """What keeps an output from being used; without `contents`, only by names and sizes."""
         note = read_provenance(path)
-        if not note:
-            return f"{path} has no readable provenance, so its settings are unknown"
-        if text := differences(note["settings"], self.settings):
+        if note and (text := differences(note["settings"], self.settings)):
             return f"{path} was made with other settings ({text})"
-        same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
-        if not same:
+        if damage := damage_of(path):
+            return damage
+        if contents and digest(path) != note["digest"]:
             return f"{path} was damaged or changed after it was written"
         then, originals = inputs_of(path, note), {*map(Path, note.get("originals", ()))}
         now = {Path(os.path.normpath(source)) for source in self.input_files}
@@ -175,6 +216,27 @@ class Step:
                 f"{path} exists and was not made by this command with these settings: name another "
                 "file, or replace it with --force"
             )
+
+
+def damage_of(path: Path) -> str | None:
+    """What differs between a file or folder and the names and sizes in its provenance."""
+    note = read_provenance(path)
+    if not note:
+        return f"{path} has no readable provenance, so its settings are unknown"
+    changed = f"{path} was damaged or changed after it was written"
+    if path.is_dir() and "files" in note:  # earlier versions wrote the total only
+        files = differences(note["files"], sizes_in(path))
+        return f"{changed} (bytes of {files})" if files else None
+    return None if size_of(path) == note["bytes"] else changed
+
+
+def origin_of(checkpoint: Path) -> dict[str, Any]:
+    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
+    try:
+        origin: dict[str, Any] = json.loads((checkpoint / ORIGIN_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return origin
 
 
 def files_behind(

@@ -16,6 +16,7 @@ from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_b
 
 from rspo.core.errors import InputError
 from rspo.core.provenance import inputs_of, read_provenance, was_made_again
+from rspo.core.step import Step
 
 
 def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,9 +146,14 @@ def keep_one_timer() -> None:
     JobScheduler._schedule_reevalutation = start_if_none_waits
 
 
+def step_of(job: Any) -> Step | None:
+    """The step whose settings a job has as the parameter `settings`."""
+    return getattr(job.params.get("settings"), "step", None)
+
+
 @cache
 def compare_settings_with_provenance() -> None:
-    """Let Snakemake look up the settings of an existing result in its provenance.
+    """Let Snakemake look up in its provenance what an existing result is.
 
     Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
     or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
@@ -156,14 +162,21 @@ def compare_settings_with_provenance() -> None:
     does if the result was made from an earlier version of the input, such as of a policy that was
     trained again, and whose next training was interrupted.
 
+    Snakemake marks the outputs of a job until it has seen the job end. If it is killed or
+    interrupted before, it takes them for incomplete and removes them; here it does not if their
+    provenance says that they are whole. With `keep-incomplete`, it removes the mark also when the
+    job fails; here the mark stays until they are whole.
+
     Issue: https://github.com/snakemake/snakemake/issues/2210
 
     Private: `DAG.update_needrun` asks `has_metadata` whether there are records of a job's outputs,
-    and `params_changed` which outputs have other parameters.
+    and `params_changed` which outputs have other parameters. `DAG.check_incomplete` asks
+    `incomplete` which outputs have a mark, and `Job.postprocess` calls `finished` to remove it.
     """
     from snakemake.persistence import ParamsChange, PersistenceBase
 
     has_metadata, params_changed = PersistenceBase.has_metadata, PersistenceBase.params_changed
+    incomplete, finished = PersistenceBase.incomplete, PersistenceBase.finished
 
     def has_settings(persistence: PersistenceBase, job: Any) -> bool:
         return job.params.get("settings") is not None or has_metadata(persistence, job)
@@ -183,5 +196,17 @@ def compare_settings_with_provenance() -> None:
                 old[path] = "an earlier version of a missing input"
         return ParamsChange(set(old.values()), {current} if old else set(), set(old))
 
+    async def incomplete_outputs(persistence: PersistenceBase, job: Any) -> Any:
+        found = await incomplete(persistence, job)
+        step = step_of(job) if found else None
+        return [] if step and step.is_made() and not step.is_begun() else found
+
+    async def finished_if_made(persistence: PersistenceBase, job: Any) -> None:
+        step = step_of(job)
+        if step is None or step.is_made():
+            await finished(persistence, job)
+
     PersistenceBase.has_metadata = has_settings
     PersistenceBase.params_changed = settings_changed
+    PersistenceBase.incomplete = incomplete_outputs
+    PersistenceBase.finished = finished_if_made

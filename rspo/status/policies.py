@@ -8,7 +8,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.step import faults_behind
-from rspo.training.checkpoint import STATE_FILE, is_begun, is_damaged
+from rspo.training.checkpoint import STATE_FILE, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 
@@ -63,9 +63,10 @@ def faults(experiment: Experiment) -> list[str]:
     ]
     found = faults_behind(steps.results(experiment))
     for policy in experiment.policies:
-        if is_begun(experiment.checkpoint(policy)):
+        step = steps.policy_step(experiment, policy)
+        if step.is_begun():
             # It is being made again, which resumes without --force: that would start from step 1.
-            found.pop(steps.policy_step(experiment, policy).command, None)
+            found.pop(step.command, None)
     return [*checkpoints, *found.values()]
 
 
@@ -74,12 +75,12 @@ def _state(
 ) -> tuple[str, Snapshot | None]:
     checkpoint = experiment.checkpoint(policy)
     snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
-    if snapshot is not None and not damaged:
+    step = steps.policy_step(experiment, policy)
+    if snapshot is not None and not damaged and not step.is_left():
         return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):
         is_evaluated = suites and _is_evaluated(experiment, policy, suites)
         return "evaluated" if is_evaluated else "trained", None
-    step = steps.policy_step(experiment, policy)
     is_stale = damaged or (step.has_outputs() and not step.is_current())
     return "stale" if is_stale else "waiting", None
 
@@ -104,5 +105,5 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
 
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
-    is_over = not is_begun(experiment.checkpoint(policy))
-    return is_over and steps.policy_step(experiment, policy).is_current()
+    step = steps.policy_step(experiment, policy)
+    return not step.is_begun() and step.is_current()

@@ -18,7 +18,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import Usage
 from rspo.core.signals import SNAKEMAKE
-from rspo.core.step import FORCE_HINT, Step, differences
+from rspo.core.step import FORCE_HINT, ORIGIN_FILE, Step, differences, origin_of
 from rspo.training.progress import usage_before
 
 if TYPE_CHECKING:
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 STATE_FILE = "state.pt"  # of a training in one process
-_ORIGIN_FILE = "origin.json"
-
-
-def is_begun(folder: Path) -> bool:
-    """Whether a training with this checkpoint folder has started and not finished."""
-    return (folder / _ORIGIN_FILE).is_file()
-
-
-def is_begun_with(folder: Path, settings: Any) -> bool:
-    """Whether that training has these settings, whatever its inputs."""
-    return is_begun(folder) and not differences(_origin(folder).get("settings"), settings)
 
 
 def is_damaged(folder: Path) -> bool:
@@ -53,35 +42,26 @@ def use_checkpoint(
     Returns: usage of the earlier processes that trained with it, for the provenance.
     """
     origin = {"settings": step.settings, **inputs}
-    changes = differences(_origin(folder), origin)
+    changes = differences(origin_of(folder), origin)
     if not changes and not from_the_start:
         if is_damaged(folder):
             raise InputError(
                 f"{folder / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
             )
         return usage_before(folder)
-    if is_begun(folder):
+    if (folder / ORIGIN_FILE).is_file():
         if not from_the_start and SNAKEMAKE not in os.environ:
             raise InputError(f"{folder} was made with other settings ({changes}): {FORCE_HINT}")
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
     remove_checkpoint(folder)
-    write_text(folder / _ORIGIN_FILE, json.dumps(origin, default=str))
+    write_text(folder / ORIGIN_FILE, json.dumps(origin, default=str))
     return []
 
 
 def remove_checkpoint(folder: Path) -> None:
-    (folder / _ORIGIN_FILE).unlink(missing_ok=True)
+    (folder / ORIGIN_FILE).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)
-
-
-def _origin(folder: Path) -> dict[str, Any]:
-    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
-    try:
-        origin: dict[str, Any] = json.loads((folder / _ORIGIN_FILE).read_text())
-    except (OSError, ValueError):
-        return {}
-    return origin
 
 
 def save_checkpoint(

@@ -23,7 +23,6 @@ from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import (
-    is_begun_with,
     load_checkpoint,
     remove_checkpoint,
     save_checkpoint,
@@ -69,7 +68,10 @@ def make_base_policy(
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
+    step.run(work, force)
+    if checkpoint.exists() and not step.is_begun():
+        with step.locked():  # an earlier process was killed while removing it
+            remove_checkpoint(checkpoint)
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:

@@ -12,7 +12,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.core.provenance import Done, Usage
-from rspo.training.checkpoint import is_begun, is_begun_with, remove_checkpoint, use_checkpoint
+from rspo.training.checkpoint import remove_checkpoint, use_checkpoint
 from rspo.training.records import Trained
 from rspo.training.validation import validation_note
 
@@ -57,8 +57,8 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
-    if checkpoint.exists() and not is_begun(checkpoint):
+    step.run(work, force)
+    if checkpoint.exists() and not step.is_begun():
         with step.locked():  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
 

@@ -8,7 +8,7 @@ from rspo.analysis import claims
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import digest
-from rspo.core.provenance import provenance_path, read_provenance, size_of
+from rspo.core.provenance import provenance_path, read_provenance, size_of, sizes_in
 from rspo.core.step import Step
 
 
@@ -55,4 +55,5 @@ def adopt(path: Path) -> None:
             note["inputs"][str(path)] = now
         if file.absolute() == provenance_path(path).absolute():
             note |= {"digest": now, "bytes": size_of(path)}
+            note |= {"files": sizes_in(path)} if path.is_dir() else {}
         file.write_text(json.dumps(note))

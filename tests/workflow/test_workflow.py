@@ -333,7 +333,7 @@ def test_a_policy_made_by_hand_with_other_settings_is_not_taken_for_the_papers(
     done = snakemake(folder, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
     assert done.returncode == 0, done.stderr
     steps = f"training.steps: 3 -> {tiny_world.OVERRIDES['training']['steps']}"
-    said = f"results again: {policy} was made with other settings ({steps}), and 1 more."
+    said = f"results again: {policy} was made with other settings ({steps}), and 3 more."
     assert said in done.stderr
     assert digest(folder / policy) == digest(built / policy) != by_hand
     assert numbers.read_bytes() == before

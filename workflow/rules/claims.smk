@@ -1,16 +1,17 @@
-# Compare the paper's claims with the measurements.
+# Compare the paper's claims with the measurements. Here and in the rules of figures, tables and the
+# report: with `update`, the old file stays until --force replaces it by a whole one.
 rule claims:
     input:
         claims.step(experiment).input_files,
     output:
         report(
-            multiext(f"{REPORTS}/", "claims.csv", "claim_comparisons.csv"),
+            update(multiext(f"{REPORTS}/", "claims.csv", "claim_comparisons.csv")),
             caption="../report/claims.rst",
             category="Claims",
         ),
     log:
         f"{RESULTS}/logs/claims.log",
     params:
-        settings=claims.step(experiment).settings_hash,
+        settings=lambda _: claims.step(experiment).settings_hash,
     shell:
-        rspo_command("claims")
+        rspo_command("claims --force")

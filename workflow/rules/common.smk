@@ -17,6 +17,8 @@ from snakemake.exceptions import WorkflowError
 try:
     given = Given.read(config_as_typed(workflow, config))
     experiment = Experiment.load(given.scale, given.overrides, results=given.results)
+    if given.replace:
+        experiment = experiment.replacing()
     require_mirror(given.mirror, experiment.data_sets.values())
     if workflow.is_main_process and any(
         data_set.file for data_set in experiment.data_sets.values()

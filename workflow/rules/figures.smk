@@ -5,7 +5,7 @@ rule figure:
         lambda wildcards: figure_of(wildcards).input_files,
     output:
         report(
-            multiext(f"{REPORTS}/{{figure}}", *SUFFIXES),
+            update(multiext(f"{REPORTS}/{{figure}}", *SUFFIXES)),
             caption="../report/figure.rst",
             category="Figures",
         ),
@@ -16,7 +16,7 @@ rule figure:
         settings=lambda wildcards: figure_of(wildcards).settings_hash,
         caption=lambda wildcards: named(figures, wildcards.figure).caption,
     shell:
-        rspo_command("figure {wildcards.figure}")
+        rspo_command("figure {wildcards.figure} --force")
 
 
 # Snakemake itself would only say that no rule makes the file. In a module, another rule may.
@@ -38,11 +38,11 @@ rule cost:
             for policy, suite in experiment.evaluations
         ],
     output:
-        f"{RESULTS}/tables/cost.csv",
+        update(f"{RESULTS}/tables/cost.csv"),
     log:
         f"{RESULTS}/logs/cost.log",
     localrule: True
     params:
-        settings=steps.cost(experiment).settings_hash,
+        settings=lambda _: steps.cost(experiment).settings_hash,
     shell:
-        rspo_command("cost")
+        rspo_command("cost --force")

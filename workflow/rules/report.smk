@@ -3,14 +3,14 @@ rule report:
     input:
         report_page.step(experiment).input_files,
     output:
-        f"{REPORTS}/report.html",
+        update(f"{REPORTS}/report.html"),
     log:
         f"{RESULTS}/logs/report.log",
     localrule: True
     params:
-        settings=report_page.step(experiment).settings_hash,
+        settings=lambda _: report_page.step(experiment).settings_hash,
     shell:
-        rspo_command("report")
+        rspo_command("report --force")
 
 
 # Pages of docs/, from the evidence that is committed beside them. `update`: a page whose evidence is

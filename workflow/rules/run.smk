@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
-from rspo.core.step import GIVEN, faults_behind
+from rspo.core.step import GIVEN
 from rspo.slurm.preflight import jobs_of, lock_until_the_end, require_packages, run_doctor
 from rspo.slurm.snakemake_patches import (
     always_run_onstart,
@@ -13,6 +13,8 @@ from rspo.slurm.snakemake_patches import (
     keep_one_timer,
     plan_jobs_behind_ancient_inputs,
 )
+from rspo.snakemake.end_check import require_results
+from rspo.snakemake.plan_check import check_every_plan
 from snakemake.logging import logger
 
 if workflow.modifier.modify_path("results") != "results":
@@ -24,6 +26,7 @@ if workflow.modifier.modify_path("results") != "results":
 plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 keep_one_timer()
+check_every_plan()
 
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
 own_programs = str(Path(sys.executable).parent)
@@ -35,8 +38,6 @@ os.environ.pop(GIVEN, None)
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
-# Rules whose results are checked before the first job replaces one, those nearest to the data first.
-CHECKED = ("prepare", "pretrain", "train", "sample", "score")
 
 
 onstart:
@@ -47,27 +48,11 @@ onstart:
         require_packages({name for name, _ in jobs_here}, experiment.config)
     if not workflow.local_exec:
         run_doctor(jobs_here, given.environment)
-    planned = [job for _, job in jobs_here]
-    outputs = [str(output) for job in planned for output in job.output]
+    outputs = [str(output) for _, job in jobs_here for output in job.output]
     writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
             lock_until_the_end(Path(folder))
-        # Snakemake removes the outputs of a job before its command checks the inputs. It does not
-        # with `--touch`.
-        replaced = [
-            getattr(steps, rule)(experiment, *job.wildcards)
-            for rule in CHECKED
-            for name, job in ([] if workflow.touch else jobs_here)
-            if name == rule and any(Path(path).exists() for path in job.output)
-        ]
-        inputs = [pair for step in replaced for pair in step.inputs()]
-        for fault in faults_behind(inputs, planned=map(Path, outputs)).values():
-            raise InputError(fault)
-        faults = [step.fault_of_outputs(contents=False) for step in replaced]
-        if found := [fault for fault in faults if fault]:
-            more = f", and {len(found) - 1} more" if found[1:] else ""
-            logger.warning(f"This run makes results again: {found[0]}{more}.")
     except InputError as error:
         raise WorkflowError(str(error))
     except OSError as error:  # such as a read-only folder
@@ -80,5 +65,6 @@ always_run_onstart(workflow, onstart)
 
 
 onsuccess:
+    require_results(workflow.dag)
     if any(job.rule.name == "report" for job in workflow.dag.jobs):
         logger.info(f"The report is {REPORTS}/report.html.")

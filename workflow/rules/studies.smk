@@ -3,7 +3,7 @@ rule study:
     input:
         lambda wildcards: studies.step(experiment, wildcards.study).input_files,
     output:
-        multiext(f"{RESULTS}/tables/{{study}}", ".csv", "_methods.csv", ".md"),
+        update(multiext(f"{RESULTS}/tables/{{study}}", ".csv", "_methods.csv", ".md")),
     log:
         f"{RESULTS}/logs/study/{{study}}.log",
     wildcard_constraints:
@@ -11,4 +11,4 @@ rule study:
     params:
         settings=lambda wildcards: studies.step(experiment, wildcards.study).settings_hash,
     shell:
-        rspo_command("study {wildcards.study}")
+        rspo_command("study {wildcards.study} --force")
