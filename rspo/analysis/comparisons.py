@@ -20,8 +20,8 @@ class Method:
     policies: in order of their seeds; none in a figure of formulas.
     k, n: None for objectives without k, and for base policies.
     variant: of the settings; in a study of several models, the name of the model.
-    place: in a figure, among the lines of its objective and k: 0 for the usual n, model and variant,
-        and for the only one; lines before and after it have -1, 1, 2 and so on.
+    place: in a figure, among the lines with its objective and k: 0 for the only one, and for the
+        usual n, model and variant; lines before and after that one have -1, 1, 2 and so on.
     """
 
     label: str

@@ -19,7 +19,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED, GridEntry
 from rspo.core.tables import CURVES, read_frame
 from rspo.figures import style
-from rspo.figures.figure import Figure, Metric, run_description
+from rspo.figures.figure import Figure, Metric, interval_over, run_description
 from rspo.figures.style import Axes, Picture
 
 PANELS_PER_ROW = 6
@@ -114,11 +114,10 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
             axes.remove()
     style.legend_of(picture, methods)
     samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
-    over = "problems and seeds" if table["seeds"].max() > 1 else "problems"
     style.note(
         picture,
         f"{run_description(experiment, methods)}, {samples} samples per problem",
-        f"bands: 95 % intervals of the difference, paired, over {over}",
+        f"bands: 95 % intervals of the difference, paired, over {interval_over(table)}",
     )
     return picture
 

@@ -15,7 +15,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
-from rspo.figures.figure import Figure, run_description
+from rspo.figures.figure import Figure, interval_over, run_description
 from rspo.figures.style import Axes, Picture
 from rspo.objectives import OBJECTIVES
 
@@ -100,7 +100,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
         picture,
         run_description(experiment, figure.methods(experiment)),
         *samples,
-        "whiskers: 95 % intervals; above 0, RSPO is better",
+        f"whiskers: 95 %, over {interval_over(table)}; above 0, RSPO is better",
     )
     return picture
 

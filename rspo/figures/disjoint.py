@@ -97,6 +97,11 @@ def _draw_die(axes: Axes, allowed: list[int]) -> None:
         yticklabels=False,
         ax=axes,
     )
+    _grey(axes, allowed)
+
+
+def _grey(axes: Axes, allowed: list[int]) -> None:
+    """The numbers of the other faces in grey."""
     for face, text in zip(FACES, axes.texts, strict=True):
         if face not in allowed:
             text.set_color("#999999")

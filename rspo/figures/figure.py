@@ -210,6 +210,11 @@ def run_description(experiment: Experiment, methods: Sequence[Method]) -> str:
     return f"{experiment.scale} scale, {models}, {n}{seeds}"
 
 
+def interval_over(table: pd.DataFrame) -> str:
+    """What the intervals of a table are over, for the small print."""
+    return "problems and seeds" if table["seeds"].max() > 1 else "problems"
+
+
 def model_labels(experiment: Experiment, policies: Iterable[str]) -> str:
     """The labels of the models of some policies, in a sentence; of many models their number."""
     models = _models(experiment, policies)

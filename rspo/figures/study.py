@@ -21,7 +21,7 @@ from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Study
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
-from rspo.figures.figure import Figure, methods_of, model_labels
+from rspo.figures.figure import Figure, interval_over, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
 COLUMNS = [
@@ -159,7 +159,7 @@ def _note(
 ) -> None:
     first = table.iloc[0]
     seeds = first["seeds"]
-    over = "problems and seeds" if seeds > 1 else "problems"
+    over = interval_over(table)
     if studies.study_of(experiment, figure.grids[0]).several_models:
         over += ", of means also over models"
     style.note(

@@ -119,7 +119,7 @@ _FAMILIES = {
     "policy_gradient": Family("#000000", "--", markers="x+12", size=3.6),
     "grpo": Family(ORANGE, "-.", markers="*XP8", size=5.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds", markers="Phd8v<>*"),
+    "rspo_max_at_k": Family("Reds", (0, (14, 0.8))),
     "hitchhiking": Family("Blues", filled=False),
 }
 # For the other objectives, in the order of the registry.
@@ -370,6 +370,8 @@ def legend(
     from matplotlib.lines import Line2D
 
     drawn = {str(line.get_label()): line for axes in picture.axes for line in axes.lines}
+    if drawn.keys().isdisjoint(texts):
+        return
     rows = [[label for label in family if label in drawn] for family in families]
     single = [label for label in texts if label in drawn and label not in chain(*rows)]
     count = max(len(rows), math.ceil((len(single) + len(rows)) / _LONGEST_ROW))
