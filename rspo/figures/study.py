@@ -159,9 +159,10 @@ def _note(
 ) -> None:
     first = table.iloc[0]
     seeds = first["seeds"]
-    over = interval_over(table)
-    if studies.study_of(experiment, figure.grids[0]).several_models:
-        over += ", of means also over models"
+    of_models = table["variant"] == studies.OVER_MODELS
+    over = interval_over(table[~of_models])
+    if of_models.any():
+        over += "; of means over models, also over these"
     style.note(
         picture,
         f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
@@ -224,28 +225,30 @@ def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]
 def _draw_frontier(axes: Axes, levels: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
     """Pass@k at the larger k against that at the smaller one; the paper's methods stand out."""
     ks = sorted(set(levels["k"]), key=int)
+    points = _points(levels, ks[0], ks[-1])
+    shown = {
+        point.line: replace(looks[point.method], opacity=0.4 if point.faint else 1.0)
+        for point in points.itertuples()
+    }
+    style.draw(axes, points, shown, "x", "y", by="line")
+    axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+    axes.margins(y=0.12)  # room for labels
+    _label(axes, _named(points), looks)
+
+
+def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """The points of each line, with Pass@x and Pass@y; those of the default are on several lines."""
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
-    rows: list[dict[str, Any]] = []
-    shown: dict[str, style.Look] = {}
+    rows = []
     for method in dict.fromkeys(levels["method"]):
         lines = _lines(levels["variant"][levels["method"] == method])
         faint = method.split(" k=")[0].split(", n=")[0] not in _PAPERS
         for stem, variants in lines.items():
             name = method if len(lines) == 1 else f"{method}, {stem}"
-            shown[name] = replace(looks[method], opacity=0.4 if faint else 1.0)
-            rows += [
-                {"line": name, "method": method, "variant": variant, "faint": faint}
-                | {
-                    "x": by_k.loc[(method, variant), ks[0]],
-                    "y": by_k.loc[(method, variant), ks[-1]],
-                }
-                for variant in variants
-            ]
-    points = pd.DataFrame(rows)
-    style.draw(axes, points, shown, "x", "y", by="line")
-    axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
-    axes.margins(y=0.12)  # room for labels
-    _label(axes, _named(points), looks)
+            for variant in variants:
+                values = by_k.loc[(method, variant)]
+                rows.append((name, method, variant, faint, values[x], values[y]))
+    return pd.DataFrame(rows, columns=["line", "method", "variant", "faint", "x", "y"])
 
 
 def _named(points: pd.DataFrame) -> pd.DataFrame:
@@ -272,14 +275,13 @@ def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) ->
     panel, boxes = axes.get_window_extent(), list[Any]()
     marks = axes.transData.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
     for point in points.to_dict("records"):
-        place, colour = (point["x"], point["y"]), looks[point["method"]].colour
+        place = (point["x"], point["y"])
         label = axes.annotate(
             point["label"],
             place,
             xytext=(_GAP, 0),
             textcoords="offset points",
             va="center",
-            color=colour,
             fontsize=style.SMALL,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0, "alpha": 0.7},
             zorder=4,
@@ -297,6 +299,7 @@ def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) ->
             if point["faint"]:
                 label.remove()
         if y:
+            colour = looks[point["method"]].colour
             line = {"arrowstyle": "-", "linewidth": 0.5, "color": colour, "shrinkA": 0}
             to: dict[str, Any] = {"xytext": (x, y), "textcoords": "offset points"}
             axes.annotate("", place, arrowprops=line, **to).set_in_layout(False)

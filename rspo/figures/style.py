@@ -131,7 +131,7 @@ _OTHERS = (
     Family("YlGn", (0, (2, 1)), markers="<>Ph", filled=False),
 )
 _RANK_OF_K_4 = 2.0
-_RANKS_PER_PLACE = 0.7  # so that no two of k = 2, 4 and 8 and their neighbours have one shade
+_RANKS_PER_PLACE = 0.7  # less than from one k to the next, so that no two shades are equal
 
 
 def applied() -> AbstractContextManager[None]:
@@ -151,7 +151,7 @@ def new_picture(width: float, height: float) -> Picture:
 
 
 def look(method: Method) -> Look:
-    """The look of a method: the same in every figure, whatever else the figure shows."""
+    """The look of a method, which is the same in every figure."""
     family = _family(method.objective)
     # k = 1, 2, 4 have the ranks 0, 1, 2; objectives without k have the shade of k = 4.
     rank = math.log2(method.k or 1) + _RANKS_PER_PLACE * method.place
