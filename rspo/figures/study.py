@@ -217,7 +217,7 @@ def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]
         side = "left" if right else "right"
         shift = (1.5 if right else -1.5, -2.5)
         axes.annotate("*", end, xytext=shift, textcoords="offset points", ha=side, va="center")
-    axes.margins(x=0.1)
+    axes.margins(x=0.14)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
 
@@ -237,7 +237,7 @@ def _draw_frontier(axes: Axes, levels: pd.DataFrame, looks: Mapping[str, style.L
 
 
 def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """The points of each line, with Pass@x and Pass@y; those of the default are on several lines."""
+    """The points of each line: Pass@x and Pass@y. The default is on each line of its method."""
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
     rows = []
     for method in dict.fromkeys(levels["method"]):
