@@ -108,6 +108,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     for panel in axes:
+        panel.margins(x=0.14 if levels.empty else 0.22)  # room for stars, also in narrow panels
         panel.label_outer()
     axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)")
     _note(picture, table, experiment, figure, "whiskers", "*: significant", *_orders(levels))
@@ -217,7 +218,6 @@ def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]
         side = "left" if right else "right"
         shift = (1.5 if right else -1.5, -2.5)
         axes.annotate("*", end, xytext=shift, textcoords="offset points", ha=side, va="center")
-    axes.margins(x=0.14)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
 
