@@ -20,8 +20,8 @@ class Method:
     policies: in order of their seeds; none in a figure of formulas.
     k, n: None for objectives without k, and for base policies.
     variant: of the settings; in a study of several models, the name of the model.
-    position, family: the index of this line, from 0, among the `family` lines of its objective.
-        They decide shade, width and marker.
+    place: in a figure, among the lines with its objective and k: 0 for the only one, and for the
+        usual n, model and variant; lines before and after that one have -1, 1, 2 and so on.
     """
 
     label: str
@@ -30,8 +30,7 @@ class Method:
     k: int | None = None
     n: int | None = None
     variant: str = ""
-    position: int = 0
-    family: int = 1
+    place: int = 0
 
     @classmethod
     def of_cell(cls, cell: Cell, policies: Sequence[str], label: str, **more: Any) -> "Method":

@@ -1,11 +1,13 @@
 """Pass@k or Max@k against k, and minus policy gradient's (the paper's figures 6 and 8 to 12).
 
-With several seeds a figure shows the mean of their estimates and of the ends of their intervals.
-All seeds answer the same problems, so errors from the choice of problems do not average out over
-seeds; the mean of the intervals is at least as wide as the interval of the mean. The band does not
-include the spread between seeds; a whisker from the lowest to the highest seed shows it.
+With several seeds a figure shows the mean of their estimates. Its table also has the mean of the
+ends of their intervals. All seeds answer the same problems, so errors from the choice of problems
+do not average out over seeds; the mean of the intervals is at least as wide as the interval of the
+mean. These intervals do not include the spread between seeds; those of differences do.
 """
 
+import math
+import textwrap
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -17,10 +19,11 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED, GridEntry
 from rspo.core.tables import CURVES, read_frame
 from rspo.figures import style
-from rspo.figures.figure import Figure, Metric, run_description
+from rspo.figures.figure import Figure, Metric, interval_over, run_description
 from rspo.figures.style import Axes, Picture
 
-PANELS_PER_ROW = 3
+PANELS_PER_ROW = 6
+HEIGHT = 3.1  # inches, of a row of levels and the row of differences below it
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -89,71 +92,82 @@ def _reference(experiment: Experiment, method: Method, methods: Sequence[Method]
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
-    """The pooled problems above, in levels and differences; below, each benchmark's differences."""
+    """Levels in the first row of panels, as in the paper; below each one, its differences."""
     suite = experiment.config.data.suites[figure.suite(experiment)]
-    rows = -(-len(suite) // PANELS_PER_ROW)
-    picture = style.new_picture(style.TEXT_WIDTH, 3.3 + 1.7 * rows)
-    # Six columns are two panels above and three below.
-    grid = picture.add_gridspec(1 + rows, 6, height_ratios=[2.1, *[1.4] * rows])
-    above = [picture.add_subplot(grid[0, :3]), picture.add_subplot(grid[0, 3:])]
-    pooled = table[table["benchmark"] == POOLED]
-    for axes, y in zip(above, ("estimate", "difference"), strict=True):
-        _draw_panel(axes, pooled, experiment, figure, "all benchmarks pooled", y)
-    for place, (name, benchmark) in enumerate(suite.items()):
-        row, column = divmod(place, PANELS_PER_ROW)
-        axes = picture.add_subplot(grid[1 + row, 2 * column : 2 * column + 2])
-        _draw_panel(axes, table[table["benchmark"] == name], experiment, figure, benchmark.label)
-        axes.set_ylabel(above[1].get_ylabel() if column == 0 else "")
-        if place + PANELS_PER_ROW < len(suite):
-            axes.set_xlabel("")
+    titles = {name: benchmark.label for name, benchmark in suite.items()}
+    if len(titles) == 1:
+        picture = style.new_picture(style.TEXT_WIDTH, 3.2)
+        pairs = [tuple(picture.subplots(1, 2))]
+    else:
+        titles[POOLED] = "all pooled"
+        blocks = math.ceil(len(titles) / PANELS_PER_ROW)
+        columns = math.ceil(len(titles) / blocks)
+        picture = style.new_picture(style.TEXT_WIDTH, 0.9 + HEIGHT * blocks)
+        grid = picture.subplots(2 * blocks, columns, squeeze=False)
+        pairs = [pair for row in range(blocks) for pair in zip(*grid[2 * row :][:2], strict=True)]
     methods = figure.methods(experiment)
-    style.legend(picture, methods)
-    several = table["seeds"].max() > 1
+    for pair, (name, title) in zip(pairs, titles.items(), strict=False):
+        rows = table[table["benchmark"] == name]
+        _draw_pair(pair, rows, methods, figure, _title(title, len(titles), rows))
+    for pair in pairs[len(titles) :]:
+        for axes in pair:
+            axes.remove()
+    style.legend_of(picture, methods)
     samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
     style.note(
         picture,
         f"{run_description(experiment, methods)}, {samples} samples per problem",
-        "bands: 95 % over problems; differences: paired, and over seeds"
-        + ("; whiskers: lowest to highest seed" if several else ""),
+        f"bands: 95 % intervals of the difference, paired, over {interval_over(table)}",
     )
     return picture
 
 
-def _draw_panel(
-    axes: Axes,
+def _title(title: str, panels: int, rows: pd.DataFrame) -> str:
+    """The name of a panel, on several lines if it is long, and the number of problems."""
+    letters = int(style.TEXT_WIDTH * 72 / panels / 6)
+    name, bracket, more = title.partition(" (")
+    lines = [name, f"({more}"] if bracket and len(title) > letters else [title]
+    wrapped = [textwrap.fill(line, letters) for line in lines]
+    return "\n".join([*wrapped, f"{rows['problems'].iloc[0]} problems"])
+
+
+def _draw_pair(
+    pair: Sequence[Axes],
     rows: pd.DataFrame,
-    experiment: Experiment,
+    methods: Sequence[Method],
     figure: Figure,
     title: str,
-    y: str = "difference",
 ) -> None:
-    methods = figure.methods(experiment)
-    levels = y == "estimate"
-    ends = ("low", "high") if levels else ("difference_low", "difference_high")
-    style.draw_intervals(axes, rows, methods, "k", ends, alpha=0.1)
-    if levels and rows["seeds"].max() > 1:
-        style.draw_intervals(axes, rows, methods, "k", ("lowest", "highest"), alpha=None)
-    style.draw_lines(axes, rows, methods, "k", y)
-    style.make_log2(axes, rows["k"])
+    """Levels, and differences to the reference with their intervals."""
+    levels, differences = pair
+    looks = style.looks(methods)
+    style.draw(levels, rows, looks, "k", "estimate")
+    ends = ("difference_low", "difference_high")
+    style.draw(differences, rows, looks, "k", "difference", ends=ends)
     name, unit, points = "Pass@k", "Pass@k (%)", "points"
     if figure.metric == "max_at_k":
         name, unit, points = "Max@k", "mean best reward", "reward"
     first, *others = dict.fromkeys(rows["reference"])
     reference = f"{first} of the same model" if others else first
-    axes.set(xlabel=f"k of {name}", ylabel=unit if levels else f"minus {reference} ({points})")
-    axes.set_title(f"{title}\n{rows['problems'].iloc[0]} problems")
+    levels.set(ylabel=unit, title=title)
+    differences.set(ylabel=f"minus {reference} ({points})", xlabel=f"k of {name}")
+    for axes in pair:
+        style.make_log2(axes, rows["k"])
+        place = axes.get_subplotspec()
+        if place and not place.is_first_col():
+            axes.set_ylabel("")
 
 
-_BANDS = (
-    "above: all problems pooled; the other panels: the difference to policy gradient, or to the "
-    "base model where policy gradient is not shown. Bands are 95 % intervals: of Pass@k or Max@k "
-    "over resampled problems, averaged over seeds; of a difference paired over problems and, with "
-    "several training seeds, over seeds, not adjusted for the number of comparisons."
+_PANELS = (
+    "first row: each benchmark, and all problems pooled; second row: the difference to policy "
+    "gradient, or to the base model where policy gradient is not shown. Bands are 95 % intervals "
+    "of the difference, paired over problems and, with several training seeds, over seeds; they "
+    "are not adjusted for the number of comparisons."
 )
 
 
 def _figure(name: str, shows: str, *grids: str, metric: Metric = "pass_at_k") -> Figure:
-    caption = f"{shows}; {_BANDS}"
+    caption = f"{shows}; {_PANELS}"
     inputs = ("curves", "scores")
     return Figure(name, caption, table, draw, grids, inputs, metric=metric)
 

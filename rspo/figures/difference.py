@@ -4,6 +4,9 @@ The differences, their errors and p-values are those of the claims (claim_compar
 p-values are adjusted by Holm over all points of the figure, because a reader looks at all of them.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from rspo.analysis.comparisons import Method
@@ -12,8 +15,9 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
-from rspo.figures.figure import Figure, run_description
+from rspo.figures.figure import Figure, interval_over, run_description
 from rspo.figures.style import Axes, Picture
+from rspo.objectives import OBJECTIVES
 
 RSPO = "rspo_pass_at_k"
 # The objectives that RSPO is compared with, and the names of the differences.
@@ -64,15 +68,21 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     axes = picture.subplots()
     axes.axhline(0, color=style.INK, linewidth=0.8)
     ks = sorted(set(table["k"]))
-    looks = [
-        Method(f"RSPO minus {name}", objective=objective)
+    shown = [name for name in OTHERS.values() if name in set(table["against"])]
+    # The points of a k are beside its tick: two of them left and right of it, a single one on it.
+    shifts = {name: 0.09 * (2 * at - len(shown) + 1) for at, name in enumerate(shown)}
+    points = table.assign(
+        x=table["k"].map(ks.index) + table["against"].map(shifts).astype(float),
+        method=table["against"] + ", k = " + table["k"].astype(str),
+    )
+    looks = {
+        f"{name}, k = {k}": style.look(Method(name, objective=objective, k=_own_k(objective, k)))
         for objective, name in OTHERS.items()
-        if name in set(table["against"])
-    ]
-    for place, look in enumerate(looks):
-        side = 2 * place - len(looks) + 1  # -1, 1: left and right of the tick; 0: on it
-        rows = table[table["against"] == OTHERS[look.objective]]
-        _draw_points(axes, rows, ks, side, look)
+        for k in ks
+    }
+    style.draw(axes, points, looks, "x", "estimate", ends=("low", "high"), kind="points")
+    for point in points.to_dict("records"):
+        _write_value(axes, point, shifts[point["against"]] < 0)
     axes.set(
         xlabel="k of Pass@k and of training",
         ylabel="difference (percentage points)",
@@ -82,35 +92,36 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     )
     axes.grid(visible=False, axis="x")
     axes.margins(y=0.12)
-    style.legend(picture, looks)
+    # Each k has the look of the method that is subtracted; the legend has the middle one.
+    entries = [f"{name}, k = {ks[len(ks) // 2]}" for name in shown]
+    style.legend(picture, {entry: f"RSPO minus {entry.partition(',')[0]}" for entry in entries})
     samples = [f"{n} samples per problem" for n in dict.fromkeys(table["samples"])]
     style.note(
         picture,
         run_description(experiment, figure.methods(experiment)),
         *samples,
-        "whiskers: 95 % intervals; above 0, RSPO is better",
+        f"whiskers: 95 %, over {interval_over(table)}; above 0, RSPO is better",
     )
     return picture
 
 
-def _draw_points(axes: Axes, rows: pd.DataFrame, ks: list[int], side: int, method: Method) -> None:
-    """Points with whiskers, and each value beside its point."""
-    look = style.line(method)
-    x = rows["k"].map(ks.index) + 0.09 * side
-    axes.vlines(x, rows["low"], rows["high"], color=look["color"], linewidth=1.1)
-    axes.plot(x, rows["estimate"], **look | {"linestyle": "none"})
-    for place, value in zip(x, rows["estimate"], strict=True):
-        axes.annotate(
-            f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0",
-            (place, value),
-            xytext=(-5 if side < 0 else 5, 0),
-            textcoords="offset points",
-            ha="right" if side < 0 else "left",
-            va="center",
-            color=look["color"],
-            fontsize=style.SMALL,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-        )
+def _own_k(objective: str, k: int) -> int | None:
+    return k if OBJECTIVES[objective].has_k else None
+
+
+def _write_value(axes: Axes, point: Mapping[str, Any], left: bool) -> None:
+    """The estimate, beside its point."""
+    value = point["estimate"]
+    axes.annotate(
+        f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0",
+        (point["x"], value),
+        xytext=(-5 if left else 5, 0),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="center",
+        fontsize=style.SMALL,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+    )
 
 
 FIGURE = Figure(

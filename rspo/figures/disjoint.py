@@ -7,8 +7,10 @@ the faces that each die may show are those of the outcomes of the case.
 
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
+from rspo.analysis.comparisons import Method
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.style import Axes, Picture
@@ -75,17 +77,34 @@ def draw(table: pd.DataFrame) -> Picture:
 
 def _draw_die(axes: Axes, allowed: list[int]) -> None:
     """Six faces; those that the case allows are coloured."""
-    red = style.shade("Reds", 1, 3)
-    for face in FACES:
-        colour = "white" if face not in allowed else red if face == MAXIMUM else "#9ECAE1"
-        text = "#999999" if face not in allowed else "white" if face == MAXIMUM else style.INK
-        x, y = (face - 1) % 3, (face - 1) // 3
-        axes.fill_between([x, x + 1], y, y + 1, facecolor=colour, edgecolor=style.INK, lw=0.5)
-        axes.text(
-            x + 0.5, y + 0.5, str(face), color=text, size=style.SMALL, ha="center", va="center"
-        )
-    axes.set(xlim=(0, 3), ylim=(2, 0), aspect="equal", xticks=[], yticks=[])
-    axes.spines[:].set_visible(False)
+    import seaborn
+    from matplotlib.colors import ListedColormap
+
+    faces = np.array(FACES).reshape(2, 3)
+    red = style.look(Method("", objective="rspo_max_at_k", k=4)).colour
+    seaborn.heatmap(
+        np.isin(faces, allowed) * np.where(faces == MAXIMUM, 2, 1),
+        vmin=0,
+        vmax=2,
+        cmap=ListedColormap(["white", "#9ECAE1", red]),
+        annot=faces,
+        annot_kws={"size": style.SMALL},
+        linewidths=0.5,
+        linecolor=style.INK,
+        square=True,
+        cbar=False,
+        xticklabels=False,
+        yticklabels=False,
+        ax=axes,
+    )
+    _grey(axes, allowed)
+
+
+def _grey(axes: Axes, allowed: list[int]) -> None:
+    """The numbers of the other faces in grey."""
+    for face, text in zip(FACES, axes.texts, strict=True):
+        if face not in allowed:
+            text.set_color("#999999")
 
 
 def _rule(allowed: list[int]) -> str:

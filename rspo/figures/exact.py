@@ -91,13 +91,18 @@ def table() -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.TEXT_WIDTH, 6.6)
     names = table["objective"].unique()
-    methods = [Method(label_of(name), objective=name) for name in names if name not in SAME]
+    methods = [
+        Method(label_of(name), objective=name, k=K if OBJECTIVES[name].has_k else None)
+        for name in names
+        if name not in SAME
+    ]
+    looks = {method.objective: style.look(method) for method in methods}
     for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
         rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
         quantities = _PER_RESPONSE if x == "n" else _PER_GROUP
         for axes, (quantity, name) in zip(row, quantities.items(), strict=True):
             every = 12 if x == "p" else 1
-            style.draw_lines(axes, rows, methods, x, quantity, by="objective", every=every)
+            style.draw(axes, rows, looks, x, quantity, by="objective", every=every)
             axes.set(title=f"{name}; {fixed}", xlabel=label)
             style.make_log10(axes, digits=(1,) if x == "p" else (1, 2, 5))
             if (x, quantity) == ("p", "signal_to_noise"):
@@ -106,7 +111,7 @@ def draw(table: pd.DataFrame) -> Picture:
                 axes.set_xlim(0, 1)
             else:
                 style.make_log2(axes, rows[x])
-    style.legend(picture, methods)
+    style.legend(picture, {method.objective: method.label for method in methods})
     missing = [label_of(name) for name in compared() if name not in {*table["objective"]}]
     notes = [
         "exact; 0/1 rewards, gradient of a single logit",

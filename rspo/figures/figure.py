@@ -10,6 +10,7 @@ from functools import cache
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
+from statistics import mode
 from typing import Any, Literal
 
 import pandas as pd
@@ -20,6 +21,7 @@ from rspo.analysis.comparisons import Method
 from rspo.analysis.labels import FULL_LABELS, label_of
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.step import Step
@@ -165,10 +167,8 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
     """
     models = _models(experiment, policies)
     cells = experiment.by_method(policies)
-    families: dict[str, list[Cell]] = defaultdict(list)
-    for cell in sorted(cells, key=attrgetter("k", "n", "reward", "model", "variant")):
-        families[cell.objective].append(cell)
-    full = families.keys() >= FULL_LABELS.keys()
+    places = _places(experiment, cells)
+    full = {cell.objective for cell in cells} >= FULL_LABELS.keys()
     differs = {
         key: len({getattr(cell, key) for cell in cells}) > 1 for key in ("n", "reward", "variant")
     }
@@ -179,14 +179,26 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
         label += f", {cell.reward} reward" if differs["reward"] else ""
         label += f", {models[cell.model]}" if len(models) > 1 else ""
         label += f", {cell.variant}" if differs["variant"] else ""
-        family = families[cell.objective]
-        place = {"position": family.index(cell), "family": len(family)}
-        methods.append(Method.of_cell(cell, seeds, label, **place))
+        methods.append(Method.of_cell(cell, seeds, label, place=places[cell]))
     bases = [policy for policy in policies if experiment.is_base(policy)]
     for position, base in enumerate(bases):
         label = "Base" if len(models) == 1 else f"Base, {models[experiment.model_of(base)]}"
-        methods.append(Method(label, (base,), position=position, family=len(bases)))
+        methods.append(Method(label, (base,), place=position))
     return methods
+
+
+def _places(experiment: Experiment, cells: Iterable[Cell]) -> dict[Cell, int]:
+    """Of each line, `Method.place`. The usual n is that of most cells of the grid."""
+    usual_n = mode(cell.n for cell in experiment.cells.values()) if experiment.cells else None
+    groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
+    for cell in sorted(cells, key=attrgetter("n", "reward", "model", "variant")):
+        groups[cell.objective, cell.k].append(cell)
+    places: dict[Cell, int] = {}
+    for group in groups.values():
+        usual = [cell for cell in group if cell.n == usual_n]
+        usual = [cell for cell in usual if cell.variant == DEFAULT_VARIANT] or usual or group
+        places |= {cell: at - group.index(usual[0]) for at, cell in enumerate(group)}
+    return places
 
 
 def run_description(experiment: Experiment, methods: Sequence[Method]) -> str:
@@ -196,6 +208,11 @@ def run_description(experiment: Experiment, methods: Sequence[Method]) -> str:
     ns = {method.n for method in methods if method.n is not None}
     n = f"n = {ns.pop()}, " if len(ns) == 1 else ""
     return f"{experiment.scale} scale, {models}, {n}{seeds}"
+
+
+def interval_over(table: pd.DataFrame) -> str:
+    """What the intervals of a table are over, for the small print."""
+    return "problems and seeds" if table["seeds"].max() > 1 else "problems"
 
 
 def model_labels(experiment: Experiment, policies: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ unbiased for the same gradient.
 import numpy as np
 import pandas as pd
 
+from rspo.analysis.comparisons import Method
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.style import Picture
@@ -43,18 +44,22 @@ def draw(table: pd.DataFrame) -> Picture:
     rewards = table[table["quantity"] == "reward"]
     best = rewards.loc[rewards.groupby("group")["value"].idxmax(), "response"]
     panels = picture.subplots(3, 1, sharex=True)
-    colours = ("#8C8C8C", style.shade("Blues", 1, 3), style.shade("Reds", 1, 3))
+    methods = (Method("", objective="hitchhiking", k=K), Method("", objective="rspo_max_at_k", k=K))
+    colours = [style.REWARD, *(style.look(method).colour for method in methods)]
     for axes, colour, (quantity, rows) in zip(
         panels, colours, table.groupby("quantity", sort=False), strict=True
     ):
         solid = (quantity != "baseline weight") | rows["response"].isin(best)
-        bars = axes.bar(rows["response"], rows["value"], 0.7, edgecolor=colour, linewidth=1.0)
-        axes.bar_label(bars, [f"{round(v, 3):g}" for v in rows["value"]], padding=1.5)
-        for bar, is_solid in zip(bars, solid, strict=True):
-            bar.set(facecolor=colour if is_solid else "none", hatch="" if is_solid else "////")
+        looks = {filled: style.Look(colour, filled=filled) for filled in (True, False)}
+        bars = rows.assign(solid=solid)
+        style.draw(axes, bars, looks, "response", "value", by="solid", kind="bars")
+        for response, value in zip(rows["response"], rows["value"], strict=True):
+            above = {"xytext": (0, 1.5), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(f"{round(value, 3):g}", (response, value), **above)
         # Both kinds of weight have the same scale.
         unit = table["quantity"].str.endswith("weight") == str(quantity).endswith("weight")
         axes.set(title=quantity, ylim=(0, 1.3 * table["value"][unit].max()))
+        axes.label_outer()
         axes.grid(visible=False)  # the numbers above the bars are easier to read
         for first in range(K + 1, len(REWARDS) + 1, K):
             axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":")

@@ -10,7 +10,6 @@ k = 1 is the objective of risk-neutral training. Policy A is steady, policy B ta
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import pandas as pd
 
@@ -73,34 +72,28 @@ def draw(table: pd.DataFrame) -> Picture:
     prompts.set(ylabel="P(correct)", title="two prompts")
     _draw_curves(max_at_k, panels["max_at_k"], "E[max of k]", "Max@k")
     _draw_curves(pass_, panels["pass_at_k"], "Pass@k", "Pass@k")
-    handles, labels = pass_.get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside upper center", ncols=2, handlelength=3.0)
+    style.legend(picture, {policy: f"policy {policy}" for policy in _LOOKS})
     style.note(picture, "exact values; k = 1 is the risk-neutral training objective")
     return picture
 
 
-_COLOURS = {"A": style.SKY, "B": style.ORANGE}
-_LINES: dict[str, Any] = {"A": {"linestyle": "--", "marker": "s"}, "B": {"marker": "o"}}
+_LOOKS = {
+    "A": style.Look(style.SKY, "--", 1.3, "s", 3.0, filled=False),
+    "B": style.Look(style.ORANGE, "-", 1.3, "o", 3.0),
+}
 
 
 def _draw_bars(axes: Axes, table: pd.DataFrame) -> None:
     """Hollow, hatched bars for policy A beside solid ones for policy B."""
-    names = list(dict.fromkeys(table["x"]))
-    for policy, side in (("A", -0.2), ("B", 0.2)):
-        rows = table[(table["policy"] == policy) & (table["y"] > 0)]
-        places = [names.index(x) + side for x in rows["x"]]
-        look: dict[str, Any] = {"edgecolor": _COLOURS[policy], "linewidth": 1.0}
-        look |= {"color": _COLOURS[policy]} if policy == "B" else {"fill": False, "hatch": "////"}
-        axes.bar(places, rows["y"], 0.4, **look)
-    labels = [x if isinstance(x, str) else f"{x:g}" for x in names]
-    axes.set_xticks(range(len(names)), labels)
+    style.draw(axes, table, _LOOKS, "x", "y", by="policy", kind="bars")
+    places = list(dict.fromkeys(table["x"]))
+    if not isinstance(places[0], str):
+        axes.set_xticks(places, [f"{x:g}" for x in places])
     axes.grid(visible=False, axis="x")
 
 
 def _draw_curves(axes: Axes, table: pd.DataFrame, label: str, title: str) -> None:
-    for policy, rows in table.groupby("policy"):
-        look = {"color": _COLOURS[policy], "label": f"policy {policy}", "markersize": 3}
-        axes.plot(rows["x"].astype(int), rows["y"], **look | _LINES[policy])
+    style.draw(axes, table, _LOOKS, "x", "y", by="policy")
     style.make_log2(axes, [1, 2, 4, 8, 16])
     axes.set(xlabel="k", ylabel=label, title=title, ylim=(0, 1.5), yticks=[0, 0.5, 1])
     for k, stage, side in ((1, "training", "left"), (16, "evaluation", "right")):

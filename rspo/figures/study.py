@@ -5,8 +5,8 @@ has Pass@k at one k against another. A study with its own k has curves instead: 
 first contrast, at all of them.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from rspo.analysis import studies
+from rspo.analysis.comparisons import Method
 from rspo.analysis.results import read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Study
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
-from rspo.figures.figure import Figure, methods_of, model_labels
+from rspo.figures.figure import Figure, interval_over, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
 COLUMNS = [
@@ -30,10 +31,15 @@ COLUMNS = [
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
-# Places of a label, in points from the end of its line: beside it, then above and below that. The
-# last one is kept if none is free.
+_MOST_LABELS = 16  # of points in the frontier
+# The paper's methods and the base model; other methods are faint in the frontier.
+_PAPERS = ("RSPO", "PG", "Baseline", BASE)
+_CLAIM = style.Look(style.INK, marker="o")
+# Places of a label, in points from its point: beside it, then above and below that. The last one
+# is kept if none is free.
 _GAP = 4.0
-_PLACES = [(x, y) for y in (0, 9, -9, 18, -18, 27, -27, 0) for x in (_GAP, -_GAP)]
+_STEPS = (0, *(sign * step for step in range(9, 73, 9) for sign in (1, -1)), 0)
+_PLACES = [(x, y) for y in _STEPS for x in (_GAP, -_GAP)]
 
 
 def of_study(name: str, study: Study) -> Figure:
@@ -43,7 +49,7 @@ def of_study(name: str, study: Study) -> Figure:
         frontier = f" Right: Pass@{x} and Pass@{y}; a line connects the variants of a method."
     caption = (
         f"{study.title}: differences in percentage points with 95 % intervals, paired over "
-        "problems and not adjusted; filled: significant after the adjustment for the tests."
+        "problems and not adjusted; *: significant after the adjustment for the tests."
         f"{frontier}"
     )
     if study.k:
@@ -77,6 +83,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     if (table["part"] == "curves").all():
         return _draw_curves(table, experiment, figure)
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
+    levels = _in_order(levels, list(experiment.config.variants))
+    looks = _looks(table, experiment, figure)
     labels = _labels(forest)
     forest = forest.assign(panel=forest["claim"].where(forest["claim"] != "", forest["k"]))
     panels = list(dict.fromkeys(forest["panel"]))
@@ -84,39 +92,85 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
         panels.sort(key=int)
     if len(panels) > _MOST_PANELS:
         panels = [panels[0], panels[len(panels) // 2], panels[-1]]
-    picture = style.new_picture(style.TEXT_WIDTH, max(2.2, 0.9 + 0.165 * labels.nunique()))
+    picture = style.new_picture(style.TEXT_WIDTH, max(2.4, 0.9 + 0.165 * labels.nunique()))
     sides: list[Any] = [picture]
     if not levels.empty:
-        sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.25, 1])))]
+        sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.1, 1])))]
     axes = sides[0].subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
     by_method = forest.groupby("method", sort=False).groups.values()
     order = list(dict.fromkeys(labels[row] for rows in by_method for row in rows))
+    forest = forest.assign(place=labels.map(order.index))
     for panel, name in zip(axes, panels, strict=False):
         chosen = forest[forest["panel"] == name]
-        _draw_forest(panel, chosen, [order.index(label) for label in labels[chosen.index]])
+        _draw_forest(panel, chosen, looks)
         title = f"Pass@{name.replace(' ', ', ')}"
         panel.set_title(name if (chosen["claim"] != "").any() else title)
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
-    against = forest["against"].unique()
-    minus = f", minus {against[0]}" if len(against) == 1 else ""
-    axes[len(axes) // 2].set_xlabel(f"difference{minus} (percentage points)")
-    _note(picture, table, experiment, figure, "whiskers: 95 %; filled: significant")
+    for panel in axes:
+        panel.margins(x=0.14 if levels.empty else 0.22)  # room for stars, also in narrow panels
+        panel.label_outer()
+    axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)")
+    _note(picture, table, experiment, figure, "whiskers", "*: significant", *_orders(levels))
     if not levels.empty:
-        _draw_frontier(sides[1].subplots(), levels)
+        _draw_frontier(sides[1].subplots(), levels, looks)
     return picture
 
 
+def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
+    """In the order of the config's variants, of which the default is none."""
+    if DEFAULT_VARIANT in set(levels["variant"]):
+        return levels
+    places = levels["variant"].map({name: place for place, name in enumerate(variants)})
+    return levels.iloc[places.argsort(kind="stable")]
+
+
+def _orders(levels: pd.DataFrame) -> list[str]:
+    """The variants that lines connect, if these have no labels."""
+    if len(levels) <= 2 * _MOST_LABELS:
+        return []
+    lines = _lines(levels["variant"][levels["variant"] != ""])
+    return [f"lines: {', '.join(names)}" for names in lines.values() if len(names) > 1]
+
+
+def _minus(rows: pd.DataFrame) -> str:
+    """What is subtracted, if that is one method, or methods that differ only in k."""
+    names = list(dict.fromkeys(rows["against"]))
+    stems = {name.partition(" k=")[0] for name in names}
+    if len(names) == 1:
+        return f", minus {names[0]}"
+    return f", minus {stems.pop()} of the same k" if len(stems) == 1 else ""
+
+
+def _looks(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> dict[str, style.Look]:
+    """The look of each method of the table; claims have the one of no method."""
+    lines = studies.lines_of(experiment, figure.grids[0])
+    looks = {BASE: style.look(Method(BASE))} | style.looks(lines)
+    claims = dict.fromkeys(table["claim"][table["claim"] != ""], _CLAIM)
+    return looks | claims
+
+
 def _note(
-    picture: Picture, table: pd.DataFrame, experiment: Experiment, figure: Figure, more: str
+    picture: Picture,
+    table: pd.DataFrame,
+    experiment: Experiment,
+    figure: Figure,
+    intervals: str,
+    *more: str,
 ) -> None:
     first = table.iloc[0]
+    seeds = first["seeds"]
+    of_models = table["variant"] == studies.OVER_MODELS
+    over = interval_over(table[~of_models])
+    if of_models.any():
+        over += "; of means over models, also over these"
     style.note(
         picture,
         f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
-        f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}",
+        f"{seeds} seed{'s' if seeds > 1 else ''}",
         f"{first['problems']} problems, {first['samples']} samples each",
-        more,
+        f"{intervals}: 95 %, over {over}",
+        *more,
     )
 
 
@@ -129,109 +183,126 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     table = table.assign(method=labels, k=table["k"].astype(int))
     picture = style.new_picture(style.TEXT_WIDTH, 3.1)
     levels, differences = picture.subplots(1, 2)
-    for axes, rows in (
-        (levels, table[table["against"] == ""]),
-        (differences, table[table["against"] != ""]),
-    ):
-        style.draw_lines(axes, rows, lines, "k", "estimate")
-        style.make_log2(axes, [k for k in rows["k"] if k.bit_count() == 1])
+    looks, is_level = style.looks(lines), table["against"] == ""
+    style.draw(levels, table[is_level], looks, "k", "estimate")
+    ends = ("low", "high")
+    style.draw(differences, table[~is_level], looks, "k", "estimate", ends=ends)
+    for axes in (levels, differences):
+        style.make_log2(axes, [k for k in table["k"] if k.bit_count() == 1])
         axes.set_xlabel("k of Pass@k")
-    style.draw_intervals(differences, table[table["against"] != ""], lines, "k", ("low", "high"))
     differences.axhline(0, color=style.INK, linewidth=0.8, zorder=1)
     levels.set_ylabel("Pass@k (%)")
-    against = ", ".join(table["against"][table["against"] != ""].unique())
+    against = ", ".join(table["against"][~is_level].unique())
     differences.set_ylabel(f"minus {against} (points)")
-    style.legend(picture, lines)
-    _note(picture, table, experiment, figure, "bands: 95 %")
+    style.legend_of(picture, lines)
+    _note(picture, table, experiment, figure, "bands")
     return picture
 
 
 def _labels(forest: pd.DataFrame) -> pd.Series:
-    """The name of each row: what tells it from the others."""
+    """The name of each row: its method, and its variant if the rows have several."""
     if (forest["claim"] != "").any():
         return forest["variant"]
-    by_method = forest.groupby("method")["variant"].nunique()
-    if by_method.max() == 1:
+    if forest["variant"].nunique() == 1:
         return forest["method"]
     return forest["method"] + ", " + forest["variant"]
 
 
-def _draw_forest(axes: Axes, rows: pd.DataFrame, places: Sequence[int]) -> None:
-    """A point with a whisker for each row, at its place."""
+def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
+    """A point with a whisker for each row, at its place, and a star where it is significant."""
+    style.draw(axes, rows, looks, "estimate", "place", ends=("low", "high"), kind="forest")
     axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
-    for (_, row), y in zip(rows.iterrows(), places, strict=True):
-        filled = row["p_adjusted"] < LEVEL
-        axes.hlines(y, row["low"], row["high"], color=style.INK, linewidth=0.9)
-        face = style.INK if filled else "white"
-        axes.plot(row["estimate"], y, "o", color=style.INK, markersize=3.4, markerfacecolor=face)
+    for row in rows[rows["p_adjusted"] < LEVEL].itertuples():
+        right = row.estimate > 0  # away from the line at 0
+        end = (row.high if right else row.low, row.place)
+        side = "left" if right else "right"
+        shift = (1.5 if right else -1.5, -2.5)
+        axes.annotate("*", end, xytext=shift, textcoords="offset points", ha=side, va="center")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
 
 
-def _draw_frontier(axes: Axes, levels: pd.DataFrame) -> None:
-    """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out."""
+def _draw_frontier(axes: Axes, levels: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
+    """Pass@k at the larger k against that at the smaller one; the paper's methods stand out."""
     ks = sorted(set(levels["k"]), key=int)
-    by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
-    ends: list[tuple[str, tuple[float, float], dict[str, Any]]] = []
-    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: _look(one) is _OTHER):
-        x, y = (by_k.loc[method][k] for k in ks)
-        look = _look(method)
-        lines = _lines(levels["variant"][levels["method"] == method])
-        for stem, order in lines.items():
-            axes.plot(x[order], y[order], zorder=2 if look is _OTHER else 3, **look)
-            label = method if len(lines) == 1 else f"{method}, {stem}"
-            ends.append((label, (x[order[-1]], y[order[-1]]), look))
+    points = _points(levels, ks[0], ks[-1])
+    shown = {
+        point.line: replace(looks[point.method], opacity=0.4 if point.faint else 1.0)
+        for point in points.itertuples()
+    }
+    style.draw(axes, points, shown, "x", "y", by="line")
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
     axes.margins(y=0.12)  # room for labels
-    _label_ends(axes, ends)
+    _label(axes, _named(points), looks)
 
 
-def _label_ends(
-    axes: Axes, ends: Sequence[tuple[str, tuple[float, float], dict[str, Any]]]
-) -> None:
-    """Label the ends of lines inside the panel, apart from points and from each other.
+def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """The points of each line: Pass@x and Pass@y. The default is on each line of its method."""
+    by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
+    rows = []
+    for method in dict.fromkeys(levels["method"]):
+        lines = _lines(levels["variant"][levels["method"] == method])
+        faint = method.split(" k=")[0].split(", n=")[0] not in _PAPERS
+        for stem, variants in lines.items():
+            name = method if len(lines) == 1 else f"{method}, {stem}"
+            for variant in variants:
+                values = by_k.loc[(method, variant)]
+                rows.append((name, method, variant, faint, values[x], values[y]))
+    return pd.DataFrame(rows, columns=["line", "method", "variant", "faint", "x", "y"])
 
-    A grey line gets a label only if there is room beside its end.
+
+def _named(points: pd.DataFrame) -> pd.DataFrame:
+    """The points with a label: each one with its variant, or of many the last one of each line."""
+    points = points.drop_duplicates(["method", "variant"])
+    if len(points) > _MOST_LABELS:
+        ends = points.drop_duplicates("line", keep="last")
+        return ends.assign(label=ends["line"]).sort_values(["faint", "y"], ascending=[True, False])
+    plain = points["variant"].isin(("", DEFAULT_VARIANT))
+    own = points.groupby("method")["variant"].transform("nunique") == 1
+    labels = points["variant"].mask(own, points["method"] + ", " + points["variant"])
+    labels = labels.mask(plain, points["method"])
+    return points.assign(label=labels).sort_values(["faint", "y"], ascending=[True, False])
+
+
+def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
+    """Label points inside the panel, apart from points and from each other.
+
+    A faint point gets a label only if there is room beside it.
     """
     picture = axes.get_figure(root=True)
     assert picture is not None
     picture.draw_without_rendering()  # gives the panels their places
-    panel, labels = axes.get_window_extent(), list[Any]()
-    points = axes.transData.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
-    for name, place, look in sorted(ends, key=lambda end: (end[2] is _OTHER, -end[1][1])):
-        is_grey = look is _OTHER
+    panel, boxes = axes.get_window_extent(), list[Any]()
+    marks = axes.transData.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
+    for point in points.to_dict("records"):
+        place = (point["x"], point["y"])
         label = axes.annotate(
-            name,
+            point["label"],
             place,
             xytext=(_GAP, 0),
             textcoords="offset points",
             va="center",
-            color=style.FAINT if is_grey else look["color"],
             fontsize=style.SMALL,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0, "alpha": 0.7},
             zorder=4,
         )
         label.set_in_layout(False)
-        for x, y in _PLACES[:2] if is_grey else _PLACES:
+        for x, y in _PLACES[:2] if point["faint"] else _PLACES:
             label.set(position=(x, y), ha="left" if x > 0 else "right")
             box = label.get_window_extent()
             is_inside = panel.contains(*box.min) and panel.contains(*box.max)
-            is_covered = box.padded(2).count_contains(points) or box.count_overlaps(labels)
+            is_covered = box.padded(2).count_contains(marks) or box.count_overlaps(boxes)
             if is_inside and not is_covered:
-                labels.append(box)
+                boxes.append(box)
                 break
         else:
-            if is_grey:
+            if point["faint"]:
                 label.remove()
         if y:
-            line = {"arrowstyle": "-", "linewidth": 0.5, "color": look["color"], "shrinkA": 0}
+            colour = looks[point["method"]].colour
+            line = {"arrowstyle": "-", "linewidth": 0.5, "color": colour, "shrinkA": 0}
             to: dict[str, Any] = {"xytext": (x, y), "textcoords": "offset points"}
             axes.annotate("", place, arrowprops=line, **to).set_in_layout(False)
-
-
-def _look(method: str) -> dict[str, Any]:
-    """Of a method with any k and n."""
-    return _LOOKS.get(re.split(" k=|, n=", method)[0], _OTHER)
 
 
 def _lines(variants: pd.Series) -> dict[str, list[str]]:
@@ -245,17 +316,3 @@ def _lines(variants: pd.Series) -> dict[str, list[str]]:
         stem: [one for one in names if one == DEFAULT_VARIANT or one.rpartition("-")[0] == stem]
         for stem in stems or [""]
     }
-
-
-_OTHER: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8, "marker": "o", "markersize": 2.4}
-_LOOKS: dict[str, dict[str, Any]] = {
-    "RSPO": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
-    "PG": {
-        "color": style.INK,
-        "linewidth": 1.4,
-        "linestyle": "--",
-        "marker": "s",
-        "markersize": 3.6,
-    },
-    BASE: {"color": style.FAINT, "linestyle": "none", "marker": "v", "markersize": 5},
-}

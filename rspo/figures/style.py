@@ -1,14 +1,16 @@
-"""One theme for all figures, and the line style of each method.
+"""One theme for all figures, the look of each method, and `draw`, which draws with seaborn.
 
 Figures are drawn at the width at which a two-column paper (acmart sigconf) prints them, so a font
-size here is the size on paper; the smallest is 7 pt. Importing this module does not import
-matplotlib; its functions do.
+size here is the size on paper; the smallest is 7 pt. Importing this module imports neither
+matplotlib nor seaborn; its functions do.
 """
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,20 +24,27 @@ from rspo.objectives import OBJECTIVES, compared
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Picture
+    from matplotlib.lines import Line2D
+    from seaborn.objects import Plot
 else:  # imported when a figure is drawn
     Axes = Picture = Any
+
+Dashes = str | tuple[int, tuple[float, ...]]  # as of matplotlib's Line2D
+Kind = Literal["line", "points", "forest", "bars"]
 
 # Inches.
 COLUMN_WIDTH = 3.33
 TEXT_WIDTH = 7.0
 
 DOTS_PER_INCH = 300
+_LONGEST_ROW = 7  # of lines in a legend
 SMALL = 7.0
 # Indices and exponents are set at 0.7 of the size around them; this keeps them at 7 pt.
 FORMULA = 10.0
 
 INK = "#222222"
 FAINT = "#666666"
+REWARD = "#8C8C8C"
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
 ORANGE = "#E69F00"
 SKY = "#0072B2"
@@ -72,24 +81,45 @@ _THEME: Any = {
 
 
 @dataclass(frozen=True)
+class Look:
+    """How a method, or another group of rows, is drawn.
+
+    colour: "#RRGGBB".
+    line: dashes of its line.
+    width: of the line, in points.
+    marker, size: of its points; the size is in points.
+    filled: whether its markers and bars are filled; other markers are white, other bars hatched.
+    opacity: of its line and its points.
+    """
+
+    colour: str
+    line: Dashes = "-"
+    width: float = 1.2
+    marker: str = ""
+    size: float = 3.2
+    filled: bool = True
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
 class Family:
-    """How the lines of one objective look: a colour map, or one colour for all of them."""
+    """The looks of one objective: a colour map, or one colour for every k."""
 
     colours: str
-    line: str | tuple[int, tuple[float, ...]] = "-"
+    line: Dashes = "-"
     filled: bool = True
     markers: str = "osD^pv<>"
-    marker_size: float = 3.6
+    size: float = 3.2
 
 
 # Section 5.2 of the paper: PG is black and dashed; reds and blues get darker and thicker with k. In
 # grey, filled and hollow markers tell these two families apart, and the shape of a marker tells k.
 _FAMILIES = {
     BASE: Family("#8C8C8C", ":", markers="v^<>"),
-    "policy_gradient": Family("#000000", "--", markers="x+12"),
-    "grpo": Family(ORANGE, "-.", markers="*XP8", marker_size=6.0),
+    "policy_gradient": Family("#000000", "--", markers="x+12", size=3.6),
+    "grpo": Family(ORANGE, "-.", markers="*XP8", size=5.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds", markers="Phd8v<>*"),
+    "rspo_max_at_k": Family("Reds", (0, (14, 0.8))),
     "hitchhiking": Family("Blues", filled=False),
 }
 # For the other objectives, in the order of the registry.
@@ -100,6 +130,8 @@ _OTHERS = (
     Family("RdPu", (0, (8, 2, 2, 2)), markers="8Phd"),
     Family("YlGn", (0, (2, 1)), markers="<>Ph", filled=False),
 )
+_RANK_OF_K_4 = 2.0
+_RANKS_PER_PLACE = 0.7  # less than from one k to the next, so that no two shades are equal
 
 
 def applied() -> AbstractContextManager[None]:
@@ -118,74 +150,49 @@ def new_picture(width: float, height: float) -> Picture:
     return Picture(figsize=(width, height), layout=engine)
 
 
-def line(method: Method) -> dict[str, Any]:
-    """Colour, width, dashes and marker of a method's line: properties of `Line2D`."""
+def look(method: Method) -> Look:
+    """The look of a method, which is the same in every figure."""
     family = _family(method.objective)
-    colour = shade(family.colours, method.position, method.family)
-    return {
-        "color": colour,
-        "linestyle": family.line,
-        "linewidth": 0.9 + 0.35 * method.position,
-        "marker": family.markers[method.position % len(family.markers)],
-        "markersize": family.marker_size,
-        "markerfacecolor": colour if family.filled else "white",
-        "markeredgewidth": 0.9,
-    }
+    # k = 1, 2, 4 have the ranks 0, 1, 2; objectives without k have the shade of k = 4.
+    rank = math.log2(method.k or 1) + _RANKS_PER_PLACE * method.place
+    return Look(
+        shade(family.colours, rank if method.k else rank + _RANK_OF_K_4),
+        family.line,
+        max(0.6, 0.7 + 0.3 * rank),
+        family.markers[_marker(method) % len(family.markers)],
+        family.size,
+        family.filled,
+    )
 
 
-def draw_lines(
-    axes: Axes,
-    table: pd.DataFrame,
-    methods: Sequence[Method],
-    x: str,
-    y: str,
-    by: str = "method",
-    every: int = 1,
-    **options: Any,
-) -> None:
-    """Draw a line for each method, thin lines above thick ones, so that none is hidden.
+def looks(methods: Iterable[Method]) -> dict[Any, Look]:
+    """The look of each method by its label."""
+    return {method.label: look(method) for method in methods}
 
-    Args:
-        x, y: columns.
-        by: the column that tells methods apart: by their objective or k, or else by their label.
-        every: points between two markers; methods put theirs on different points.
-        options: of each `matplotlib.lines.Line2D`.
+
+def shade(colours: str, rank: float) -> str:
+    """A colour of a colour map, darker for a larger rank; or the one "#RRGGBB".
+
+    k = 2, 4 and 8, with the ranks 1, 2 and 3, have shades at equal distances; above, each rank is
+    half as light as the one before.
     """
-    for place, method in enumerate(_from_the_bottom(methods), start=1):
-        rows, markers = rows_of(table, method, by), (2 * place % every, every)
-        axes.plot(rows[x], rows[y], markevery=markers, zorder=3, **line(method) | options)
+    if colours.startswith("#"):
+        return colours
+    import matplotlib
+    from matplotlib.colors import to_hex, to_rgb
+
+    place = 0.185 + 0.265 * min(rank, 3)
+    lightness = 0.5 ** max(0.0, rank - 3)
+    red, green, blue = to_rgb(matplotlib.colormaps[colours](max(0.25, place)))
+    return to_hex((lightness * red, lightness * green, lightness * blue))
 
 
-def draw_intervals(
-    axes: Axes,
-    table: pd.DataFrame,
-    methods: Sequence[Method],
-    x: str,
-    ends: tuple[str, str],
-    alpha: float | None = 0.12,
-) -> None:
-    """Draw an interval of each method in its colour, between the two columns `ends`.
-
-    Args:
-        alpha: opacity of the bands; None draws a whisker at each point instead.
-    """
-    for method in _from_the_bottom(methods):
-        colour, rows = line(method)["color"], rows_of(table, method)
-        low, high = rows[ends[0]], rows[ends[1]]
-        if alpha is None:
-            axes.vlines(rows[x], low, high, color=colour, linewidth=0.8)
-        else:
-            axes.fill_between(rows[x].astype(float), low, high, color=colour, alpha=alpha, lw=0)
-
-
-def rows_of(table: pd.DataFrame, method: Method, by: str = "method") -> pd.DataFrame:
-    """The rows of a method; see `draw_lines`."""
-    return table[table[by] == getattr(method, by, method.label)]
-
-
-def _from_the_bottom(methods: Sequence[Method]) -> list[Method]:
-    """Thick lines first; the single lines of PG, GRPO and the base policies last, on top."""
-    return sorted(methods, key=lambda method: (method.family == 1, -method.position))
+def _marker(method: Method) -> int:
+    """The place of a method's marker in its family: by k, and otherwise by what differs."""
+    if method.k is None:
+        return method.place
+    power, is_power = method.k.bit_length() - 2, method.k & (method.k - 1) == 0
+    return power + 3 * method.place + (0 if is_power else 5)
 
 
 def _family(objective: str) -> Family:
@@ -200,15 +207,130 @@ def _family(objective: str) -> Family:
     return replace(neighbour, colours=_OTHERS[index].colours)
 
 
-def shade(colours: str, position: int, family: int) -> str:
-    """Colour `position` of `family` in a colour map, from light to dark; or the one "#RRGGBB"."""
-    if colours.startswith("#"):
-        return colours
-    import matplotlib
-    from matplotlib.colors import to_hex
+# --- drawing with seaborn -------------------------------------------------------------------------
 
-    lightness = 0.75 if family == 1 else 0.45 + 0.53 * position / (family - 1)
-    return to_hex(matplotlib.colormaps[colours](lightness))
+
+def draw(
+    axes: Axes,
+    rows: pd.DataFrame,
+    looks: Mapping[Any, Look],
+    x: str,
+    y: str = "",
+    *,
+    by: str = "method",
+    ends: tuple[str, str] | None = None,
+    kind: Kind = "line",
+    alpha: float = 0.1,
+    every: int = 1,
+    clip: bool = True,
+) -> None:
+    """Draw the rows of a table with seaborn: lines, points or bars, and their intervals.
+
+    Call it before you set labels, titles, scales and ticks, which seaborn sets too. seaborn maps
+    the colour, the dashes and the marker of each look. The other properties are set afterwards:
+    seaborn visits every combination of the values of all mapped properties, which takes minutes for
+    six of them. Each line gets its label, which `legend` reads.
+
+    Args:
+        rows: a row for each point; a line connects them in this order.
+        looks: of the values of column `by`; rows with other values are not drawn.
+        x, y: columns. Without y, only intervals are drawn.
+        ends: columns with both ends of an interval, of y; in a forest, of x.
+        kind: line: lines with bands; points: points with whiskers; forest: points with horizontal
+            whiskers; bars: bars, beside each other where several have the same x.
+        alpha: opacity of bands.
+        every: points between two markers; lines put theirs on different points.
+        clip: whether lines are cut at the edge of the panel.
+    """
+    names = _from_the_bottom(rows, looks, by)
+    found = {name: looks[name] for name in names}
+    columns = {"look": by, "x": x, "y": y}
+    if ends:
+        columns["low"], columns["high"] = ends
+    data = pd.DataFrame({new: rows[old].to_numpy() for new, old in columns.items() if old})
+    data = data[data["look"].isin(names)].infer_objects()
+    if data.empty:
+        return
+    lines, patches = len(axes.lines), len(axes.patches)
+    with _pandas_4_is_excluded():
+        _plot(data, found, kind, alpha, clip).theme(_current_theme()).on(axes).plot()
+    if kind == "bars":
+        for bar in axes.patches[patches:]:
+            bar.set_hatch("" if bar.get_facecolor()[-1] else "////")
+    elif y:
+        _finish(found, axes.lines[lines:], every, joined=kind == "line")
+
+
+def _finish(looks: Mapping[Any, Look], lines: Iterable["Line2D"], every: int, joined: bool) -> None:
+    """Set what seaborn has not mapped, of a line for each look."""
+    for place, (name, line) in enumerate(zip(looks, lines, strict=True)):
+        look = looks[name]
+        line.set(label=str(name), zorder=3 + place / 100, alpha=look.opacity)
+        line.set(linewidth=look.width, markersize=look.size, markeredgewidth=0.9)
+        line.set(markerfacecolor=look.colour if look.filled else "white")
+        line.set(markevery=(2 * place % every, every))
+        if not joined:
+            line.set_linestyle("none")
+
+
+def _plot(
+    data: pd.DataFrame, looks: Mapping[Any, Look], kind: Kind, alpha: float, clip: bool
+) -> "Plot":
+    """A plot of columns x, y, low, high and look, with what seaborn maps and without a legend."""
+    import seaborn.objects as so
+
+    names, shown = list(looks), looks.values()
+    plot = so.Plot(data, x="x", color="look").label(x="", y="")
+    plot = plot.scale(
+        color=so.Nominal([look.colour for look in shown], order=names),
+        linestyle=so.Nominal([look.line for look in shown], order=names),
+        marker=so.Nominal([look.marker for look in shown], order=names),
+        fill=so.Nominal([look.filled for look in shown], order=names),
+    )
+    if "low" in data:
+        mark = so.Band(alpha=alpha, edgewidth=0) if kind == "line" else so.Range(linewidth=1.0)
+        if kind == "forest":
+            plot = plot.add(mark, y="y", xmin="low", xmax="high", orient="y", legend=False)
+            # A marker may cover its whole whisker, but not these.
+            cap = so.Dot(marker="|", pointsize=5.5, stroke=0.8)
+            plot = plot.add(cap, x="low", y="y", legend=False)
+            plot = plot.add(cap, x="high", y="y", legend=False)
+        else:
+            plot = plot.add(mark, ymin="low", ymax="high", orient="x", legend=False)
+    if kind == "bars":
+        bars = so.Bar(alpha=1, edgewidth=0.6)
+        return plot.add(bars, so.Dodge(empty="fill"), y="y", fill="look", legend=False)
+    if "y" in data:
+        line = so.Path({"clip_on": clip})
+        return plot.add(line, y="y", marker="look", linestyle="look", orient="x", legend=False)
+    return plot
+
+
+def _from_the_bottom(rows: pd.DataFrame, looks: Mapping[Any, Look], by: str) -> list[Any]:
+    """The groups that have rows, those with thick lines first, so that no line is hidden."""
+    present = set(rows[by])
+    return sorted((name for name in looks if name in present), key=lambda one: -looks[one].width)
+
+
+def _current_theme() -> dict[str, Any]:
+    """What seaborn's theme would change, as it is now."""
+    import matplotlib
+    import seaborn.objects as so
+
+    return {key: matplotlib.rcParams[key] for key in so.Plot.config.theme}
+
+
+@contextmanager
+def _pandas_4_is_excluded() -> Iterator[None]:
+    """seaborn 0.13.2 passes an argument that pandas 4 removes; pyproject.toml excludes pandas 4."""
+    from pandas.errors import Pandas4Warning
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The copy keyword is deprecated", Pandas4Warning)
+        yield
+
+
+# --- around the panels ----------------------------------------------------------------------------
 
 
 def make_log2(axes: Axes, values: Iterable[int]) -> None:
@@ -236,30 +358,47 @@ def make_log10(axes: Axes, axis: Literal["x", "y"] = "y", digits: Sequence[int] 
     axes.minorticks_off()
 
 
-def legend(picture: Picture, methods: Sequence[Method]) -> None:
-    """One legend above the whole picture, with one row for each family of several lines.
+def legend(
+    picture: Picture, texts: Mapping[str, str], families: Sequence[Sequence[str]] = ()
+) -> None:
+    """One legend above the whole picture, of the lines that `draw` has drawn.
 
-    Single lines come first, so that lines with the same k are below each other.
+    Args:
+        texts: what it says, by label of the line.
+        families: labels that share a row, one row for each family; the others come first.
     """
     from matplotlib.lines import Line2D
 
-    objectives = dict.fromkeys(method.objective for method in methods if method.family > 1)
-    families = [[m for m in methods if m.objective == objective] for objective in objectives]
-    rows = max(1, len(families))
-    single = [method for method in methods if method.family == 1]
+    drawn = {str(line.get_label()): line for axes in picture.axes for line in axes.lines}
+    if drawn.keys().isdisjoint(texts):
+        return
+    rows = [[label for label in family if label in drawn] for family in families]
+    single = [label for label in texts if label in drawn and label not in chain(*rows)]
+    count = max(len(rows), math.ceil((len(single) + len(rows)) / _LONGEST_ROW))
     # matplotlib fills a legend column by column.
-    entries = [*single, *[None] * (-len(single) % rows), *chain(*zip_longest(*families))]
-    blank: dict[str, Any] = {"label": " ", "linestyle": "none"}
-    looks = [blank if m is None else {"label": m.label, **line(m)} for m in entries]
+    entries = [*single, *[""] * (-len(single) % count)]
+    for column in zip_longest(*rows, fillvalue=""):
+        entries += [*column, *[""] * (count - len(column))]
+    blank = Line2D([], [], linestyle="none")
     narrow = picture.get_figwidth() < TEXT_WIDTH
     picture.legend(
-        handles=[Line2D([], [], **look) for look in looks],
+        [drawn.get(entry, blank) for entry in entries],
+        [texts.get(entry, " ") for entry in entries],
         loc="outside upper center",
-        ncols=len(entries) // rows,
+        ncols=math.ceil(len(entries) / count),
         handlelength=1.8 if narrow else 3.0,
         columnspacing=0.7 if narrow else 1.4,
         handletextpad=0.4,
     )
+
+
+def legend_of(picture: Picture, methods: Iterable[Method]) -> None:
+    """The legend of some methods: a row for each objective of several, same k below each other."""
+    labels = defaultdict(list)
+    for method in methods:
+        labels[method.objective].append(method.label)
+    texts = {label: label for label in chain(*labels.values())}
+    legend(picture, texts, [family for family in labels.values() if len(family) > 1])
 
 
 def note(picture: Picture, *parts: str) -> None:

@@ -9,6 +9,7 @@ starts.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -119,13 +120,14 @@ def draw_entropy(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     steps = int(table["step"].max())
     picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
     axes = picture.subplots()
-    if table["seeds"].max() > 1:
-        style.draw_intervals(axes, table, methods, "step", ("lowest", "highest"))
-    for method in methods:
-        rows, colour = style.rows_of(table, method), style.line(method)["color"]
-        axes.plot(rows["step"], rows["entropy"], color=colour, linewidth=0.5, alpha=0.45)
+    looks = style.looks(methods)
+    thin = {
+        label: replace(look, width=0.5, marker="", opacity=0.45) for label, look in looks.items()
+    }
+    style.draw(axes, table, thin, "step", "entropy")
+    ends = ("lowest", "highest") if table["seeds"].max() > 1 else None
     every = max(1, steps // 6)
-    style.draw_lines(axes, table, methods, "step", "smoothed", every=every, clip_on=False)
+    style.draw(axes, table, looks, "step", "smoothed", ends=ends, every=every, clip=False)
     axes.set(xlabel="training step", ylabel="entropy (nats per token)", xlim=(0, steps + 1))
     _explain(picture, table, experiment, methods, "thin: each step; thick: centred", "")
     return picture
@@ -138,10 +140,11 @@ def draw_passes(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> 
     panels = picture.subplots(1, len(labels), sharey=True)
     every = max(1, table["step"].nunique() // 6)
     for axes, (x, label) in zip(panels, labels.items(), strict=True):
-        style.draw_intervals(axes, table, methods, x, ("lowest", "highest"))
-        style.draw_lines(axes, table, methods, x, "smoothed", every=every)
+        ends = ("lowest", "highest")
+        style.draw(axes, table, style.looks(methods), x, "smoothed", ends=ends, every=every)
         axes.set(xlabel=label, title=f"same {'prompts' if x == 'step' else x}")
     style.make_log10(panels[1], "x", (1, 2, 5))
+    panels[1].label_outer()
     panels[0].set_ylabel(f"Pass@{table['metric_k'].iloc[0]} of training prompts (%)")
     lines, one_seed = "first pass over the prompts, centred", "shaded: 95 % interval over prompts"
     _explain(picture, table, experiment, methods, lines, one_seed)
@@ -158,7 +161,7 @@ def _explain(
 ) -> None:
     """The legend, and a note on the lines; `one_seed` is what is shaded with one seed."""
     shaded = one_seed if table["seeds"].max() == 1 else "shaded: lowest to highest seed"
-    style.legend(picture, methods)
+    style.legend_of(picture, methods)
     prompts = experiment.config.training.prompts_per_step
     style.note(
         picture,

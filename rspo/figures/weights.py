@@ -19,7 +19,6 @@ R Phi(R) + phi(R).
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +29,7 @@ from rspo.analysis.labels import label_of
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.style import Axes, Picture
+from rspo.objectives import OBJECTIVES
 from rspo.objectives.diagnose import diagnose
 
 Floats = NDArray[np.float64]
@@ -49,8 +49,12 @@ def boundary(k: float) -> float:
 def lines_of(objective: str, ks: Sequence[int]) -> list[Method]:
     """A line for each k, with the styles of the figures of results."""
     return [
-        Method(label_of(objective, k), objective=objective, k=k, position=place, family=len(ks))
-        for place, k in enumerate(ks)
+        Method(
+            label_of(objective, k),
+            objective=objective,
+            k=k if OBJECTIVES[objective].has_k else None,
+        )
+        for k in ks
     ]
 
 
@@ -71,11 +75,12 @@ def draw_pass(table: pd.DataFrame) -> Picture:
     left, right = picture.subplots(1, 2)
     lines = lines_of("policy_gradient", PASS_KS[:1]) + lines_of("rspo_pass_at_k", PASS_KS[1:])
     rows = numbers[numbers["panel"] == "weight"]
-    style.draw_lines(left, rows, lines, "w", "weight", by="k", every=20, clip_on=False)
+    looks = {k: style.look(method) for k, method in zip(PASS_KS, lines, strict=True)}
+    style.draw(left, rows, looks, "w", "weight", by="k", every=20, clip=False)
     left.set(xlabel="$p$", xlim=(0, 1), ylim=(0, 8.4))
     left.set_ylabel("$k(1-p)^{k-1}$", size=style.FORMULA)
     _draw_regions(right, numbers[numbers["panel"] == "boundary"])
-    style.legend(picture, lines)
+    _legend(picture, lines)
     style.note(
         picture,
         "p: probability of a correct response",
@@ -84,16 +89,26 @@ def draw_pass(table: pd.DataFrame) -> Picture:
     return picture
 
 
+def _legend(picture: Picture, lines: Sequence[Method]) -> None:
+    """All lines in one row; the label of a drawn line is its k, which PG has not."""
+    style.legend(picture, {str(method.k or 1): method.label for method in lines})
+
+
 def _draw_regions(axes: Axes, table: pd.DataFrame) -> None:
-    k, p = table["k"], table["w"]
-    axes.fill_between(k, 0, p, color=style.ABOVE, linewidth=0)
-    axes.fill_between(k, p, 1, color=style.BELOW, linewidth=0)
+    above = table.assign(part="above", low=0.0, high=table["w"])
+    below = table.assign(part="below", low=table["w"], high=1.0)
+    colours = {"above": style.Look(style.ABOVE), "below": style.Look(style.BELOW)}
+    regions = pd.concat([above, below])
+    style.draw(axes, regions, colours, "k", by="part", ends=("low", "high"), alpha=1)
+    style.draw(axes, table, {"boundary": style.Look(style.INK)}, "k", "w", by="panel")
+    points = table[table["k"].isin(range(1, 17))]
+    looks = {
+        False: style.Look(style.INK, marker="o", size=2.5),
+        True: style.Look(style.INK, marker="o", size=3.5, filled=False),
+    }
+    limit = points.assign(limit=points["k"] == 1)
+    style.draw(axes, limit, looks, "k", "w", by="limit", kind="points", clip=False)
     style.make_log2(axes, [1, 2, 4, 8, 16])
-    whole = k.isin(range(2, 17))
-    axes.plot(k, p, color=style.INK, linewidth=1.2)
-    axes.plot(k[whole], p[whole], "o", color=style.INK, markersize=2.5)
-    limit: dict[str, Any] = {"markersize": 3.5, "markerfacecolor": "white", "clip_on": False}
-    axes.plot(k[k == 1], p[k == 1], "o", color=style.INK, **limit)
     axes.set(xlabel="$k$", ylabel="$p$", xlim=(1, 16), ylim=(0, 1))
     axes.text(1.3, 0.06, "weight > 1", ha="left", size=8)
     axes.text(14, 0.9, "weight < 1", ha="right", size=8)
@@ -151,19 +166,24 @@ def draw_max(table: pd.DataFrame) -> Picture:
     panels = dict(iter(table.groupby("panel")))
     end, area = panels["area"][["reward", "value"]].iloc[0]
     filled = panels["filled"]
-    colour = style.shade("Reds", 0, len(MAX_KS))
-    left.fill_between(filled["reward"], filled["value"], color=colour, alpha=0.35, linewidth=0)
-    left.plot(panels["cdf"]["reward"], panels["cdf"]["value"], color=style.INK, linewidth=1.2)
+    lines = lines_of("rspo_max_at_k", MAX_KS)
+    looks = {k: style.look(method) for k, method in zip(MAX_KS, lines, strict=True)}
+    colour = looks[2].colour
+    area_look, line_look = {"filled": style.Look(colour)}, {"cdf": style.Look(style.INK)}
+    ends = ("zero", "value")
+    style.draw(
+        left, filled.assign(zero=0.0), area_look, "reward", by="panel", ends=ends, alpha=0.35
+    )
+    style.draw(left, panels["cdf"], line_look, "reward", "value", by="panel")
     left.set(xlabel="reward $r$", ylabel="$\\Phi(r)$", title="$k=2$")
     left.set(xlim=(LEFT, RIGHT), ylim=(0, 1.02))
     left.set_xticks([LEFT, -1, end, RIGHT], [f"${LEFT:g}$", "$-1$", f"$R={end:g}$", f"${RIGHT:g}$"])
     words = f"area {area:.3f}\n= weight/2"
     left.text(-2.8, 0.85, words, va="center", bbox={"color": "white", "pad": 0})
-    lines = lines_of("rspo_max_at_k", MAX_KS)
-    style.draw_lines(right, panels["weight"], lines, "reward", "value", by="k", every=20)
+    style.draw(right, panels["weight"], looks, "reward", "value", by="k", every=20)
     right.set(xlabel="reward $R$", ylabel="gradient weight", title="several $k$")
     right.set(xlim=(LEFT, RIGHT), ylim=(0, 14))
-    style.legend(picture, lines)
+    _legend(picture, lines)
     style.note(picture, "standard normal rewards; \u03a6: their cumulative distribution")
     return picture
 

@@ -38,7 +38,7 @@ def headline(experiment: Experiment) -> dict[str, Any]:
 
 
 def main_table(experiment: Experiment) -> dict[str, list[Row]]:
-    """The rows of each method in the last panel of fig_main."""
+    """The rows of each method on the pooled problems of fig_main."""
     methods: dict[str, list[Row]] = {}
     for row in _drawn(experiment, curves.MAIN):
         if row["benchmark"] == POOLED:

@@ -9,16 +9,18 @@ from pathlib import Path
 
 from rspo.datasets.prepare import prepare
 from tests.support import tiny_world
+from tests.support.snakemake_project import make_project
 
 SUITE = "contamination_free"
 RSPO = Path(sys.executable).with_name("rspo")
-SLOW = {"pandas", "matplotlib", "transformers"}
+DRAW = {"matplotlib", "seaborn"}
+SLOW = {"pandas", "transformers"} | DRAW
 
 
-def imported(folder: Path, *arguments: str) -> set[str]:
+def imported(folder: Path, *arguments: str, program: Path = RSPO) -> set[str]:
     """The top-level packages that a command imports."""
     result = subprocess.run(
-        [RSPO, *arguments],
+        [program, *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
         capture_output=True,
@@ -26,7 +28,7 @@ def imported(folder: Path, *arguments: str) -> set[str]:
     )
     assert result.returncode == 0, result.stderr[-2000:]
     packages = set(re.findall(r"^import time: .*\| +(\w+)$", result.stderr, flags=re.MULTILINE))
-    assert "numpy" in packages
+    assert "json" in packages
     return packages
 
 
@@ -49,3 +51,13 @@ def test_verify_and_compare_import_neither_torch_nor_pandas(tmp_path: Path) -> N
     verdicts = "mine.verdicts.jsonl"
     for command in (("verify", "mine.jsonl", "--verifier=exact"), ("compare", verdicts, verdicts)):
         assert not imported(tmp_path, *command) & (SLOW | {"torch"}), command
+
+
+def test_only_jobs_that_draw_import_what_draws(tmp_path: Path) -> None:
+    """Neither the help nor the Snakefile with its plan; the job of a figure does."""
+    project, snakemake = make_project(tmp_path), RSPO.with_name("snakemake")
+    assert not imported(project, "--help") & DRAW
+    plan = imported(project, "-n", "reports/fig_intro.pdf", program=snakemake)
+    assert "rspo" in plan
+    assert not plan & DRAW
+    assert imported(project, "figure", "fig_intro") >= DRAW

@@ -6,19 +6,31 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation, Text
 
+from rspo.analysis import studies
+from rspo.analysis.comparisons import Method
 from rspo.analysis.results import read_rows
+from rspo.config.experiment import Experiment
 from rspo.figures import study, style
 from rspo.figures.style import Picture
 from tests.support import ROOT
 
+# Those that a label names; the small print of a picture with many points names its variants.
+VARIANTS = {
+    "knobs": ("rate-third", "rate-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
+    "annealing": ("annealed",),
+    "peers": (),
+}
+
 
 def frontier(name: str, k: str) -> Picture:
+    experiment = Experiment.load("tiny", root=ROOT)
+    looks = style.looks([Method("base"), *studies.lines_of(experiment, name)])
     rows = read_rows(ROOT / "docs" / "studies" / f"{name}.csv")
     levels = rows[(rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(["1", k])]
     levels = levels.rename(columns={"method_a": "method"}).assign(estimate=100 * rows["estimate"])
     with style.applied():
         picture = style.new_picture(3, 2.5)
-        study._draw_frontier(picture.subplots(), levels)
+        study._draw_frontier(picture.subplots(), levels, looks)
         picture.draw_without_rendering()
     return picture
 
@@ -38,5 +50,6 @@ def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
         assert panel.contains(*box.max), label
         assert not box.count_contains(points), label
         assert box.count_overlaps(boxes) == 1, label  # itself
-    found = {re.split(" k=|, ", label.get_text())[0] for label in labels}
-    assert {"RSPO", "PG", "base"} <= found
+    texts = [label.get_text() for label in labels]
+    assert {"RSPO", "PG", "base"} <= {re.split(" k=|, ", text)[0] for text in texts}
+    assert set(VARIANTS[name]) <= {text.rpartition(", ")[2] for text in texts}

@@ -1,28 +1,34 @@
 """The pictures: each one is drawn, tells what it shows, and can be read, also in grey."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
+import seaborn
+import seaborn.objects
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
+from matplotlib.patches import Polygon
 from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
-from rspo.figures import FIGURES, draw, style
+from rspo.figures import FIGURES, Figure, disjoint, draw, figures_of, study, style
 from rspo.figures.figure import methods_of
 from tests.support import ROOT
-from tests.support.planted import PAPER, experiment_in, write_inputs
+from tests.support.planted import PAPER, experiment_in, load, write_inputs
 
 Drawn = Callable[[str, str], tuple[pd.DataFrame, Picture]]
 ALL = pytest.mark.parametrize(
@@ -84,27 +90,108 @@ def whiskers_of(axes: Axes) -> set[tuple[tuple[float, float], ...]]:
     [*(("tiny", name) for name in CURVES), ("paper", "fig_contamination_free")],
 )
 def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
-    """Levels and differences of all problems, then the differences on each benchmark."""
+    """First the levels on each benchmark and on all problems, as in the paper; then differences."""
     table, picture = drawn(scale, name)
-    *benchmarks, pooled = dict.fromkeys(table["benchmark"])
-    shown = [(pooled, "estimate"), *((panel, "difference") for panel in (pooled, *benchmarks))]
+    panels = dict.fromkeys(table["benchmark"])
+    assert [*panels][-1] == "pooled"
+    shown = [(panel, y) for y in ("estimate", "difference") for panel in panels]
     for axes, (benchmark, y) in zip(picture.axes, shown, strict=True):
         panel = table[table["benchmark"] == benchmark]
         lines = panel.groupby("method", observed=True)
         assert lines_of(axes) == {points(line["k"], line[y]) for _, line in lines}
-        assert axes.get_title(loc="left").endswith(f"\n{panel['problems'].iloc[0]} problems")
-        several = panel if scale == "paper" and y == "estimate" else panel.iloc[:0]
-        ends_of = several[["k", "lowest", "highest"]].itertuples(index=False)
-        assert whiskers_of(axes) == {points((k, k), ends) for k, *ends in ends_of}
-        columns = ("low", "high") if y == "estimate" else ("difference_low", "difference_high")
-        bands = [c for c in axes.collections if isinstance(c, PolyCollection)]
-        found = {
-            round(float(v), 9)
-            for b in bands
-            for p in b.get_paths()
-            for v in np.array(p.vertices)[:, 1]
-        }
-        assert found == {round(v, 9) for column in columns for v in panel[column]}
+        assert not whiskers_of(axes)
+        if y == "estimate":
+            assert axes.get_title(loc="left").endswith(f"\n{panel['problems'].iloc[0]} problems")
+            assert bands_of(axes) == set()
+        else:
+            ends = panel[["difference_low", "difference_high"]].to_numpy().flatten()
+            assert bands_of(axes) == {round(float(end), 9) for end in ends}
+    for above, below in zip(picture.axes, picture.axes[len(panels) :], strict=False):
+        assert above.get_position().x0 == pytest.approx(below.get_position().x0)
+        assert above.get_position().y0 > below.get_position().y1
+
+
+def test_with_one_benchmark_its_two_panels_fill_the_picture(tmp_path: Path) -> None:
+    experiment = load(tmp_path, seeds=1)
+    name = "fig_contamination_free"
+    write_inputs(experiment, name)
+    figure = FIGURES[name]
+    table = figure.table(experiment, figure)
+    with style.applied():
+        picture = figure.draw(table, experiment, figure)
+        picture.draw_without_rendering()
+    levels, differences = picture.axes
+    assert lines_of(levels) != lines_of(differences)
+    assert levels.get_title(loc="left").startswith("newer\n")
+    width = levels.get_position().width + differences.get_position().width
+    assert width > 0.8
+    assert "seeds" not in picture.get_supxlabel()
+
+
+def test_a_method_looks_the_same_in_all_figures(drawn: Drawn) -> None:
+    """Also in forests and frontiers; other n than the usual one are other lines."""
+    names = [*CURVES, "fig_entropy", "fig_sample_efficiency", "fig_peers", "fig_overtake"]
+    names += ["fig_passk_weight", "fig_knobs", "fig_passes"]
+    looks: dict[str, set[tuple[Any, ...]]] = {}
+    for name in names:
+        _, picture = drawn("tiny", name)
+        legends = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
+        for line in [line for axes in picture.axes for line in axes.lines]:
+            label = {"1": "PG"}.get(str(line.get_label()), str(line.get_label()))
+            label = f"RSPO k={label}" if label.isdecimal() else label.replace("base", "Base")
+            label = re.split(", n=16|, rate|, entropy", label)[0]
+            is_method = re.match("PG|Base|RSPO|GRPO$", label) and "n=" not in label
+            if is_method and line.get_marker() not in ("", "None"):
+                face = "white" if line.get_markerfacecolor() == "white" else "filled"
+                look = to_hex(line.get_color()), line.get_marker(), face, line.get_linewidth()
+                looks.setdefault(label, set()).add((*look, line.get_markersize()))
+        assert legends or name in ("fig_peers", "fig_knobs", "fig_passes")
+    assert {"PG", "Base", "GRPO", "RSPO k=2", "Baseline k=2", "RSPO k=8"} <= looks.keys()
+    assert {label: len(found) for label, found in looks.items()} == dict.fromkeys(looks, 1)
+    # Section 5.2 of the paper.
+    for family in ("RSPO", "Baseline"):
+        (light,), (middle,), (dark,) = (looks[f"{family} k={k}"] for k in (2, 4, 8))
+        assert lightness(light[0]) > lightness(middle[0]) > lightness(dark[0])
+        assert light[3] < middle[3] < dark[3]
+    ((colour, *_),) = looks["PG"]
+    assert colour == "#000000"
+
+
+def lightness(colour: str) -> float:
+    """Of a colour as grey."""
+    return float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114)))
+
+
+def test_marks_are_drawn_by_seaborn(
+    experiments: dict[str, Experiment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every module that draws: without seaborn its panels have no marks."""
+    drawing: dict[str, Figure] = {}
+    for figure in figures_of(experiments["tiny"]).values():
+        drawing.setdefault(figure.draw.__module__, figure)
+    modules = {path.stem for path in (ROOT / "rspo" / "figures").glob("*.py")}
+    shared = {"__init__", "figure", "style"}
+    assert {name.rpartition(".")[2] for name in drawing} == modules - shared
+    for figure in drawing.values():
+        context = (experiments["tiny"], figure) if figure.of_results else ()
+        table = figure.table(*context)
+        with style.applied(), monkeypatch.context() as patch:
+            calls = Mock()
+            patch.setattr(seaborn.objects.Plot, "plot", calls)
+            patch.setattr(seaborn, "heatmap", calls)
+            for module, name in ((style, "_finish"), (disjoint, "_grey"), (study, "_label")):
+                patch.setattr(module, name, Mock())
+            picture = figure.draw(table, *context)
+        assert calls.called, figure.name
+        data = [line for axes in picture.axes for line in axes.lines if is_data(line)]
+        bars = [patch for axes in picture.axes for patch in axes.patches]
+        assert not data, figure.name
+        assert not bars, figure.name
+
+
+def is_data(line: Line2D) -> bool:
+    """Not a straight line for reading, such as the one at 0."""
+    return len(line.get_xdata()) > 2
 
 
 def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
@@ -128,6 +215,12 @@ def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
 
 def forest_labels(rows: "pd.DataFrame") -> list[str]:
     return [f"{row['method']}, {row['variant']}" for _, row in rows.iterrows()]
+
+
+def bands_of(axes: Axes) -> set[float]:
+    """The heights of the corners of all bands."""
+    paths = [patch.get_path() for patch in axes.patches if isinstance(patch, Polygon)]
+    return {round(float(y), 9) for path in paths for y in np.array(path.vertices)[:, 1]}
 
 
 @pytest.mark.parametrize("name", CURVES)

@@ -142,7 +142,7 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         rows = pd.read_csv(figure.step(experiment).outputs[2])
         methods = methods_of(experiment, figure.policies(experiment))
         assert [*rows["method"].unique()] == [m.label for m in methods]
-        looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
+        looks = {(style.look(m).marker, str(style.look(m).line)) for m in methods}
         assert len(looks) == len(methods)
         assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
 
@@ -153,8 +153,9 @@ def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> No
         figures_of(experiment)
 
 
-def test_importing_the_package_does_not_import_matplotlib() -> None:
-    script = "import sys, rspo.figures; print(sorted({'matplotlib', 'scipy'} & {*sys.modules}))"
+def test_importing_the_package_imports_neither_matplotlib_nor_seaborn() -> None:
+    slow = "{'matplotlib', 'scipy', 'seaborn'}"
+    script = f"import sys, rspo.figures; print(sorted({slow} & {{*sys.modules}}))"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True
     )
