@@ -23,6 +23,7 @@ HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent
 HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
 SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
 INTERRUPTED = "Terminating processes on user request"  # how the message after Ctrl-C begins
+OF_EXECUTOR = {"WorkflowError:", "NoAnswer:"}  # how errors of our executor plugin begin
 RESUMES = "The same command resumes."
 
 
@@ -103,12 +104,14 @@ class LogHandler(LogHandlerBase):
 
 
 def _without_places(text: str) -> str:
-    """An error without the places in our Snakefiles that found it, which a user cannot change."""
+    """An error without the places in our code that found it, which a user cannot change."""
     of_input = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
     if found := re.fullmatch(of_input, text.strip(), flags=re.DOTALL):
         return f"error: {found[1]}"
     head, _, rest = text.partition("\n")
-    if not re.match(r'WorkflowError in file ".*/workflow/rules/', head):
+    of_snakefiles = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
+    of_executor = "/snakemake_executor_plugin_slurm_patient/" in rest and head in OF_EXECUTOR
+    if not of_snakefiles and not of_executor:
         return text
     return "error: " + "\n".join(row for row in rest.splitlines() if row[:7] != "  File ")
 

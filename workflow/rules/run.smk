@@ -7,7 +7,7 @@ from pathlib import Path
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
 from rspo.core.step import faults_behind
-from rspo.slurm.preflight import require_packages, run_doctor
+from rspo.slurm.preflight import require_packages, require_slurm, run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
     forward_stop_requests,
@@ -19,6 +19,10 @@ from snakemake.logging import logger
 plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 keep_one_timer()
+
+# The executor plugin asks SLURM before `onstart`.
+if workflow.is_main_process:
+    require_slurm(experiment.config)
 
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
 programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
