@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection
+from contextlib import redirect_stderr
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ def require_slurm(config: Config) -> None:
     """
     if not _uses_profile():
         return
-    _, options = parse_args(sys.argv[1:])
+    with redirect_stderr(StringIO()):  # it prints the names of the profiles a second time
+        _, options = parse_args(sys.argv[1:])
     if options.executor not in EXECUTORS or options.dryrun or options.touch:
         return
     if fault := _fault_of_slurm():

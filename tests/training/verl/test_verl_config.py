@@ -206,7 +206,7 @@ def test_sampler_and_judge_must_leave_memory_of_a_gpu_to_the_actor(
         return paper_scale.load(tmp_path, **nested(f"verl.overrides.{MEMORY}", policy), **changes)
 
     verl_config(load(most), CELL_7B)
-    with pytest.raises(InputError, match="allowed: at most 0.96 in total") as caught:
+    with pytest.raises(InputError, match=r"allowed: at most 0\.96 in total$") as caught:
         verl_config(load(most + 0.01), CELL_7B)
     assert f"gpu_memory_utilization = {most + 0.01:g}" in str(caught.value)
     assert ("and xverify.training_gpu_memory = 0.06" in str(caught.value)) == (most < 0.96)
