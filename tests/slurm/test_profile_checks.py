@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.slurm import input_checks
 from rspo.slurm.doctor import findings
@@ -82,6 +83,17 @@ def test_each_value_that_does_not_fit_the_paper_is_named_with_what_to_set(
     assert [kind for kind, _ in found] == [kind for kind, _ in expected]
     for (_, line), (_, pattern) in zip(found, expected, strict=True):
         assert re.match(rf"slurm/config\.yaml: set-resources\.{pattern}", line)
+
+
+@pytest.mark.promise("rspo doctor --scale paper")
+def test_the_command_says_whether_something_must_change(
+    project: Path, promised: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(promised) == 0
+    assert capsys.readouterr().out.endswith("nothing to change\n")
+    slurm_world.edit_profile(project, {"set-resources.train.gres": None})
+    assert main(promised) == 2
+    assert "set-resources.train requests no GPU" in capsys.readouterr().out
 
 
 def test_a_run_without_such_jobs_is_not_told(project: Path) -> None:

@@ -49,7 +49,7 @@ def programs(tmp_path: Path) -> Path:
 
 
 def errors_of(project: Path, programs: Path, *words: str, hidden: str = BASE) -> list[str]:
-    """The lines of `snakemake WORDS` after those with the names of its profiles and its progress."""
+    """The lines of `snakemake WORDS` but for those with profiles and progress."""
     done = subprocess.run(
         [sys.executable, "-c", SNAKEMAKE, hidden, *words],
         cwd=project,
@@ -70,8 +70,11 @@ def command(programs: Path, name: str, script: str) -> None:
     (programs / name).chmod(0o755)
 
 
-def test_without_verl_the_line_names_make_setup_verl(project: Path, programs: Path) -> None:
-    (line,) = errors_of(project, programs, "--profile", "slurm", "all")
+@pytest.mark.promise("snakemake --profile slurm all")
+def test_without_verl_the_line_names_make_setup_verl(
+    project: Path, programs: Path, promised: list[str]
+) -> None:
+    (line,) = errors_of(project, programs, *promised)
     assert line.startswith(f"{NAMES_SETUP}; {NOT_INSTALLED}")
 
 

@@ -69,6 +69,7 @@ def test_an_objective_of_the_user_reaches_verl_and_its_processes(tmp_path: Path)
         assert "first" in OBJECTIVES
 
 
+@pytest.mark.promise("It needs no value network (critic) and no KL penalty.")
 def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:
     config = verl_config(paper_scale.load(tmp_path), CELL_1_5B)
     actor = config.actor_rollout_ref.actor
