@@ -29,11 +29,14 @@ BEFORE = pytest.StashKey[checkout_guard.Snapshot]()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    session.config.stash[BEFORE] = checkout_guard.snapshot()
+    if not hasattr(session.config, "workerinput"):  # once, not in each process of xdist
+        session.config.stash[BEFORE] = checkout_guard.snapshot()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail if the files of a finished run changed, also by a process that is not Python's."""
+    if BEFORE not in session.config.stash:
+        return
     after = checkout_guard.snapshot()
     if found := checkout_guard.changed(session.config.stash[BEFORE], after):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

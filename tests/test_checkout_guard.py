@@ -73,6 +73,16 @@ def test_each_use_by_a_process_of_a_test_is_refused_and_noted(checkout: Path, co
     assert contents(checkout) == before
 
 
+def test_a_script_starts(checkout: Path) -> None:
+    """Python opens it before any of its code runs."""
+    script = checkout / "script.py"
+    script.write_text("print('started')")
+    notes, folder = checkout / "notes", checkout / "tests" / "support" / "checkout_guard"
+    environment = os.environ | {"PYTHONPATH": str(folder), sitecustomize.NOTES: str(notes)}
+    output = subprocess.check_output([sys.executable, script], env=environment, text=True)
+    assert output == "started\n"
+
+
 @pytest.mark.parametrize("code", ALLOWED.values(), ids=ALLOWED)
 def test_other_files_may_be_used(checkout: Path, code: str) -> None:
     assert run(checkout, code) == (0, "")

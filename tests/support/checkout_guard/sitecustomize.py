@@ -40,7 +40,7 @@ def is_of_a_run(path: str) -> bool:
 def _check(event: str, arguments: tuple[object, ...]) -> None:
     if event not in PATHS or NOTES not in os.environ:
         return
-    if sys._getframe(1).f_globals.get("__name__") == "pkgutil":
+    if event == "os.listdir" and sys._getframe(1).f_globals.get("__name__") == "pkgutil":
         return  # Snakemake looks for packages in each folder of the checkout
     for place, place_of_folder in PATHS[event]:
         folder = NO_FOLDER if place_of_folder is None else arguments[place_of_folder]
