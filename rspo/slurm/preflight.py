@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
 from contextlib import redirect_stderr
 from importlib.util import find_spec
 from io import StringIO
@@ -62,7 +61,7 @@ def require_packages(workflow: Any, config: Config) -> None:
         raise WorkflowError(message)
 
 
-def _missing_packages(rules: Collection[str], config: Config) -> list[str]:
+def _missing_packages(rules: set[str], config: Config) -> list[str]:
     """A message for each setting whose package a job of these rules imports and this lacks."""
     needed = []
     if "train" in rules and config.engine == "verl":

@@ -299,7 +299,9 @@ def test_the_command_prints_the_same(
     promised: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(promised) == 0
-    assert capsys.readouterr().out.strip() == str(diagnose("maxpo", 4)).strip()
+    first, _, rest = capsys.readouterr().out.partition("\n")
+    assert first == "maxpo, k = 4, n = 16, 0/1 rewards"
+    assert rest.strip() == str(diagnose("maxpo", 4, 16)).strip()
 
 
 @pytest.mark.parametrize("p", [None, [0.3, 0.35]])

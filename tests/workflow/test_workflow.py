@@ -116,7 +116,7 @@ def test_more_seeds_add_cells(planning: Path, promised: list[str]) -> None:
 
 @pytest.mark.promise("snakemake all --config results=trial training.steps=20")
 def test_a_trial_writes_into_a_folder_of_its_own(planning: Path, promised: list[str]) -> None:
-    done = snakemake(planning, "-n", "--quiet", "host", *promised)
+    done = snakemake(planning, "-n", *promised, "--quiet", "host")
     assert done.returncode == 0, done.stderr
     lines = re.findall(r"^ +output: (.*)$", done.stdout + done.stderr, flags=re.MULTILINE)
     outputs = [path for line in lines for path in line.split(", ")]
