@@ -24,11 +24,11 @@ then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## create .venv with everything that the tiny scale needs, without a GPU
+setup: ## create .venv with everything that the tiny scale needs, and Snakemake's SLURM plugin
 	@sh envs/setup.sh base
 	$(call then,make demo)
 
-setup-verl: ## add verl, Ray, vLLM for CPU, the SLURM plugin and the test tools
+setup-verl: ## add verl, Ray, vLLM for CPU and the test tools
 	@sh envs/setup.sh verl
 	$(call then,source .venv/bin/activate)
 

@@ -2,7 +2,7 @@
 # Installs the packages of envs/lock/ and this package into an existing environment (setup.sh).
 #
 #   envs/install.sh base PYTHON   what the tiny scale needs
-#   envs/install.sh verl PYTHON   also verl, vLLM for CPU, the SLURM plugin and the test tools
+#   envs/install.sh verl PYTHON   also verl, vLLM for CPU and the test tools
 #   envs/install.sh gpu PYTHON    base and verl, with vLLM and flash-attn for CUDA 13
 #   envs/install.sh check-gpu     can this machine install gpu?
 #

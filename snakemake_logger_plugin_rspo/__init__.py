@@ -20,6 +20,7 @@ HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO
 SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
 KEPT = "--keep-incomplete mode is set"  # begins a warning; jobs of this workflow leave whole files
 INTERRUPTED = "Terminating processes on user request"  # how the message after Ctrl-C begins
+OF_EXECUTOR = {"WorkflowError:", "NoAnswer:"}  # how errors of our executor plugin begin
 RESUMES = "The same command resumes."
 
 
@@ -115,8 +116,10 @@ def _without_places(text: str) -> str:
     if found := re.fullmatch(of_input, text.strip(), flags=re.DOTALL):
         return f"error: {found[1]}"
     head, _, rest = text.partition("\n")
-    in_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
-    if not in_rules and "/rspo/snakemake/" not in rest:
+    of_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
+    of_checks = "/rspo/snakemake/" in rest
+    of_executor = "/snakemake_executor_plugin_slurm_patient/" in rest and head in OF_EXECUTOR
+    if not of_rules and not of_checks and not of_executor:
         return text
     return "error: " + "\n".join(row for row in rest.splitlines() if row[:7] != "  File ")
 

@@ -1,7 +1,8 @@
-"""Where the tests find real rows, and what happens without them."""
+"""What holds for every test, and the fixtures that several folders use."""
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import threading
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from rspo.core.signals import REQUEST
-from tests.support import ROOT, processes, slurm_cluster
+from tests.support import ROOT, checkout_guard, processes, slurm_cluster
 from tests.support.made_once import made_once
 
 # A process that was started with `nohup` or `&` ignores SIGINT, and so would its child processes.
@@ -21,6 +22,45 @@ if threading.current_thread() is threading.main_thread():
 
 # As the `rspo` command does; with more threads, small tensors are slower and sums differ.
 torch.set_num_threads(1)
+
+
+GUARD = checkout_guard.Guard()
+BEFORE = pytest.StashKey[checkout_guard.Snapshot]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):  # once, not in each process of xdist
+        session.config.stash[BEFORE] = checkout_guard.snapshot()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if the files of a finished run changed, also by a process that is not Python's."""
+    if BEFORE not in session.config.stash:
+        return
+    after = checkout_guard.snapshot()
+    if found := checkout_guard.changed(session.config.stash[BEFORE], after):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print("\nFAILED: the tests, or a run at the same time, changed", *found[:10], sep="\n    ")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Only tests with the marker `acceptance` may use what a run left in the checkout."""
+    if not item.get_closest_marker("acceptance"):
+        GUARD.start()
+    try:
+        return (yield)
+    finally:
+        GUARD.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail a test that used such a file, also where its code ignored that this was refused."""
+    result = yield
+    if found := GUARD.take():
+        pytest.fail("used what a run left in the checkout:\n" + "\n".join(found))
+    return result
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -58,6 +98,13 @@ def no_process_outlives_its_test() -> Iterator[None]:
     """Except in a module whose fixtures run processes, which may start others."""
     with contextlib.nullcontext() if processes.descendants() else processes.none_left():
         yield
+
+
+@pytest.fixture
+def promised(request: pytest.FixtureRequest) -> list[str]:
+    """The words of the command in the test's marker `promise`, without the program."""
+    (text,) = request.node.get_closest_marker("promise").args
+    return shlex.split(text)[1:]
 
 
 @pytest.fixture(scope="session")

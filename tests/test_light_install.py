@@ -93,6 +93,7 @@ def test_the_package_requires_only_numpy(wheel: Path) -> None:
     assert "\nRequires-Python: <3.14,>=3.10\n" in metadata
 
 
+@pytest.mark.promise("pip install .")
 def test_the_documented_example_needs_only_numpy_and_the_syntax_of_python_3_10(
     light: Path,
 ) -> None:
@@ -154,6 +155,7 @@ def interpreter(version: str) -> Path:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("version", OLDEST_NUMPY)
+@pytest.mark.promise("pip install '.[math]'")
 def test_the_package_works_on_the_first_and_last_python_with_the_oldest_numpy(
     version: str, wheel: Path, tmp_path: Path
 ) -> None:

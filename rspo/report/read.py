@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from math import ceil, inf, isnan, nan
 from operator import itemgetter
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,7 @@ from rspo.evaluation.read_outcomes import scored_samples
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
-from rspo.training.logs import read_log, sampler_warning
+from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
 _SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
@@ -132,9 +133,15 @@ def setup(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def warning(experiment: Experiment) -> str:
-    """What the training logs warn of: a sampler with other weights than the actor's."""
-    return sampler_warning({cell: read_log(experiment, cell) for cell in experiment.cells})
+def warnings(experiment: Experiment) -> list[str]:
+    """What the training logs warn of: gradients that were clipped, a sampler with other weights."""
+    logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
+    clipped = {
+        cell: fmean(column(experiment.training_log(cell), log, "gradient_clipped"))
+        for cell, log in logs.items()
+    }
+    sentences = [clipping_warning(clipped), sampler_warning(logs)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def cost(experiment: Experiment) -> list[Row]:

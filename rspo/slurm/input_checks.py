@@ -4,7 +4,7 @@ They call what the jobs call, so that a message is that of the job.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
@@ -13,7 +13,8 @@ from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.slurm.launch import ERROR, INFO, Finding, Launch
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
+from rspo.slurm.profile import PROFILE
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
@@ -28,7 +29,7 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the smallest cell has space for its checkpoints; `rspo plan` prints what all need."""
+    """Whether the checkpoints of the cells that train at the same time fit, and the policies."""
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
@@ -37,12 +38,30 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
     least = disk.PEAK * min(sizes)
+    at_once = _cells_at_once(launch, sizes)
+    most = disk.PEAK * sum(at_once) + disk.POLICY * (sum(sizes) - sum(at_once))
     if free < least:
         yield Finding(
             ERROR,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
             f"{least / 1e9:,.0f} GB while it writes a checkpoint",
         )
+    elif free < most:
+        yield Finding(
+            WARNING,
+            f"{experiment.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a time "
+            f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
+            f"quota, or set fewer `jobs` in {PROFILE}",
+        )
+
+
+def _cells_at_once(launch: Launch, sizes: Sequence[int]) -> list[int]:
+    """The sizes of the cells that need most disk space among those that train at the same time."""
+    largest_first = sorted(sizes, reverse=True)
+    jobs = launch.profile.get("jobs")
+    if jobs in (None, "unlimited"):
+        return largest_first
+    return largest_first[: int(jobs)]
 
 
 def prompts(launch: Launch) -> Iterator[Finding]:

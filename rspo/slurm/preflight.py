@@ -2,21 +2,57 @@
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr
 from functools import cache
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from snakemake.cli import parse_args
 from snakemake.exceptions import WorkflowError
 
 from rspo.config.schema import Config
 from rspo.core.locks import exclusive_lock
+from rspo.slurm.cluster import NoAnswer, Slurm
 from rspo.slurm.launch import Kind
-from rspo.slurm.profile import PROFILE
+from rspo.slurm.profile import EXECUTORS, PROFILE
+
+
+def require_slurm(config: Config) -> None:
+    """Raises: WorkflowError if Snakemake uses the project's profile and SLURM does not answer.
+
+    Called while the Snakefile is read, because the executor asks SLURM before `onstart`. Such a run
+    cannot start at all, so the message also names a package that the scale's jobs need.
+    """
+    if not _uses_profile():
+        return
+    with redirect_stderr(StringIO()):  # it prints the names of the profiles a second time
+        _, options = parse_args(sys.argv[1:])
+    if options.executor not in EXECUTORS or options.dryrun or options.touch:
+        return
+    if fault := _fault_of_slurm():
+        missing = _missing_packages({"train", "sample", "score"}, config)
+        raise WorkflowError("; ".join([*missing[:1], fault]))
+
+
+def _fault_of_slurm() -> str:
+    """Why SLURM does not answer on this machine; empty if it does."""
+    if shutil.which("squeue") is None:
+        return (
+            "SLURM is not installed here (no command squeue): use --profile slurm on a machine of "
+            "the cluster; `snakemake all` without it runs the tiny scale here"
+        )
+    try:
+        Slurm().ask("squeue", "--noheader", "--name=rspo-none")
+    except NoAnswer as error:
+        return str(error)
+    return ""
+
 
 _HELD = ExitStack()  # locks
 
@@ -50,6 +86,12 @@ def require_packages(rules: Collection[str], config: Config) -> None:
 
     Such a job can be the last of a run, after hours of training.
     """
+    for message in _missing_packages(rules, config):
+        raise WorkflowError(message)
+
+
+def _missing_packages(rules: Collection[str], config: Config) -> list[str]:
+    """A message for each setting whose package a job of these rules imports and this lacks."""
     needed = []
     if "train" in rules and config.engine == "verl":
         needed.append(("engine = 'verl'", "verl"))
@@ -57,12 +99,12 @@ def require_packages(rules: Collection[str], config: Config) -> None:
         needed.append(("sampler = 'vllm'", "vllm"))
     if {"train", "score"} & {*rules} and config.starts_judge:
         needed.append(("verifier = 'xverify' without xverify.url", "vllm"))
-    for setting, package in needed:
-        if find_spec(package) is None:
-            raise WorkflowError(
-                f"{setting} needs the package {package}: `make setup-verl` installs it, "
-                "`make setup-gpu` on a machine with GPUs"
-            )
+    return [
+        f"{setting} needs the package {package}: `make setup-verl` installs it, "
+        "`make setup-gpu` on a machine with GPUs"
+        for setting, package in needed
+        if find_spec(package) is None
+    ]
 
 
 def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]) -> None:

@@ -9,6 +9,8 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 
+# Fraction of the updates whose gradient was clipped. With more, the clip determined the training.
+MOST_CLIPPED = 0.5
 # Of the mean absolute difference, nats per token. In bfloat16, right samplers have 0.004 (the tiny
 # models) to 0.01 (SmolLM2-135M) on a CPU.
 MOST = 0.05
@@ -39,6 +41,21 @@ def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
                 f"{path}, line {row['step']}: {key} is {value!r}, expected a finite number"
             )
     return [float(row[key]) for row in log]
+
+
+def clipping_warning(fractions: Mapping[str, float]) -> str:
+    """A sentence that names the cells with more than half of their gradients clipped, or "".
+
+    Args:
+        fractions: by cell, of its updates whose gradient was clipped.
+    """
+    found = [f"{cell} ({part:.0%})" for cell, part in fractions.items() if part > MOST_CLIPPED]
+    if not found:
+        return ""
+    return (
+        "training.optimizer.gradient_clip scaled the gradients of more than half of the updates "
+        f"down to one norm, which changes the algorithm: {', '.join(found)}."
+    )
 
 
 def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:

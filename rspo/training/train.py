@@ -4,21 +4,26 @@ It verifies the inputs, chooses the checkpoint, calls the engine, and writes the
 Removing the checkpoint marks the cell as finished.
 """
 
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.core.provenance import Done, Usage
 from rspo.training.checkpoint import remove_checkpoint, use_checkpoint
+from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
 from rspo.training.validation import validation_note
 
 # Trains the remaining steps of a cell, from its checkpoint if it has one. It calls the last
 # argument, which may remove the checkpoint, when it has verified its inputs.
 Engine = Callable[[Experiment, str, Callable[[], None]], Trained]
+
+_log = logging.getLogger(__name__)
 
 
 def train(experiment: Experiment, name: str, force: bool = False) -> None:
@@ -47,6 +52,9 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
 
     def work() -> Done:
         trained = engine(experiment, name, begin)
+        clipped = fmean(record["gradient_clipped"] for record in trained.records)
+        if warning := clipping_warning({name: clipped}):
+            _log.warning("%s", warning)
         _write_policy(policy, trained, base)
         write_json_lines(log, trained.records)
         return Done(

@@ -92,6 +92,16 @@ def test_the_command_prints_the_same_history_for_a_copy(
     assert capsys.readouterr().out.splitlines() == lines
 
 
+@pytest.mark.promise("rspo trace reports/fig_main.pdf")
+def test_the_history_of_a_figure_ends_at_the_data(
+    experiment: Experiment, promised: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(promised) == 0
+    printed = capsys.readouterr().out
+    for family in experiment.benchmarks_of("standard"):
+        assert f"source: generated/{family}/test @ 2" in printed
+
+
 def test_depth_limits_the_levels_that_are_shown_and_not_what_is_checked(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:

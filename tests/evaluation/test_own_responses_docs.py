@@ -50,6 +50,12 @@ def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
         assert printed == shown
 
 
+@pytest.mark.promise("rspo verify responses.jsonl")
+@pytest.mark.promise(
+    "rspo verify others.jsonl.gz --problem-column question --answer-column gold "
+    "--response-column output"
+)
+@pytest.mark.promise("rspo compare responses.verdicts.jsonl others.verdicts.jsonl")
 def test_the_commands_of_the_readme_and_of_the_page_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import rspo
+from rspo.cli import main
 from rspo.objectives import OBJECTIVES, assert_unbiased, response_weights
 from rspo.objectives.diagnose import Form, diagnose
 from tests.support import ROOT
@@ -183,6 +184,7 @@ def marginal(rewards: Floats, k: int) -> Floats:
     return response_weights(rewards, "rspo_pass_at_k", k)
 
 
+@pytest.mark.promise("rspo.diagnose(my_weights, k=4, n=16)")
 def test_a_function_of_ones_own_is_diagnosed_like_an_objective() -> None:
     own, ours = rspo.diagnose(marginal, k=3, n=8), rspo.diagnose("rspo_pass_at_k", k=3, n=8)
     assert own.name == "marginal"
@@ -290,6 +292,16 @@ def test_importing_the_package_imports_no_numpy() -> None:
     )
     script += "; assert not {'torch', 'pandas', 'matplotlib'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+@pytest.mark.promise("rspo diagnose maxpo --k 4")
+def test_the_command_prints_the_same(
+    promised: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(promised) == 0
+    first, _, rest = capsys.readouterr().out.partition("\n")
+    assert first == "maxpo, k = 4, n = 16, 0/1 rewards"
+    assert rest.strip() == str(diagnose("maxpo", 4, 16)).strip()
 
 
 @pytest.mark.parametrize("p", [None, [0.3, 0.35]])

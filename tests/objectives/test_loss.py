@@ -125,6 +125,7 @@ def test_arguments_that_do_not_fit_are_refused(change: dict[str, Any], message: 
         policy_loss(**(inputs() | {"max_tokens": T} | change))
 
 
+@pytest.mark.promise("loss = policy_loss(log_probs, mask, weights, max_tokens=1024)")
 def test_the_code_of_the_readme_runs() -> None:
     section = (ROOT / "README.md").read_text().partition("## In your own trainer")[2]
     block = re.search(r"\n\n((?: {4}.*\n|\n)+)", section)

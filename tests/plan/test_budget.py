@@ -1,6 +1,7 @@
 """`rspo plan --budget`: which claims some GPU-hours answer."""
 
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -64,13 +65,19 @@ def test_no_budget_is_exceeded_and_the_cheapest_comes_first(tmp_path: Path, budg
     assert ("not within the budget" in said) == (len(claims) < len(set(everything)))
 
 
-def test_one_gpu_answers_c1_and_c3_in_a_day() -> None:
-    experiment = Experiment.load("one_gpu", root=ROOT)
+def without_results(folder: Path, scale: str) -> Experiment:
+    """A scale of config/ in a folder where nothing has run."""
+    shutil.copytree(ROOT / "config", folder / "config")
+    return Experiment.load(scale, root=folder)
+
+
+def test_one_gpu_answers_c1_and_c3_in_a_day(tmp_path: Path) -> None:
+    experiment = without_results(tmp_path, "one_gpu")
     found = answers(experiment, 24)
     assert {one.claim for one in found} >= {"C1", "C3"}
     assert cells(experiment, 24, "C1") == {f"qwen2.5-0.5b--{name}--n16--s0" for name in THREE}
 
 
-def test_a_scale_without_gpus_has_no_budget() -> None:
+def test_a_scale_without_gpus_has_no_budget(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected verl\.device: cuda"):
-        answers(Experiment.load("tiny", root=ROOT), 8)
+        answers(without_results(tmp_path, "tiny"), 8)

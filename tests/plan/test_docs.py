@@ -19,6 +19,7 @@ PRINTED = [
 
 
 @pytest.mark.parametrize(("words", "output"), PRINTED)
+@pytest.mark.promise("rspo plan --scale paper --budget 200")
 def test_docs_have_what_the_command_prints(
     words: str, output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -261,6 +261,18 @@ def test_training_logs_are_complete_and_their_warnings_shown(experiment: Experim
         write_report(experiment, force=True)
 
 
+def test_a_report_does_not_say_no_while_every_update_is_clipped(experiment: Experiment) -> None:
+    row = "Do training logs warn?"
+    assert f"{row}No." in Tree(page_of(experiment)).sections["setup"]
+    log = experiment.training_log(CELL)
+    records = [json.loads(line) for line in log.open()]
+    write_json_lines(log, [record | {"gradient_clipped": 1.0} for record in records])
+    adopt(log)
+    setup = Tree(page_of(experiment)).sections["setup"]
+    assert f"{row}training.optimizer.gradient_clip scaled the gradients" in setup
+    assert f"changes the algorithm: {CELL} (100%)." in setup
+
+
 # --- the Markdown page of the results ------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """One server of the judge on each GPU, without vLLM and GPUs (tests/support/fake_vllm)."""
 
+import json
 import re
 from pathlib import Path
 
@@ -62,6 +63,40 @@ def test_each_gpu_gets_a_server_and_a_similar_number_of_requests(
         assert re.findall(r"--gpu-memory-utilization (\S+)", first) == ["0.85", "0.07"]
         assert len(prompts) > len(RESPONSES) / len(GPUS) / 2
     assert sum(log.count("prompt ") for log in logs) == len(RESPONSES)
+
+
+# What a server must find in its environment, and why: rspo/core/environment.py.
+REQUIRED = {
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
+    "VLLM_DISABLE_COMPILE_CACHE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+CACHES = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "VLLM_CACHE_ROOT",
+    "FLASHINFER_WORKSPACE_BASE",
+    "CUDA_CACHE_PATH",
+)
+
+
+def test_a_server_compiles_nothing_on_a_node_without_nvcc_and_nothing_in_the_home_folder(
+    on_gpus: XVerifySettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*REQUIRED, *CACHES):
+        monkeypatch.delenv(name, raising=False)
+    local = tmp_path / "local"
+    local.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(local))
+    with judge_of(on_gpus, tmp_path / "judge", ["3"]) as judge:
+        reasons(judge, ["7"])
+    log = (tmp_path / "judge" / "verdicts.server.0.log").read_text()
+    (line,) = re.findall("^environment (.*)", log, re.MULTILINE)
+    variables = json.loads(line)
+    assert {name: variables.get(name) for name in REQUIRED} == REQUIRED
+    for name in CACHES:
+        assert Path(variables[name]).is_relative_to(local)
 
 
 def test_a_server_that_exits_is_one_error_and_the_others_end(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.slurm import input_checks
 from rspo.slurm.doctor import findings
@@ -84,6 +85,17 @@ def test_each_value_that_does_not_fit_the_paper_is_named_with_what_to_set(
         assert re.match(rf"slurm/config\.yaml: set-resources\.{pattern}", line)
 
 
+@pytest.mark.promise("rspo doctor --scale paper")
+def test_the_command_says_whether_something_must_change(
+    project: Path, promised: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(promised) == 0
+    assert capsys.readouterr().out.endswith("nothing to change\n")
+    slurm_world.edit_profile(project, {"set-resources.train.gres": None})
+    assert main(promised) == 2
+    assert "set-resources.train requests no GPU" in capsys.readouterr().out
+
+
 def test_a_run_without_such_jobs_is_not_told(project: Path) -> None:
     slurm_world.edit_profile(project, {"set-resources.train.gres": None})
     assert check("paper", "curves", "sample") == []
@@ -103,16 +115,42 @@ def test_a_file_system_without_locks_is_reported(
     assert "this file system does not support locks (No locks avail" in line
 
 
-def test_a_disk_without_space_for_checkpoints_is_reported(
+def test_a_disk_without_space_for_the_checkpoints_of_one_cell_stops_the_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By hand: two checkpoints of 16 bytes per parameter are 49.4 GB for 1.544e9 parameters."""
-    set_free_space(monkeypatch, 50e9)
-    assert check("paper") == []
+    slurm_world.edit_profile(project, {"jobs": 1})
     set_free_space(monkeypatch, 48e9)
     ((kind, line),) = check("paper")
     assert kind is ERROR
     assert "the smallest cell needs 49 GB" in line
+
+
+@pytest.mark.parametrize(
+    ("jobs", "gigabytes", "needed"),
+    [
+        (200, 2590, "25 cells at a time and the policies of the others need 2,595 GB"),
+        ("unlimited", 2590, "25 cells at a time and the policies of the others need 2,595 GB"),
+        (1, 530, "1 cells at a time and the policies of the others need 538 GB"),
+    ],
+)
+def test_a_disk_without_space_for_all_cells_that_train_at_once_is_a_warning(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: int | str,
+    gigabytes: int,
+    needed: str,
+) -> None:
+    """By hand: for 18 cells of 1.544e9 and 7 of 7.616e9 parameters, two checkpoints each are 2,595
+    GB. One cell of 7.616e9 parameters is 244 GB, and the policies of the others, 4 bytes per
+    parameter, are 294."""
+    slurm_world.edit_profile(project, {"jobs": jobs})
+    set_free_space(monkeypatch, gigabytes * 1e9)
+    ((kind, line),) = check("paper")
+    assert kind is WARNING
+    assert needed in line
+    set_free_space(monkeypatch, (gigabytes + 10) * 1e9)
+    assert check("paper") == []
 
 
 def test_problems_that_do_not_fit_a_model_are_reported(project: Path) -> None:

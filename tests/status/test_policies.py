@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from rspo.cli import main
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_text
@@ -185,6 +186,23 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     )
     assert second.startswith(f"{changed.policy([*changed.cells][1])} was made with other settings")
     assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"
+
+
+@pytest.mark.promise("rspo status")
+def test_the_command_prints_what_is_done_running_and_left(
+    experiment: Experiment,
+    promised: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    finish(experiment, DONE, 80)
+    report(experiment, RUNNING)
+    monkeypatch.chdir(experiment.reports.parent)
+    with exclusive_lock(experiment.folder(RUNNING)):
+        assert main(promised) == 0
+    rows = {row.split()[0]: row.split()[1] for row in capsys.readouterr().out.splitlines()[1:28]}
+    assert (rows.pop(DONE), rows.pop(RUNNING)) == ("evaluated", "running")
+    assert set(rows.values()) == {"waiting"}
 
 
 def test_the_table_has_the_values_of_the_last_step_of_finished_cells(

@@ -108,6 +108,24 @@ def test_the_same_cell_again_gives_the_same_file(
     assert not (again.policy(CELL) / stamp.name).exists()
 
 
+@pytest.mark.parametrize(("clip", "clipped"), [(1e-3, True), (1e3, False)])
+def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
+    world: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture, clip: float, clipped: bool
+) -> None:
+    changes = TRAINING | {"steps": 2, "optimizer": {"gradient_clip": clip}}
+    own = tiny_world.load(world.reports.parent, training=changes)
+    experiment = elsewhere(own, tmp_path / "results")
+    train(experiment, CELL)
+    assert [record["gradient_clipped"] for record in without_times(experiment)] == [clipped] * 2
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    if clipped:
+        (warning,) = warnings
+        assert warning.startswith("training.optimizer.gradient_clip scaled the gradients of more")
+        assert warning.endswith(f": {CELL} (100%).")
+    else:
+        assert warnings == []
+
+
 def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     world: Experiment, tmp_path: Path
 ) -> None:
@@ -120,6 +138,10 @@ def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
 
 
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
+@pytest.mark.promise(
+    "Stop or kill a run at any time: the same command resumes it, at the tiny scale to the same "
+    "files, bit for bit."
+)
 def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     world: Experiment, undisturbed: Experiment, tmp_path: Path, attempt: int
 ) -> None:

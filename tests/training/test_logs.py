@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rspo.training.logs import MOST, sampler_warning, steps_above
+from rspo.training.logs import MOST, clipping_warning, sampler_warning, steps_above
 
 
 def records_of(differences: list[float]) -> list[dict[str, Any]]:
@@ -33,3 +33,8 @@ def test_the_warning_names_the_cells_and_their_first_step() -> None:
     logs = {"a": records_of([0.01, 0.02]), "b": records_of([0.01, 0.02, 0.2, 0.3]), "c": [{}]}
     assert ": b (2 steps, first 3)." in sampler_warning(logs)
     assert sampler_warning({"a": logs["a"], "c": []}) == ""
+
+
+def test_cells_with_more_than_half_of_their_gradients_clipped_are_named() -> None:
+    assert clipping_warning({"a": 0.5, "b": 0.6, "c": 1.0}).endswith(": b (60%), c (100%).")
+    assert clipping_warning({"a": 0.5}) == ""

@@ -49,6 +49,7 @@ def test_all_cells_of_a_suite_and_both_bases_were_evaluated(experiment: Experime
     assert len(found) == 25 + 2 * 7 + 1 + 2  # seven cells have three seeds, and one has two
 
 
+@pytest.mark.promise("make demo")
 def test_a_second_run_does_nothing() -> None:
     done = subprocess.run(
         [Path(sys.executable).parent / "snakemake", "all"],

@@ -18,6 +18,7 @@ from tests.support import ROOT
 
 ENVS = ROOT / "envs"
 LOCK = ENVS / "lock"
+TRL_ADAPTER = ROOT / "rspo" / "adapters" / "trl.py"
 # The files of envs/lock/ and the extras of pyproject.toml that each environment contains.
 ENVIRONMENTS = {
     "base": (["base", "torch"], ["paper"]),
@@ -60,10 +61,26 @@ def unsatisfied(requirements: Iterable[Requirement], versions: dict[str, str]) -
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.promise("pip install '.[paper]'")
+@pytest.mark.promise("pip install '.[verl]'")
 def test_the_lock_files_satisfy_the_declared_requirements(environment: str) -> None:
     declared = declared_requirements(ENVIRONMENTS[environment][1])
     assert {"numpy", "snakemake", "math-verify"} <= {line.name for line in declared}
     assert unsatisfied(declared, locked_versions(environment)) == []
+
+
+@pytest.mark.promise("pip install '.[trl]'")
+def test_the_extra_trl_has_the_version_that_the_adapter_supports() -> None:
+    supported = re.search(r'^SUPPORTED = "(.*)"', TRL_ADAPTER.read_text(), re.MULTILINE)
+    assert supported is not None
+    declared = {str(line) for line in declared_requirements(["trl"])}
+    assert f"trl=={supported[1]}" in declared
+
+
+def test_the_base_packages_understand_the_slurm_profile() -> None:
+    """So that `snakemake --profile slurm` names what is missing (tests/slurm)."""
+    needed = {"snakemake-executor-plugin-slurm", "snakemake-executor-plugin-slurm-jobstep"}
+    assert needed <= locked_versions("base").keys()
 
 
 def test_the_gpu_packages_have_the_versions_that_verl_requires() -> None:
@@ -150,6 +167,7 @@ def test_flash_attn_is_checked_before_venv_changes(
     assert (checkout / ".venv" / ".rspo").read_bytes() == before
 
 
+@pytest.mark.promise("make setup-gpu")
 def test_make_setup_keeps_the_gpu_packages(checkout: Path) -> None:
     assert setup(checkout, "gpu", FLASH_ATTN="none").returncode == 0
     assert setup(checkout, "base").stdout == ""  # up to date

@@ -61,6 +61,7 @@ def pages(site: Path) -> dict[Path, Html]:
 
 
 @pytest.mark.ci
+@pytest.mark.promise("make docs")
 def test_every_internal_link_and_file_of_the_site_exists(
     site: Path, pages: dict[Path, Html]
 ) -> None:

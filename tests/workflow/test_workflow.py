@@ -57,6 +57,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("scale", ["tiny", "paper"])
+@pytest.mark.promise("snakemake all")
+@pytest.mark.promise("snakemake -n all --config scale=paper")
 def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
     planning: Path, scale: str
 ) -> None:
@@ -72,6 +74,52 @@ def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
     assert plan["curves"] == evaluated
     without_target = jobs(snakemake(planning, "-n", "--config", f"scale={scale}"))
     assert without_target == {"default": plan.pop("all")} | plan
+
+
+@pytest.mark.promise("snakemake reports/fig_scalability.pdf")
+def test_one_figure_makes_only_what_it_needs(built: Path) -> None:
+    """`built` is a project after this command, with smaller settings."""
+    cells = {f"small--rspo-pass--k4--n{n}--s0" for n in (4, 8, 16, 32)}
+    made = {path.parent.name for path in built.glob("results/tiny/cells/*/policy")}
+    assert made == cells | {"small--base"}
+    files = {path.stem for path in built.glob("reports/*") if path.suffix in (".pdf", ".csv")}
+    assert files == {"fig_scalability"}
+
+
+@pytest.mark.promise(
+    "snakemake all --forcerun results/tiny/cells/small--rspo-pass--k4--n16--s0/policy"
+)
+def test_one_cell_again_makes_what_depends_on_it(built: Path, promised: list[str]) -> None:
+    """With the same settings and seed to the same files, as a figure shows."""
+    _, option, policy = promised
+    cell = Path(policy).parent.name
+    files = built.glob("results/tiny/cells/*/**/*.parquet")
+    before = {path: path.stat().st_mtime_ns for path in [built / policy, *files]}
+    numbers = (built / "reports/fig_scalability.csv").read_bytes()
+    target = "reports/fig_scalability.pdf"
+    done = snakemake(built, target, option, policy, "--config", *SMALL_WORLD)
+    assert done.returncode == 0, done.stderr
+    again = {path for path, time in before.items() if path.stat().st_mtime_ns != time}
+    kinds = {path.relative_to(built / Path(policy).parent).parts[0] for path in again}
+    assert kinds == {"policy", "samples", "scores", "curves"}
+    assert {path.relative_to(built).parts[3] for path in again} == {cell}
+    assert (built / "reports/fig_scalability.csv").read_bytes() == numbers
+
+
+@pytest.mark.promise("snakemake all --config seeds=5")
+def test_more_seeds_add_cells(planning: Path, promised: list[str]) -> None:
+    """By hand: 25 cells of the paper and 3 for the time of dropping, each with five seeds."""
+    assert jobs(snakemake(planning, "-n", *promised))["train"] == (25 + 3) * 5
+
+
+@pytest.mark.promise("snakemake all --config results=trial training.steps=20")
+def test_a_trial_writes_into_a_folder_of_its_own(planning: Path, promised: list[str]) -> None:
+    done = snakemake(planning, "-n", *promised, "--quiet", "host")
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(r"^ +output: (.*)$", done.stdout + done.stderr, flags=re.MULTILINE)
+    outputs = [path for line in lines for path in line.split(", ")]
+    assert len(outputs) > 200
+    assert [path for path in outputs if not path.startswith("trial/")] == []
 
 
 def test_snakemakes_linter_misses_only_an_image(planning: Path) -> None:
@@ -183,6 +231,7 @@ def touch(folder: Path, *config: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.promise("snakemake all --touch")
 def test_copied_results_are_up_to_date_after_touch(copied: Path) -> None:
     target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
     assert jobs(snakemake(copied, *target))["train"] == 4

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
 from rspo.core.step import GIVEN
-from rspo.slurm.preflight import jobs_of, lock_until_the_end, require_packages, run_doctor
+from rspo.slurm.preflight import (
+    jobs_of,
+    lock_until_the_end,
+    require_packages,
+    require_slurm,
+    run_doctor,
+)
 from rspo.slurm.snakemake_patches import (
     always_run_onstart,
     compare_settings_with_provenance,
@@ -27,6 +33,10 @@ plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 keep_one_timer()
 check_every_plan()
+
+# The executor plugin asks SLURM before `onstart`.
+if workflow.is_main_process:
+    require_slurm(experiment.config)
 
 # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
 own_programs = str(Path(sys.executable).parent)

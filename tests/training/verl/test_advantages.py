@@ -81,6 +81,9 @@ def through_verl(environment: dict[str, str], batches: list[dict[str, Any]]) -> 
 
 
 @pytest.mark.ci
+@pytest.mark.promise(
+    "install this package and set `algorithm.adv_estimator=rspo_pass_at_k`, `+algorithm.rspo_k=4`"
+)
 def test_two_config_keys_are_enough(installed: dict[str, str]) -> None:
     """Two prompts with their responses interleaved, as after verl's balancing."""
     uids = ["a", "b", "b", "a", "a", "b", "b", "a"]

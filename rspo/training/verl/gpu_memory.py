@@ -1,0 +1,66 @@
+"""Refuses a config whose servers, or whose passes, cannot fit the memory of a GPU.
+
+The policy's server, the judge's server and a rank of the actor share each GPU of a training job.
+"""
+
+from omegaconf import DictConfig
+
+from rspo.config.schema import Config
+from rspo.core.errors import InputError
+from rspo.training.verl.interface import FLASH
+
+# Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
+# 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
+# both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
+# in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as activations.
+MOST_MEMORY_OF_SERVERS = 0.96
+# Two responses with prompts that fill the context of the paper's models.
+MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
+
+
+def require_gpu_memory(config: Config, of_verl: DictConfig) -> None:
+    """Refuse what is certain to run out of memory on GPUs.
+
+    Raises: InputError that names the keys, their values and the largest allowed ones.
+    """
+    _require_memory_for_actor(config, of_verl)
+    _require_small_passes(of_verl)
+
+
+def _require_memory_for_actor(config: Config, of_verl: DictConfig) -> None:
+    """Raises: InputError if the servers of the policy and the judge leave none.
+
+    vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
+    start with less free memory (vllm/v1/worker/utils.py, `request_memory`).
+    """
+    fractions = {
+        "actor_rollout_ref.rollout.gpu_memory_utilization": float(
+            of_verl.actor_rollout_ref.rollout.gpu_memory_utilization
+        )
+    }
+    if config.xverify is not None and config.starts_judge:
+        fractions["xverify.training_gpu_memory"] = config.xverify.training_gpu_memory
+    total = round(sum(fractions.values()), 6)  # 0.9 + 0.06 is not 0.96
+    if total > MOST_MEMORY_OF_SERVERS:
+        given = " and ".join(f"{key} = {value:g}" for key, value in fractions.items())
+        raise InputError(
+            f"{given}: the actor needs memory of the same GPU too; allowed: at most "
+            f"{MOST_MEMORY_OF_SERVERS:g} in total"
+        )
+
+
+def _require_small_passes(of_verl: DictConfig) -> None:
+    """Raises: InputError if a pass without flash-attn has too many tokens.
+
+    Without the package flash-attn, verl keeps a log-softmax of all logits in float32 for the
+    backward pass, 20 GB for 32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
+    """
+    attention = of_verl.actor_rollout_ref.model.override_config.attn_implementation
+    tokens = of_verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu
+    if attention != FLASH and tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
+        raise InputError(
+            f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {tokens}: with "
+            f"attn_implementation = {attention}, without flash-attn, the logits of a pass take "
+            f"three times the memory; allowed: at most {MOST_TOKENS_WITHOUT_FLASH_ATTN}, or "
+            f"attn_implementation: {FLASH}"
+        )
