@@ -56,7 +56,9 @@ def test_a_result_is_complete_though_snakemake_was_killed_before_it_noticed(proj
     assert digest(PROBLEMS) == before
     done = snakemake(project, "-n", str(PROBLEMS))
     assert "Nothing to be done" in done.stdout
-    done = snakemake(project, "-n", str(PROBLEMS), "--config", "data.train.generated.problems=11")
+    done = snakemake(
+        project, "-n", str(PROBLEMS), "--config", "set=data.train.generated.problems=11"
+    )
     assert "Nothing to be done" in done.stdout
 
 
@@ -116,7 +118,7 @@ def test_a_training_that_ends_between_its_outputs_resumes_after_its_last_step(
 
 
 FIGURE = Path("reports/fig_main.pdf")
-LABEL = ["--config", "models.small.label=Little"]
+LABEL = ["--config", "set=models.small.label=Little"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ SAMPLES, SCORES, CURVES = (
     )
 )
 WAYS = "--config results=trial writes to another folder, --config replace=true replaces it"
-STEPS = ["--config", "training.steps=7"]  # instead of 6
+STEPS = ["--config", "set=training.steps=7"]  # instead of 6
 PLANNED_AGAIN = {"train": 1, "sample": 1, "score": 1, "curves": 1, "total": 4}
 
 
@@ -231,14 +231,14 @@ def test_figures_and_tables_are_replaced_however_long_they_took(project: Path) -
     """The old file stays until the new one is whole."""
     figure = "reports/fig_main.pdf"
     took(figure, 20)
-    done = snakemake(project, "-n", figure, "--config", "models.small.label=Little")
+    done = snakemake(project, "-n", figure, "--config", "set=models.small.label=Little")
     assert jobs(done)["figure"] == 1
 
 
 def test_replace_is_true_or_false(project: Path) -> None:
     done = snakemake(project, "-n", CURVES, "--config", "replace=maybe")
     assert done.returncode == 1
-    assert "error: replace = maybe; expected true or false" in done.stdout + done.stderr
+    assert "error: replace = 'maybe': expected true or false" in done.stdout + done.stderr
 
 
 def test_the_limit_changes_no_other_setting(project: Path) -> None:

@@ -1,6 +1,7 @@
 """The workflow as a module of another Snakefile, and the commands that Snakemake prints."""
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ from rspo.core.files import digest
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import read_provenance
 from tests.support import ROOT
-from tests.support.snakemake_project import jobs, make_project, setting, snakemake
+from tests.support.snakemake_project import PROGRAMS, jobs, make_project, setting, snakemake
 
 TABLES = ["results/tiny/problems/linear.parquet", "trial/problems/linear.parquet"]
 PROBLEMS = "data.suites.standard.linear.generated.problems"
@@ -101,8 +102,8 @@ def test_each_module_has_the_checks_of_a_start(project: Path, before: str, after
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("started by its owner") == bool(before + after)
     (project / TABLES[1]).write_bytes(b"damaged")
-    done = snakemake(project, *words, *TABLES, "--forcerun", *TABLES)
-    assert f"makes results again: {TABLES[1]} was damaged" in done.stderr
+    done = snakemake(project, *words, *TABLES)
+    assert f"leaves a result as it is: {TABLES[1]} was damaged" in done.stderr
 
 
 def test_a_prefix_of_the_files_of_a_module_is_refused(project: Path) -> None:
@@ -125,7 +126,8 @@ def test_a_printed_command_makes_the_same_file_in_a_shell(project: Path) -> None
     (command,) = commands(done.stdout + done.stderr)
     assert "$HOME {x}" in command
     (project / table).unlink()
-    subprocess.run(["sh", "-c", command], cwd=project, check=True)
+    environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}  # as if activated
+    subprocess.run(["sh", "-c", command], cwd=project, env=environment, check=True)
     assert digest(project / table) == made
     assert read_provenance(project / table)["settings"]["generated"]["problems"] == 3
 

@@ -112,7 +112,7 @@ def test_more_seeds_add_cells(planning: Path, promised: list[str]) -> None:
     assert jobs(snakemake(planning, "-n", *promised))["train"] == (25 + 3) * 5
 
 
-@pytest.mark.promise("snakemake all --config results=trial training.steps=20")
+@pytest.mark.promise("snakemake all --config results=trial set=training.steps=20")
 def test_a_trial_writes_into_a_folder_of_its_own(planning: Path, promised: list[str]) -> None:
     done = snakemake(planning, "-n", *promised, "--quiet", "host")
     assert done.returncode == 0, done.stderr

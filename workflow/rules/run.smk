@@ -42,7 +42,7 @@ if workflow.is_main_process:
 own_programs = str(Path(sys.executable).parent)
 programs = os.environ.get("PATH", "").split(os.pathsep)
 if programs[0] != own_programs:  # which another module has added
-    os.environ["PATH"] = os.pathsep.join([own_programs, *programs])
+    os.environ.update(PATH=os.pathsep.join([own_programs, *programs]))
 # The commands of rules have their experiment in front, or the default one.
 os.environ.pop(GIVEN, None)
 
