@@ -195,8 +195,10 @@ def train(
     force: Force = False,
 ) -> None:
     """Train one cell, or resume it from its checkpoint."""
+    from rspo.training.gpu_memory import require_gpu_memory
+
     accept_requests()
-    experiment.cell(cell)
+    require_gpu_memory(experiment, experiment.cell(cell).name)
     verl = experiment.config.engine == "verl"
     if print_config:
         if not verl:

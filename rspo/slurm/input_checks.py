@@ -15,6 +15,7 @@ from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE
+from rspo.training.gpu_memory import require_gpu_memory
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
@@ -26,6 +27,19 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
     if launch.experiment.config.engine != "verl" or not launch.runs("train"):
         return
     yield from (Finding(ERROR, line) for line in check_configs(launch.experiment).problems)
+
+
+def gpu_memory(launch: Launch) -> Iterator[Finding]:
+    """Whether the servers and the passes of each cell leave memory of a GPU."""
+    if not launch.runs("train"):
+        return
+    faults = []
+    for cell in launch.experiment.cells:
+        try:
+            require_gpu_memory(launch.experiment, cell)
+        except InputError as error:
+            faults.append(str(error))
+    yield from (Finding(ERROR, fault) for fault in dict.fromkeys(faults))
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
 from rspo.core.step import leaves
 from rspo.training.verl.advantages import K_KEY, estimator_name
-from rspo.training.verl.gpu_memory import require_gpu_memory
 from rspo.training.verl.section import section_of
 
 NO_CLIP = 1.0e6  # of verl, for `ppo_clip: null`
@@ -106,8 +105,6 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
         _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
-    if experiment.trains_on_gpus:
-        require_gpu_memory(experiment.config, config)
     return config
 
 

@@ -9,8 +9,6 @@ from omegaconf import OmegaConf
 from ray.exceptions import RayTaskError
 
 from rspo.cli import main, parse_overrides
-from rspo.config.experiment import Experiment
-from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
 from rspo.training.verl.advantages import estimator_name
@@ -170,53 +168,6 @@ def test_print_config_starts_nothing(
     assert shown["actor_rollout_ref"]["rollout"]["name"] == "vllm"
     assert not ray.is_initialized()
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
-
-
-ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
-PASS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "flex_attention"])
-def test_without_flash_attn_a_pass_has_at_most_8192_tokens(tmp_path: Path, attention: str) -> None:
-    """Otherwise the first update on a GPU would run out of memory."""
-
-    def load(tokens: int) -> Experiment:
-        changes = nested(f"verl.overrides.{ATTENTION}", attention)
-        passes = nested(f"verl.overrides.{PASS}", tokens)
-        return paper_scale.load(tmp_path, **merge(changes, passes))
-
-    verl_config(load(8192), CELL_1_5B)
-    with pytest.raises(InputError, match=f"{PASS} = 8193: .* allowed: at most 8192") as caught:
-        verl_config(load(8193), CELL_1_5B)
-    assert f"attn_implementation = {attention}" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("most", "changes"),
-    [
-        (0.90, {"xverify": {"training_gpu_memory": 0.06}}),
-        (0.96, {"xverify": {"training_gpu_memory": 0.06, "url": "http://judge:8000"}}),
-        (0.96, {"xverify": {"training_gpu_memory": 0.06}, "verifier": "rules"}),
-    ],
-    ids=["judge on the GPU", "judge elsewhere", "no judge"],
-)
-def test_sampler_and_judge_must_leave_memory_of_a_gpu_to_the_actor(
-    tmp_path: Path, most: float, changes: dict[str, Any]
-) -> None:
-    def load(policy: float) -> Experiment:
-        return paper_scale.load(tmp_path, **nested(f"verl.overrides.{MEMORY}", policy), **changes)
-
-    verl_config(load(most), CELL_7B)
-    with pytest.raises(InputError, match=r"allowed: at most 0\.96 in total$") as caught:
-        verl_config(load(most + 0.01), CELL_7B)
-    assert f"gpu_memory_utilization = {most + 0.01:g}" in str(caught.value)
-    assert ("and xverify.training_gpu_memory = 0.06" in str(caught.value)) == (most < 0.96)
-
-
-def test_a_cpu_has_no_such_limits(tmp_path: Path) -> None:
-    overrides = merge(nested(MEMORY, 0.99), nested(PASS, 32768))
-    changes = {"device": "cpu", "ranks": 1, "overrides": overrides}
-    verl_config(tiny_world.load(tmp_path, engine="verl", verl=changes), TINY_CELL)
 
 
 def test_the_local_engine_has_no_verl_config(

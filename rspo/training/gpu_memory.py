@@ -1,14 +1,21 @@
 """Refuses a config whose servers, or whose passes, cannot fit the memory of a GPU.
 
 The policy's server, the judge's server and a rank of the actor share each GPU of a training job.
+This reads the config as text, without verl, so that every command can check it at its start.
 """
 
-from omegaconf import DictConfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from rspo.config.schema import Config
+import yaml
+
+from rspo.config.experiment import Experiment
+from rspo.config.merge import merge
 from rspo.core.errors import InputError
-from rspo.training.verl.interface import FLASH
 
+DEFAULTS = Path(__file__).with_name("verl") / "cuda.yaml"
+FLASH_ATTN = "flash_attention_2"
 # Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
 # 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
 # both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
@@ -18,26 +25,39 @@ MOST_MEMORY_OF_SERVERS = 0.96
 MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 
-def require_gpu_memory(config: Config, of_verl: DictConfig) -> None:
+def require_gpu_memory(experiment: Experiment, cell: str) -> None:
     """Refuse what is certain to run out of memory on GPUs.
 
     Raises: InputError that names the keys, their values and the largest allowed ones.
     """
-    _require_memory_for_actor(config, of_verl)
-    _require_small_passes(of_verl)
+    experiment = experiment.of_cell(cell)  # with the changes of its variant
+    if not experiment.trains_on_gpus:
+        return
+    section = actor_rollout_ref(experiment, cell)
+    _require_memory_for_actor(experiment, section)
+    _require_small_passes(section)
 
 
-def _require_memory_for_actor(config: Config, of_verl: DictConfig) -> None:
+def actor_rollout_ref(experiment: Experiment, cell: str) -> dict[str, Any]:
+    """The keys of verl's section `actor_rollout_ref` that a cell's config and cuda.yaml set."""
+    verl = experiment.config.verl
+    assert verl is not None  # because it trains on GPUs
+    settings: dict[str, Any] = yaml.safe_load(DEFAULTS.read_text())
+    for changes in (experiment.config.models[experiment.cell(cell).model].verl, verl.overrides):
+        settings = merge(settings, changes)
+    section: dict[str, Any] = settings["actor_rollout_ref"]
+    return section
+
+
+def _require_memory_for_actor(experiment: Experiment, section: Mapping[str, Any]) -> None:
     """Raises: InputError if the servers of the policy and the judge leave none.
 
     vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
     start with less free memory (vllm/v1/worker/utils.py, `request_memory`).
     """
-    fractions = {
-        "actor_rollout_ref.rollout.gpu_memory_utilization": float(
-            of_verl.actor_rollout_ref.rollout.gpu_memory_utilization
-        )
-    }
+    config = experiment.config
+    sampler = section["rollout"]["gpu_memory_utilization"]
+    fractions = {"actor_rollout_ref.rollout.gpu_memory_utilization": sampler}
     if config.xverify is not None and config.starts_judge:
         fractions["xverify.training_gpu_memory"] = config.xverify.training_gpu_memory
     total = round(sum(fractions.values()), 6)  # 0.9 + 0.06 is not 0.96
@@ -49,18 +69,18 @@ def _require_memory_for_actor(config: Config, of_verl: DictConfig) -> None:
         )
 
 
-def _require_small_passes(of_verl: DictConfig) -> None:
+def _require_small_passes(section: Mapping[str, Any]) -> None:
     """Raises: InputError if a pass without flash-attn has too many tokens.
 
     Without the package flash-attn, verl keeps a log-softmax of all logits in float32 for the
     backward pass, 20 GB for 32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
     """
-    attention = of_verl.actor_rollout_ref.model.override_config.attn_implementation
-    tokens = of_verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu
-    if attention != FLASH and tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
+    attention = section["model"]["override_config"]["attn_implementation"]
+    tokens = section["actor"]["ppo_max_token_len_per_gpu"]
+    if attention != FLASH_ATTN and tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
         raise InputError(
             f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {tokens}: with "
             f"attn_implementation = {attention}, without flash-attn, the logits of a pass take "
             f"three times the memory; allowed: at most {MOST_TOKENS_WITHOUT_FLASH_ATTN}, or "
-            f"attn_implementation: {FLASH}"
+            f"attn_implementation: {FLASH_ATTN}"
         )
