@@ -92,7 +92,7 @@ class Executor(plugin.Executor):
             self._folder,
             run=self.run_uuid,
             finished_suffix=self.workflow.executor_settings.finished_suffix,
-            step=None if "mpi" in job.resources else _options_of_step(job),
+            step=None if job.resources.get("mpi") else _options_of_step(job),
         )
 
     @property
