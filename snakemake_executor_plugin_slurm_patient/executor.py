@@ -1,6 +1,7 @@
 """The executor: Snakemake's SLURM plugin, with overridden methods of the executor interface."""
 
 import asyncio
+import os
 import shlex
 import threading
 import time
@@ -28,7 +29,7 @@ from snakemake_executor_plugin_slurm_patient.queue import (
     jobs_in,
     jobs_of,
 )
-from snakemake_executor_plugin_slurm_patient.task import Task, tasks_in
+from snakemake_executor_plugin_slurm_patient.task import Task, file_of, has_ended, last_starts
 
 SECONDS_BETWEEN_PINGS = 5
 
@@ -86,15 +87,6 @@ class Executor(plugin.Executor):
         shared = set(self.workflow.storage_settings.shared_fs_usage)
         return {SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT} <= shared
 
-    def _task(self, job: Any) -> Task:
-        return Task.of_job(
-            job,
-            self._folder,
-            run=self.run_uuid,
-            finished_suffix=self.workflow.executor_settings.finished_suffix,
-            step=None if job.resources.get("mpi") else _options_of_step(job),
-        )
-
     @property
     def cores(self) -> str:
         """All cores of the job; the base class gives the number of this host's."""
@@ -104,7 +96,13 @@ class Executor(plugin.Executor):
         prefix: str = super().get_job_exec_prefix(job)
         if not self._shares_folder():
             return prefix
-        task = self._task(job)
+        task = Task(
+            file_of(job, self._folder),
+            run=self.run_uuid,
+            outputs=[os.path.abspath(output) for output in job.output],
+            finished_suffix=self.workflow.executor_settings.finished_suffix,
+            step=None if job.resources.get("mpi") else _options_of_step(job),
+        )
         task.write()
         export = f"export {start.TASK}={shlex.quote(str(task.file))}"
         return f"{prefix} && {export}" if prefix else export
@@ -127,7 +125,8 @@ class Executor(plugin.Executor):
         Cancels jobs of an earlier run that SLURM itself holds, because nobody would release them,
         and jobs that have ended although SLURM shows them as running.
         """
-        jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job)]
+        starts = last_starts(self._folder)
+        jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job, starts)]
         if not jobs:
             return
         named = [f"{job.number} ({job.comment}, {job.user}, {job.state})" for job in jobs[:3]]
@@ -138,10 +137,16 @@ class Executor(plugin.Executor):
             f"Wait until they end (their files are kept) or cancel them: scancel {numbers}"
         )
 
-    def _cancel_if_left(self, job: QueuedJob) -> bool:
+    def _cancel_if_left(self, job: QueuedJob, starts: Mapping[str, Path]) -> bool:
+        """Cancel a job of an earlier run that nobody waits for.
+
+        Args:
+            starts: the file of each task, by the name of its last start.
+        """
+        file = starts.get(_start(job))
         if job.reason in HELD_BY_SLURM:
             reason = f"was held ({job.reason})"
-        elif any(_has_ended(job, task) for task in tasks_in(self._folder)):
+        elif file is not None and _has_ended(job, file):
             reason = "has ended without SLURM's notice"
         else:
             return False
@@ -185,7 +190,7 @@ class Executor(plugin.Executor):
         A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
         """
         number = str(job_info.external_jobid)
-        forgotten = [one for one in self._submissions.values() if one.number == number]
+        forgotten = [one for one in list(self._submissions.values()) if one.number == number]
         for submission in forgotten:
             self.report_job_error(submission.info, msg=failure(number, "FORGOTTEN"))
         submission = Submission(job_info, _name(job_info.job), self._say)
@@ -213,7 +218,7 @@ class Executor(plugin.Executor):
         if job_info.aux:
             logs.append(job_info.aux["slurm_logfile"])
         line = f"{_name(job)}: {explanation(job_info.external_jobid, msg, logs)}"
-        if job not in self._confirming and self._shares_folder() and self._task(job).is_finished():
+        if job not in self._confirming and self._is_finished(job_info):
             self._confirming.add(job)
             self._say(f"{line}; its outputs are finished: submitting it again, to do nothing")
             self.run_job(job)
@@ -221,6 +226,16 @@ class Executor(plugin.Executor):
         self._failed[_name(job)] = line  # before Snakemake may submit the job again
         super().report_job_error(job_info, msg=msg, **kwargs)
         self._say(line)
+
+    def _is_finished(self, job_info: SubmittedJobInfo) -> bool:
+        """Whether a submitted job has finished its outputs."""
+        file = file_of(job_info.job, self._folder)
+        return (
+            job_info.external_jobid is not None
+            and self._shares_folder()
+            and file.exists()
+            and Task.read(file).is_finished()
+        )
 
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
@@ -266,7 +281,7 @@ class Executor(plugin.Executor):
                 state = "FORGOTTEN"
         elif queued.state == "CANCELLED":  # `sacct` writes more, which the SLURM plugin ignores
             state = "CANCELLED"
-        elif _has_ended(queued, self._task(job_info.job)):
+        elif _has_ended(queued, file_of(job_info.job, self._folder)):
             if submission.is_missing(self.workflow.executor_settings.unnoticed_end_timeout):
                 state = "UNNOTICED"
                 with suppress(NoAnswer):  # otherwise the next run finds it in the queue
@@ -317,9 +332,18 @@ def _options_of_step(job: Any) -> list[str]:
     return [option for option in options if option]
 
 
-def _has_ended(job: QueuedJob, task: Task) -> bool:
-    """Whether a start of a task has ended although SLURM shows it as running."""
-    return job.state == "RUNNING" and task.has_ended(f"{job.number}.{job.restarts}")
+def _start(job: QueuedJob) -> str:
+    """The name of the present start of a job."""
+    return f"{job.number}.{job.restarts}"
+
+
+def _has_ended(job: QueuedJob, file: Path) -> bool:
+    """Whether a start of a task has ended although SLURM shows it as running.
+
+    Args:
+        file: of the task.
+    """
+    return job.state == "RUNNING" and has_ended(file, _start(job))
 
 
 def _name(job: Any) -> str:

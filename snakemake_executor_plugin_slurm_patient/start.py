@@ -9,16 +9,18 @@ step was asked to stop. Both use the standard library only.
 """
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 TASK = "SLURM_PATIENT_TASK"  # variable with the path of the task's file
 START = "slurm-patient: start "  # of the line that begins the output of each start
 REQUEST = signal.SIGUSR1  # asks a job to write a checkpoint and to end
 STOPPED = os.EX_TEMPFAIL  # exit status of a step that was asked to stop before it had succeeded
-SECONDS_BETWEEN_REQUESTS = 2.0
+SECONDS_BETWEEN_LOOKS = 2.0
 # Variables of the batch script that a step must not inherit, because they would restrict it; these
 # tell it which job it belongs to. (Snakemake's executor plugin `slurm-jobstep` does the same.)
 OF_THE_JOB = (
@@ -37,14 +39,16 @@ def say(line: str) -> None:
 
 def run_batch(arguments: list[str]) -> int:
     """The batch script of a start; returns its exit status."""
-    from snakemake_executor_plugin_slurm_patient.task import Task  # found as said below
-
+    # Not by an import, which would load the whole plugin, and with it Snakemake and pandas.
+    task_class = runpy.run_path(str(Path(__file__).with_name("task.py")))["Task"]
     number = os.environ["SLURM_JOB_ID"]
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
     print(f"{START}{restarts} of job {number} on {os.environ.get('SLURMD_NODENAME')}", flush=True)
-    task = Task.read(Path(os.environ[TASK]))
-    with task.locked(f"{number}.{restarts}", say):
-        if task.is_finished():
+    task = task_class.read(Path(os.environ[TASK]))
+    with task.locked(say):
+        is_finished = task.is_finished()
+        task.record_start(f"{number}.{restarts}")
+        if is_finished:
             say("the outputs of this job are finished: nothing is left to do")
             return 0
         status = run_step(arguments) if task.step is None else start_step(task.step, arguments)
@@ -71,27 +75,48 @@ def run_step(arguments: list[str]) -> int:
 
     Where SLURM tracks processes by cgroups, it signals only the first process of a step, which is
     this one. Snakemake and its shells ignore the request; a command that handles it ends with an
-    error. At a preemption with a grace time, SLURM sends SIGTERM instead.
+    error. At a preemption with a grace time, SLURM sends SIGTERM instead. Another SIGTERM, as of
+    `scancel`, is passed on once.
     """
-    requested = False
+    requested = terminated = passed_on = False
 
-    def request(number: int, frame: object) -> None:
-        nonlocal requested
-        requested = requested or number == REQUEST or is_preempted()
+    def receive(number: int, frame: object) -> None:
+        nonlocal requested, terminated
+        if number == REQUEST or is_preempted():
+            requested = True
+        else:
+            terminated = True
 
-    signal.signal(REQUEST, request)
-    signal.signal(signal.SIGTERM, request)
+    signal.signal(REQUEST, receive)
+    signal.signal(signal.SIGTERM, receive)
     process = subprocess.Popen([sys.executable, *arguments], preexec_fn=_ignore_requests)
     while True:
         try:
-            status = process.wait(SECONDS_BETWEEN_REQUESTS)
+            status = process.wait(SECONDS_BETWEEN_LOOKS)
             break
         except subprocess.TimeoutExpired:
-            if requested:  # again and again: a command may not handle it before it has started
+            if requested and not passed_on:
+                passed_on = _handles_requests()  # otherwise it may not have started yet
                 os.killpg(0, REQUEST)
+            elif terminated and not passed_on:
+                passed_on = True
+                os.killpg(0, signal.SIGTERM)
     if status != 0 and requested:
         return STOPPED
     return status if status >= 0 else 128 - status  # as a shell reports a signal
+
+
+def _handles_requests() -> bool:
+    """Whether a process of this group, besides this one, has a handler for the request."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(folder.name) == os.getpid() or os.getpgid(int(folder.name)) != os.getpgrp():
+                continue
+            status = (folder / "status").read_text()
+            caught = int(status.partition("SigCgt:")[2].split()[0], base=16)
+            if caught >> (REQUEST - 1) & 1:
+                return True
+    return False
 
 
 def _ignore_requests() -> None:
@@ -152,8 +177,7 @@ def _scontrol(*words: str) -> str:
 
 
 if __name__ == "__main__":
-    # Python puts this folder first on its path, where `queue.py` would hide Python's own module.
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    del sys.path[0]  # this folder, where `queue.py` would hide Python's own module
     if sys.argv[1] == "--step":
         sys.exit(run_step(sys.argv[2:]))
     sys.exit(run_batch(sys.argv[1:]))

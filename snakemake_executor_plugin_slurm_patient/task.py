@@ -6,8 +6,11 @@ forgotten may still run while Snakemake submits it again. A folder that both sid
 each job, what prevents that one start removes the results of another:
 
     KEY.json   what the submitting process knows of the job: its outputs, and how its step starts
-    KEY.lock   held by the start that works; contains the name of the last one
+    KEY.lock   held by the start that works; contains the name and the run of the last one
     KEY.done   written at the end of a successful start; contains the run that submitted it
+
+The files stay, like those in Snakemake's own folder of metadata. This file uses the standard
+library only, because each start of a job loads it.
 """
 
 import fcntl
@@ -34,6 +37,7 @@ class Task:
     finished_suffix: ending of a file that the job's command writes beside each output when the
         output is whole; empty if it writes none.
     step: options of the `srun` that starts the step; None for a job that starts steps itself.
+    submitted: time of its first submission in the run, by the clock of the file server.
     """
 
     file: Path
@@ -41,14 +45,7 @@ class Task:
     outputs: list[str]
     finished_suffix: str
     step: list[str] | None
-
-    @classmethod
-    def of_job(cls, job: Any, folder: Path, **settings: Any) -> "Task":
-        """The task of one of Snakemake's jobs. Its key depends on the job only, not on the run."""
-        outputs = [os.path.abspath(output) for output in job.output]
-        name = json.dumps([job.name, *outputs])
-        key = hashlib.sha256(name.encode()).hexdigest()[:16]
-        return cls(folder / f"{key}.json", outputs=outputs, **settings)
+    submitted: float = 0.0
 
     @classmethod
     def read(cls, file: Path) -> "Task":
@@ -56,19 +53,17 @@ class Task:
         return cls(file, **json.loads(file.read_text()))
 
     def write(self) -> None:
-        """Write the file at the first submission of the task in a run.
-
-        Its modification time tells later whether an output is newer than that. A submission after a
-        failed try leaves it as it is.
-        """
-        with suppress(OSError, ValueError, TypeError):
-            if Task.read(self.file).run == self.run:
-                return
-        content = asdict(self)
-        del content["file"]
-        self._done.unlink(missing_ok=True)
+        """Write the file at a submission, which may have other options than an earlier one."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_suffix(".partial")
+        partial.touch()
+        submitted = partial.stat().st_mtime
+        with suppress(OSError, ValueError, TypeError):
+            earlier = Task.read(self.file)
+            if earlier.run == self.run:
+                submitted = earlier.submitted
+        content = asdict(self) | {"submitted": submitted}
+        del content["file"]
         partial.write_text(json.dumps(content))
         partial.replace(self.file)
 
@@ -84,20 +79,22 @@ class Task:
 
     def is_finished(self) -> bool:
         """Whether all outputs exist, and a start of the task has finished them in this run."""
-        if not self.outputs or not all(map(os.path.exists, self.outputs)):
+        if not self.outputs or not all(map(_exists, self.outputs)):
             return False
         with suppress(FileNotFoundError):
             if self._done.read_text() == self.run:
                 return True
-        return bool(self.finished_suffix) and all(map(self._is_whole, self.outputs))
+        # A start of an earlier run, which SLURM has forgotten, may have had other settings.
+        _, _, run = _read(self._lock).partition(" ")
+        suffix = self.finished_suffix
+        return bool(suffix) and run == self.run and all(map(self._is_whole, self.outputs))
 
     def _is_whole(self, output: str) -> bool:
         """Whether the command has finished an output since the task was first submitted."""
         try:
-            finished = os.stat(output + self.finished_suffix).st_mtime
+            return os.stat(output + self.finished_suffix).st_mtime >= self.submitted
         except OSError:
             return False
-        return finished >= self.file.stat().st_mtime
 
     # --- one start at a time ------------------------------------------------------------------
 
@@ -106,38 +103,59 @@ class Task:
         return self.file.with_suffix(".lock")
 
     @contextmanager
-    def locked(self, start: str, say: Callable[[str], None]) -> Iterator[None]:
-        """Wait until no other start of the task works, and hold the lock.
-
-        Args:
-            start: the name of this start, `NUMBER.RESTARTS` of the SLURM job.
-        """
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Wait until no other start of the task works, and hold the lock."""
         with self._lock.open("a+") as lock:
             is_waiting = False
             while not _acquire(lock.fileno(), fcntl.LOCK_EX):
-                lock.seek(0)
                 if not is_waiting:
-                    say(f"waiting for another start of this job ({lock.read()}) to end")
+                    other, _, _ = _read(self._lock).partition(" ")
+                    say(f"waiting for another start of this job ({other}) to end")
                 is_waiting = True
                 time.sleep(SECONDS_BETWEEN_TRIES)
-            lock.truncate(0)
-            lock.write(start)
-            lock.flush()
             yield
 
-    def has_ended(self, start: str) -> bool:
-        """Whether a start has held the lock, and holds it no longer."""
-        try:
-            with self._lock.open() as lock:
-                return lock.read() == start and _acquire(lock.fileno(), fcntl.LOCK_SH)
-        except FileNotFoundError:
-            return False
+    def record_start(self, start: str) -> None:
+        """Write the name of a start that holds the lock, `NUMBER.RESTARTS` of the SLURM job."""
+        self._lock.write_text(f"{start} {self.run}")
 
 
-def tasks_in(folder: Path) -> Iterator[Task]:
-    """The tasks that any run has submitted."""
-    for file in folder.glob("*.json"):
-        yield Task.read(file)
+def file_of(job: Any, folder: Path) -> Path:
+    """The file of the task of one of Snakemake's jobs, the same in every run."""
+    name = json.dumps([job.name, *map(str, job.output)])
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+
+
+def has_ended(file: Path, start: str) -> bool:
+    """Whether a start has held the lock of the task with this file, and holds it no longer."""
+    lock = file.with_suffix(".lock")
+    try:
+        with lock.open() as opened:
+            return opened.read().startswith(f"{start} ") and _acquire(
+                opened.fileno(), fcntl.LOCK_SH
+            )
+    except FileNotFoundError:
+        return False
+
+
+def last_starts(folder: Path) -> dict[str, Path]:
+    """The file of each task, by the name of its last start."""
+    return {
+        _read(lock).partition(" ")[0]: lock.with_suffix(".json") for lock in folder.glob("*.lock")
+    }
+
+
+def _read(lock: Path) -> str:
+    return lock.read_text() if lock.exists() else ""
+
+
+def _exists(path: str) -> bool:
+    """Whether a path exists; a file server's client may remember that another host lacked it."""
+    folder, name = os.path.split(path)
+    try:
+        return name in os.listdir(folder)
+    except OSError:
+        return False
 
 
 def _acquire(descriptor: int, mode: int) -> bool:

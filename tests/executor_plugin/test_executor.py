@@ -24,7 +24,7 @@ from snakemake_executor_plugin_slurm_patient import queue as queue_module
 from snakemake_executor_plugin_slurm_patient.executor import Executor
 from snakemake_executor_plugin_slurm_patient.failures import failure
 from snakemake_executor_plugin_slurm_patient.queue import QueuedJob
-from snakemake_executor_plugin_slurm_patient.task import Task
+from snakemake_executor_plugin_slurm_patient.task import Task, file_of
 from tests.support.processes import wait_until
 
 SECONDS_MISSING = 60  # three times the setting `init_seconds_before_status_checks`
@@ -141,8 +141,9 @@ class Harness:
 
     def task(self) -> Task:
         """The task of every job here."""
-        folder = self.folder / ".snakemake" / "slurm-patient"
-        return Task.of_job(Job(), folder, run=RUN, finished_suffix="", step=None)
+        file = file_of(Job(), self.folder / ".snakemake" / "slurm-patient")
+        output = str(self.folder / Job.output[0])
+        return Task(file, run=RUN, outputs=[output], finished_suffix="", step=None)
 
     def check(self, *active: SubmittedJobInfo) -> list[str | None]:
         """Numbers of the jobs that the executor yields."""
@@ -301,7 +302,8 @@ def test_what_becomes_of_a_job_that_slurm_shows_like_this_for_a_minute(
     task.write()
     with ExitStack() as works:
         if start != "none":
-            works.enter_context(task.locked("12.0", say=print))
+            works.enter_context(task.locked(say=print))
+            task.record_start("12.0")
         if start == "has ended":
             works.close()
         for harness.time in (0, SECONDS_MISSING):
@@ -322,7 +324,8 @@ def test_a_job_of_an_earlier_run_that_has_ended_without_slurms_notice_is_cancell
     harness.set_queue(replace(queued("12"), folder=str(harness.folder)))
     task = harness.task()
     task.write()
-    with task.locked("12.0", say=print):
+    with task.locked(say=print):
+        task.record_start("12.0")
         with pytest.raises(WorkflowError, match="cancel them: scancel 12"):
             harness.executor._require_no_jobs_in(str(harness.folder))
         assert harness.commands == []
@@ -360,6 +363,19 @@ def test_a_failed_job_whose_outputs_are_finished_is_submitted_once_more(harness:
     second = harness.submitted("13", job)
     assert harness.check(second) == []
     assert harness.calls[-1] == f"report_job_error {failure('13', 'CANCELLED').strip()}"
+
+
+def test_a_job_that_could_not_be_submitted_has_failed(harness: Harness) -> None:
+    """Whatever an earlier run left of its task, and whatever its resources are."""
+    output = harness.folder / Job.output[0]
+    output.parent.mkdir()
+    output.touch()
+    harness.task().write()
+    harness.task().record_success()
+    job = Job()
+    job.resources["cpus_per_task"] = "four"
+    harness.executor.report_job_error(SubmittedJobInfo(job), msg="no")
+    assert harness.calls == ["report_job_error no"]
 
 
 def test_arrays_of_jobs_are_refused(harness: Harness) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from snakemake_executor_plugin_slurm_patient import start as module
 from snakemake_executor_plugin_slurm_patient.start import START, STOPPED, TASK
-from snakemake_executor_plugin_slurm_patient.task import Task
+from snakemake_executor_plugin_slurm_patient.task import Task, file_of
 from tests.support.processes import wait_until
 
 SNAKEFILE = """\
@@ -68,10 +68,9 @@ class Start:
             (folder / name).write_text(script.format(folder=folder))
             (folder / name).chmod(0o755)
         self.show(preempted="None")
-        job = SimpleNamespace(name="work", output=[str(folder / "made")])
-        self.task = Task.of_job(
-            job, folder / "tasks", run="run", finished_suffix="", step=["-n1", "--end"]
-        )
+        outputs = [str(folder / "made")]
+        file = file_of(SimpleNamespace(name="work", output=outputs), folder / "tasks")
+        self.task = Task(file, "run", outputs, finished_suffix="", step=["-n1", "--end"])
         self.task.write()
         self.processes: list[subprocess.Popen[str]] = []
 
@@ -201,16 +200,26 @@ def test_a_request_to_stop_reaches_the_command_and_requeues_a_job_that_has_not_s
     assert start.requeues == (status != 0)
 
 
-def test_a_sigterm_without_a_preemption_is_no_request(start: Start) -> None:
+def test_another_sigterm_is_no_request_and_reaches_the_command(start: Start) -> None:
     """As the one of `scancel`, after which SLURM ends the job. It was preempted once before."""
     start.show(preempted="2026-01-01T00:00:00")
     process = start.begin()
     start.wait_for_work()
     os.kill(_step_of(process.pid), signal.SIGTERM)
-    wait_until(lambda: (start.folder / "scontrol.words").exists())
-    (start.folder / "end").touch()
-    assert process.wait(300) == 0
+    assert process.wait(300) == 1
     assert start.requeues == 0
+
+
+def test_a_slow_handler_receives_one_request(start: Start) -> None:
+    """Another one would interrupt it."""
+    line = "def stop(*_):\n"
+    slow = "    print('asked', file=open('asked', 'a'))\n    time.sleep(6)\n"
+    (start.folder / "work.py").write_text(WORK.replace(line, line + slow))
+    process = start.begin()
+    start.wait_for_work()
+    os.kill(_step_of(process.pid), signal.SIGUSR1)
+    assert process.wait(300) == STOPPED
+    assert (start.folder / "asked").read_text() == "asked\n"
 
 
 def test_a_job_that_was_cancelled_meanwhile_is_not_requeued(start: Start) -> None:
