@@ -56,31 +56,32 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "set": " ".join(texts)}
 
 
-def always_run_onstart(workflow: Any, block: Callable[[], None]) -> None:
-    """Run the `onstart` of this workflow also if another Snakefile uses it as a module.
+def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
+    """Run the `onstart` or `onsuccess` of this workflow also if it is a module of a Snakefile.
 
-    Snakemake runs one `onstart`, the last of the main Snakefile. That of a module runs only if the
-    main Snakefile calls it: results would be made without the checks of a start. This changes the
-    one `workflow`, not Snakemake.
+    Snakemake runs one `onstart` and one `onsuccess`, the last of the main Snakefile. Those of a
+    module run only if the main Snakefile calls them: results would be made without the checks at
+    the start and at the end. This changes the one `workflow`, not Snakemake.
 
     Documented: https://github.com/snakemake/snakemake/pull/4050
 
     Private: `workflow.onstart` registers an `onstart` as `workflow._onstart`, which is called with
-    a log file.
+    a log file; so does `workflow.onsuccess`.
 
     Args:
-        block: the global variable `onstart` of the Snakefile that has it.
+        event: "onstart" or "onsuccess".
+        block: the global variable of this name of the Snakefile that has it.
     """
-    register = workflow.onstart
+    register = getattr(workflow, event)
 
     def add_block() -> None:
-        others = workflow._onstart
+        others = getattr(workflow, f"_{event}")
 
         def run_all(log: Any) -> None:
             block()
             others(log)
 
-        workflow._onstart = run_all
+        setattr(workflow, f"_{event}", run_all)
 
     def register_and_add(other: Callable[[Any], None]) -> None:
         register(other)
@@ -89,7 +90,7 @@ def always_run_onstart(workflow: Any, block: Callable[[], None]) -> None:
 
     if not workflow.modifier.is_main_snakefile():
         add_block()
-    workflow.onstart = register_and_add
+    setattr(workflow, event, register_and_add)
 
 
 @cache
