@@ -40,7 +40,7 @@ class Given:
             raise InputError("results is empty; expected a folder, such as results=trial")
         return cls(
             scale=str(config.get("scale", _DEFAULT_SCALE)),
-            overrides=_overrides(config),
+            overrides=overrides_of(config),
             results=Path(str(results)) if results else None,
             mirror=Path(str(mirror)) if mirror else None,
             replace=_true_or_false("replace", config.get("replace", False)),
@@ -65,8 +65,11 @@ class Given:
         return " ".join([*assignments, "rspo"]).replace("{", "{{").replace("}", "}}")
 
 
-def _overrides(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The overrides that `set` gives, and those that have a `--config KEY=VALUE` of their own."""
+def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The overrides that `set` gives, and those that have a `--config KEY=VALUE` of their own.
+
+    Raises: InputError for a key that both give.
+    """
     plain = {key: value for key, value in config.items() if key not in OWN_KEYS}
     text = config.get("set")
     if text is None:

@@ -12,8 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from snakemake.common.configfile import load_configfile
 from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_base64
 
+from rspo.config.given import OWN_KEYS, overrides_of
+from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.core.provenance import inputs_of, read_provenance, was_made_again
 from rspo.core.step import Step
@@ -21,6 +24,9 @@ from rspo.core.step import Step
 
 def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     """The config keys of a workflow, with the text of `--config set=TEXT` as it was typed.
+
+    The overrides of the command line are merged with those of config files, and win; Snakemake
+    would replace the whole text of another `set`.
 
     Snakemake removes quotes at both ends of the text, and reads one such as `training={steps: 3}`
     as a mapping, whose values are text. It gives the words after `--config` to its jobs in quotes
@@ -53,34 +59,42 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
             word = f"set={encode_as_base64(text)}"
         words.append(word)
     settings.config_args = words
-    return {**config, "set": " ".join(texts)}
+    typed = {key: config[key] for key in of_command_line} | {"set": " ".join(texts)}
+    of_files = {key: config[key] for key in config if key not in of_command_line}
+    for file in settings.configfiles:
+        of_file = load_configfile(file)
+        if "set" in of_file:
+            of_files["set"] = of_file["set"]
+    own = {key: config[key] for key in config if key in OWN_KEYS and key != "set"}
+    return own | merge(overrides_of(of_files), overrides_of(typed))
 
 
-def always_run_onstart(workflow: Any, block: Callable[[], None]) -> None:
-    """Run the `onstart` of this workflow also if another Snakefile uses it as a module.
+def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
+    """Run the `onstart` or `onsuccess` of this workflow also if it is a module of a Snakefile.
 
-    Snakemake runs one `onstart`, the last of the main Snakefile. That of a module runs only if the
-    main Snakefile calls it: results would be made without the checks of a start. This changes the
-    one `workflow`, not Snakemake.
+    Snakemake runs one `onstart` and one `onsuccess`, the last of the main Snakefile. Those of a
+    module run only if the main Snakefile calls them: results would be made without the checks at
+    the start and at the end. This changes the one `workflow`, not Snakemake.
 
     Documented: https://github.com/snakemake/snakemake/pull/4050
 
     Private: `workflow.onstart` registers an `onstart` as `workflow._onstart`, which is called with
-    a log file.
+    a log file; so does `workflow.onsuccess`.
 
     Args:
-        block: the global variable `onstart` of the Snakefile that has it.
+        event: "onstart" or "onsuccess".
+        block: the global variable of this name of the Snakefile that has it.
     """
-    register = workflow.onstart
+    register = getattr(workflow, event)
 
     def add_block() -> None:
-        others = workflow._onstart
+        others = getattr(workflow, f"_{event}")
 
         def run_all(log: Any) -> None:
             block()
             others(log)
 
-        workflow._onstart = run_all
+        setattr(workflow, f"_{event}", run_all)
 
     def register_and_add(other: Callable[[Any], None]) -> None:
         register(other)
@@ -89,7 +103,7 @@ def always_run_onstart(workflow: Any, block: Callable[[], None]) -> None:
 
     if not workflow.modifier.is_main_snakefile():
         add_block()
-    workflow.onstart = register_and_add
+    setattr(workflow, event, register_and_add)
 
 
 @cache
@@ -122,7 +136,7 @@ def plan_jobs_behind_ancient_inputs() -> None:
 
 @cache
 def keep_one_timer() -> None:
-    """Keep one timer that makes the scheduler look for jobs to start.
+    """Keep one timer of each delay that makes the scheduler look for jobs to start.
 
     While jobs wait, Snakemake starts a timer at every look, and each timer ends with a look. So
     every job that ends adds a look per second and a thread: after 100 jobs, half of a core is busy.
@@ -135,12 +149,12 @@ def keep_one_timer() -> None:
     from snakemake.scheduling.job_scheduler import JobScheduler
 
     start_timer = JobScheduler._schedule_reevalutation
-    next_look = 0.0
+    next_looks: dict[float, float] = {}  # by delay, because one for queue input is longer
 
     def start_if_none_waits(scheduler: JobScheduler, seconds: float) -> None:
-        nonlocal next_look
-        if (now := time.monotonic()) >= next_look:
-            next_look = now + seconds
+        now = time.monotonic()
+        if now >= next_looks.get(seconds, 0.0):
+            next_looks[seconds] = now + seconds
             start_timer(scheduler, seconds)
 
     JobScheduler._schedule_reevalutation = start_if_none_waits

@@ -13,7 +13,9 @@ MOST_NAMED = 3  # files in an error
 
 
 def require_results(dag: Any) -> None:
-    """Check the targets of a run, and the outputs of the jobs that it ran.
+    """Check the targets of a run, and the outputs of the jobs with a step that it ran.
+
+    Other rules, of the user, may remove each other's outputs.
 
     Args:
         dag: the `snakemake.dag.DAG` of a run that has ended.
@@ -21,13 +23,17 @@ def require_results(dag: Any) -> None:
     Raises: WorkflowError with a line for each one that is missing or damaged.
     """
     of_steps = [path for job in dag.finished_jobs if step_of(job) for path in job.output]
-    files = {*dag.targetfiles}
-    files |= {path for job in dag.targetjobs if not job.output for path in job.input}
-    files |= {path for job in dag.finished_jobs for path in job.output}
+    files = {*dag.targetfiles, *of_steps}
+    ran = {*dag.finished_jobs}
+    for job in dag.targetjobs:
+        if not job.output:
+            files |= {*job.input}
+        elif job in ran:
+            files |= {*job.output}
     lost = [
         f"{path} is missing at the end of the run"
         for path in sorted(files)
-        if not is_flagged(path, "temp") and not Path(path).exists()
+        if _stays_here(path) and not Path(path).exists()
     ]
     lost += [text for path in of_steps if Path(path).exists() and (text := damage_of(Path(path)))]
     lines = lost[:MOST_NAMED]
@@ -35,3 +41,10 @@ def require_results(dag: Any) -> None:
         lines.append(f"and {len(lost) - MOST_NAMED} more")
     if lines:
         raise WorkflowError("\n".join(lines))
+
+
+def _stays_here(path: Any) -> bool:
+    """Whether a file is a local one that the end of its readers leaves."""
+    if getattr(path, "is_storage", False):
+        return False
+    return not any(is_flagged(path, flag) for flag in ("temp", "pipe", "service"))

@@ -28,7 +28,9 @@ def check_every_plan() -> None:
 
     Snakemake calls `onstart` neither in a dry run nor when there is nothing to do.
 
-    Private: `DAG.postprocess` with `check_initial` ends the planning of a run.
+    Private: `DAG.postprocess` with `check_initial` ends the planning of a run. The method
+    `incomplete` of `workflow.persistence` tells which outputs of a job an earlier run began to
+    write.
     """
     from snakemake.dag import DAG
 
@@ -39,12 +41,13 @@ def check_every_plan() -> None:
     ) -> None:
         await postprocess(dag, *args, check_initial=check_initial, **kwargs)
         if check_initial and dag.workflow.is_main_process and not dag.workflow.touch:
-            check_plan(dag)
+            incomplete = dag.workflow.persistence.incomplete
+            check_plan(dag, {job for job in dag.needrun_jobs() if await incomplete(job)})
 
     DAG.postprocess = check_at_the_end
 
 
-def check_plan(dag: Any) -> None:
+def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     """Refuse to replace what took long or to read what is damaged; report what else is replaced.
 
     Figures, tables and the report are always replaced: the old file stays until the new one is
@@ -52,6 +55,7 @@ def check_plan(dag: Any) -> None:
 
     Args:
         dag: the planned `snakemake.dag.DAG`.
+        interrupted: its planned jobs that an earlier run began and did not finish.
 
     Raises: WorkflowError with a line for each result.
     """
@@ -62,7 +66,7 @@ def check_plan(dag: Any) -> None:
         job: damage for job in made if job not in planned and (damage := _damage_of(made[job]))
     }
     try:
-        _require_permission(dag, replaced)
+        _require_permission(dag, replaced, interrupted)
         _require_sound_inputs(dag, replaced, damaged)
     except InputError as error:
         raise WorkflowError(str(error)) from None
@@ -92,22 +96,34 @@ def _and_more(count: int) -> str:
     return f", and {count} more" if count else ""
 
 
-def _require_permission(dag: Any, replaced: Mapping[Any, Step]) -> None:
-    """Raises: InputError for results that took longer than `replace_above`."""
-    refused = [job for job, step in replaced.items() if _took_long(step)]
+def _require_permission(
+    dag: Any, replaced: Mapping[Any, Step], interrupted: Collection[Any]
+) -> None:
+    """Raises: InputError for results that took, or may have taken, longer than `replace_above`."""
+    refused = {}
+    for job, step in replaced.items():
+        if time := _long_time(step, job in interrupted):
+            refused[job] = time
     lines = []
     for job in _by_cause(dag, refused)[:MOST_NAMED]:
-        step = replaced[job]
-        took = _duration(_minutes(step))
-        lines.append(f"{_why(dag, job, step)}, and took {took}: {WAYS}")
+        lines.append(f"{_why(dag, job, replaced[job])}, and {refused[job]}: {WAYS}")
     if len(refused) > MOST_NAMED:
         lines.append(f"and {len(refused) - MOST_NAMED} more")
     if lines:
         raise InputError("\n".join(lines))
 
 
-def _took_long(step: Step) -> bool:
-    return step.replace_above is not None and _minutes(step) > step.replace_above
+def _long_time(step: Step, is_interrupted: bool) -> str | None:
+    """How long the outputs took if that is, or may be, above the limit."""
+    if step.replace_above is None:
+        return None
+    minutes = _minutes(step)
+    if minutes > step.replace_above:
+        return f"took {_duration(minutes)}"
+    # Provenance is written last: an interrupted job may have left an output without it.
+    if not read_provenance(step.outputs[0]) and not is_interrupted:
+        return "how long it took is unknown"
+    return None
 
 
 def _by_cause(dag: Any, jobs: Collection[Any]) -> list[Any]:
@@ -119,8 +135,9 @@ def _by_cause(dag: Any, jobs: Collection[Any]) -> list[Any]:
 
 
 def _minutes(step: Step) -> float:
-    """How long the first output took, by its provenance."""
-    return float(read_provenance(step.outputs[0]).get("wall_seconds", 0)) / 60
+    """The longest time that an output took, by its provenance; 0 if none has provenance."""
+    notes = [read_provenance(path) for path in step.outputs]
+    return max(float(note.get("wall_seconds", 0)) for note in notes) / 60
 
 
 def _duration(minutes: float) -> str:
@@ -146,8 +163,7 @@ def _why(dag: Any, job: Any, step: Step) -> str:
         if fault := step.fault_of(other, contents=False):
             return f"{path} is made again, because {fault}"
     if reason.forced:
-        forced = job.rule in dag.forcerules or _is_named(dag, job)
-        return f"{path} is made again because of {'--forcerun' if forced else 'an interrupted run'}"
+        return f"{path} is made again because of {_force(dag, job)}"
     for source in sorted(reason.updated_input_run):
         return f"{path} is made again, because {source} is"
     for source in sorted(reason.updated_input):
@@ -158,9 +174,15 @@ def _why(dag: Any, job: Any, step: Step) -> str:
     return f"{path} is made again ({reason})"
 
 
-def _is_named(dag: Any, job: Any) -> bool:
-    """Whether `--forcerun` names an output of a job."""
-    return not {*dag.workflow.dag_settings.forcerun}.isdisjoint(job.output)
+def _force(dag: Any, job: Any) -> str:
+    """The option that forces a job, or an interrupted run."""
+    options = dag.workflow.dag_settings
+    if options.forceall:
+        return "--forceall"
+    if options.forcetargets and job in dag.targetjobs:
+        return "--force"
+    is_named = not {*options.forcerun}.isdisjoint(job.output)
+    return "--forcerun" if is_named or job.rule in dag.forcerules else "an interrupted run"
 
 
 def _damage_of(step: Step) -> str | None:

@@ -56,8 +56,11 @@ def _require_memory_for_actor(experiment: Experiment, section: Mapping[str, Any]
     start with less free memory (vllm/v1/worker/utils.py, `request_memory`).
     """
     config = experiment.config
-    sampler = section["rollout"]["gpu_memory_utilization"]
-    fractions = {"actor_rollout_ref.rollout.gpu_memory_utilization": sampler}
+    key = "actor_rollout_ref.rollout.gpu_memory_utilization"
+    sampler = _value(section, key)
+    if _is_left_to_verl(sampler):
+        return
+    fractions = {key: _number(key, sampler)}
     if config.xverify is not None and config.starts_judge:
         fractions["xverify.training_gpu_memory"] = config.xverify.training_gpu_memory
     total = round(sum(fractions.values()), 6)  # 0.9 + 0.06 is not 0.96
@@ -75,12 +78,46 @@ def _require_small_passes(section: Mapping[str, Any]) -> None:
     Without the package flash-attn, verl keeps a log-softmax of all logits in float32 for the
     backward pass, 20 GB for 32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
     """
-    attention = section["model"]["override_config"]["attn_implementation"]
-    tokens = section["actor"]["ppo_max_token_len_per_gpu"]
+    key = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+    attention = _value(section, "actor_rollout_ref.model.override_config.attn_implementation")
+    value = _value(section, key)
+    if _is_left_to_verl(attention) or _is_left_to_verl(value):
+        return
+    tokens = _number(key, value)
     if attention != FLASH_ATTN and tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
         raise InputError(
-            f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {tokens}: with "
+            f"{key} = {tokens:g}: with "
             f"attn_implementation = {attention}, without flash-attn, the logits of a pass take "
             f"three times the memory; allowed: at most {MOST_TOKENS_WITHOUT_FLASH_ATTN}, or "
             f"attn_implementation: {FLASH_ATTN}"
         )
+
+
+def _value(section: Any, key: str) -> Any:
+    """A value of the section `actor_rollout_ref`; an interpolation above it in its place.
+
+    Raises: InputError for another value in place of a section.
+    """
+    first, *names = key.split(".")
+    value = section
+    above = first
+    for name in names:
+        if _is_left_to_verl(value):
+            return value
+        if not isinstance(value, Mapping):
+            raise InputError(f"{above} = {value!r}: expected a section with {name}")
+        value = value.get(name)
+        above = f"{above}.{name}"
+    return value
+
+
+def _number(key: str, value: Any) -> float:
+    """Raises: InputError unless a value is a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{key} = {value!r}: expected a number")
+    return value
+
+
+def _is_left_to_verl(value: Any) -> bool:
+    """Whether verl computes a value from others: an interpolation of OmegaConf."""
+    return isinstance(value, str) and "${" in value

@@ -78,6 +78,50 @@ def test_a_job_reads_the_settings_that_were_typed(
     assert json.loads((tmp_path / "settings.json").read_text()) == ["other", overrides]
 
 
+@pytest.mark.parametrize(
+    ("file", "words", "overrides"),
+    [
+        (
+            {"training": {"steps": 9, "epochs": 2}},
+            ["set=training.steps=8"],
+            {"training": {"steps": 8, "epochs": 2}},
+        ),
+        (
+            {"set": "training.steps=9 label=file"},
+            ["set=seeds=2 label=typed"],
+            {"training": {"steps": 9}, "label": "typed", "seeds": 2},
+        ),
+        (
+            {"set": "seeds=9 k=1"},
+            ["seeds=2", "set=label=typed"],
+            {"seeds": 2, "k": 1, "label": "typed"},
+        ),
+    ],
+)
+def test_overrides_of_a_config_file_are_merged_and_the_command_line_wins(
+    tmp_path: Path, file: dict[str, Any], words: list[str], overrides: dict[str, Any]
+) -> None:
+    (tmp_path / "Snakefile").write_text(SETS)
+    (tmp_path / "file.yaml").write_text(json.dumps(file))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--cores=1",
+            "--configfile=file.yaml",
+            "--config",
+            *words,
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "settings.json").read_text()) == ["tiny", overrides]
+
+
 PATCHED_TWICE = """\
 import snakemake.cli
 from snakemake.dag import DAG
@@ -218,3 +262,21 @@ def test_one_timer_starts_the_jobs_that_wait_for_the_rate_limit(tmp_path: Path) 
     )
     (count,) = re.findall(r"^timers: (\d+)$", done.stdout, flags=re.M)
     assert int(count) <= 1
+
+
+TWO_DELAYS = """\
+from snakemake.scheduling.job_scheduler import JobScheduler
+from rspo.slurm.snakemake_patches import keep_one_timer
+
+started = []
+JobScheduler._schedule_reevalutation = lambda scheduler, seconds: started.append(seconds)
+keep_one_timer()
+for seconds in (10, 1, 10, 1):
+    JobScheduler._schedule_reevalutation(None, seconds)
+assert started == [10, 1], started
+"""
+
+
+def test_a_timer_with_another_delay_does_not_put_a_look_off() -> None:
+    """As one for queue input, which has a longer delay than the rate limit."""
+    subprocess.run([sys.executable, "-c", TWO_DELAYS], cwd=ROOT, check=True)

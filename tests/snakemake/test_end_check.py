@@ -16,8 +16,11 @@ onsuccess:
     require_results(workflow.dag)
 """
 THIEF = """\
+from pathlib import Path
+from rspo.core.step import Step
 rule first:
     output: "first"
+    params: settings=lambda wildcards: Step((Path("first"),), {}).settings_hash
     shell: "touch {output}"
 rule last:
     input: "first"
@@ -34,12 +37,39 @@ rule last:
     shell: "sleep 2; touch {output}"
 """
 TEMPORARY = THIEF.replace('output: "first"', 'output: temp("first")')
+PIPE = """\
+rule first:
+    output: pipe("first")
+    shell: "echo text > {output}"
+rule last:
+    input: "first"
+    output: "last"
+    shell: "cat {input} > {output}"
+"""
+SERVICE = """\
+rule first:
+    output: service("first")
+    shell: "touch {output}; sleep 30; rm {output}"
+rule last:
+    input: "first"
+    output: "last"
+    shell: "touch {output}"
+"""
+OF_A_USER = """\
+rule first:
+    output: "first"
+    shell: "touch {output}"
+rule last:
+    input: "first"
+    output: "last"
+    shell: "rm {input}; touch {output}"
+"""
 
 
-def run(folder: Path, snakefile: str) -> "subprocess.CompletedProcess[str]":
+def run(folder: Path, snakefile: str, *targets: str) -> "subprocess.CompletedProcess[str]":
     (folder / "Snakefile").write_text(snakefile)
     return subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores=1", "last"],
+        [sys.executable, "-m", "snakemake", "--cores=2", *targets],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -47,19 +77,30 @@ def run(folder: Path, snakefile: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("rules", [THIEF, BACKGROUND], ids=["a later job", "a process"])
-def test_a_run_fails_if_a_result_was_removed_meanwhile(tmp_path: Path, rules: str) -> None:
-    done = run(tmp_path, CHECK + rules)
+@pytest.mark.parametrize(
+    ("rules", "targets"),
+    [(THIEF, ["last"]), (OF_A_USER, ["first", "last"]), (BACKGROUND, ["first", "last"])],
+    ids=["a later job", "a later job, a target", "a process, a target"],
+)
+def test_a_run_fails_if_a_result_was_removed_meanwhile(
+    tmp_path: Path, rules: str, targets: list[str]
+) -> None:
+    done = run(tmp_path, CHECK + rules, *targets)
     assert done.returncode == 1
     assert "\nfirst is missing at the end of the run\n" in done.stderr
     assert (tmp_path / "last").exists()
     (tmp_path / "last").unlink()
     (tmp_path / "first").unlink(missing_ok=True)
-    assert run(tmp_path, rules).returncode == 0  # Snakemake alone does not look
+    assert run(tmp_path, rules, *targets).returncode == 0  # Snakemake alone does not look
 
 
-def test_temporary_outputs_are_not_missed(tmp_path: Path) -> None:
-    done = run(tmp_path, CHECK + TEMPORARY)
+@pytest.mark.parametrize(
+    "rules",
+    [TEMPORARY, PIPE, SERVICE, OF_A_USER],
+    ids=["temporary", "pipe", "service", "without a step"],
+)
+def test_outputs_that_a_run_need_not_leave_are_not_missed(tmp_path: Path, rules: str) -> None:
+    done = run(tmp_path, CHECK + rules, "last")
     assert done.returncode == 0, done.stderr
 
 
@@ -88,3 +129,35 @@ def test_the_workflow_has_this_check(project: Path, command: str, message: str) 
     done = snakemake(project, "stolen")
     assert done.returncode == 1
     assert done.stderr.count(f"error: {message}\n") == 1, done.stderr
+
+
+THIEF_OF_MODULES = """
+rule thief:
+    input: "trial/problems/linear.parquet"
+    output: "stolen"
+    shell: "rm {input}; touch {output}"
+"""
+
+
+MODULE = """
+module paper:
+    snakefile: "workflow/Snakefile"
+    config: {"results": "trial"}
+use rule * from paper as paper_*
+"""
+ONSUCCESS = 'onsuccess:\n    print("ended by its owner")\n'
+
+
+@pytest.mark.parametrize("own", ["", ONSUCCESS], ids=["none", "of the Snakefile"])
+def test_a_module_has_this_check(project: Path, own: str) -> None:
+    """Snakemake runs only the `onsuccess` of the Snakefile that uses it."""
+    Path("Snakefile").write_text(MODULE + THIEF_OF_MODULES + own)
+    done = snakemake(project, "stolen")
+    assert done.returncode == 1
+    message = "error: trial/problems/linear.parquet is missing at the end of the run\n"
+    assert done.stderr.count(message) == 1, done.stderr
+
+
+def test_touch_accepts_a_copy_that_is_not_complete(project: Path) -> None:
+    done = snakemake(project, "all", "--touch")
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -100,6 +101,7 @@ def test_a_training_that_ends_between_its_outputs_resumes_after_its_last_step(
 ) -> None:
     policy, log = FOLDER / "policy", FOLDER / "training.jsonl"
     before, records = digest(policy), records_of(log)
+    shutil.rmtree(policy)
     for path in (log, provenance_path(policy), provenance_path(log)):
         path.unlink()
     assert run_with(project, "train", FAIL_BETWEEN_THE_OUTPUTS, str(log)).returncode == 1

@@ -158,6 +158,8 @@ def made_again() -> list[str]:
     ("prepare", "why"),
     [
         (forced, f"{POLICY} is made again because of --forcerun"),
+        (lambda: [POLICY, "--force"], f"{POLICY} is made again because of --force"),
+        (lambda: ["--forceall"], f"{POLICY} is made again because of --forceall"),
         (lambda: ["--forcerun", POLICY], f"{POLICY} is made again because of --forcerun"),
         (
             new_problems,
@@ -192,6 +194,44 @@ def test_the_causes_come_first_and_at_most_three_results_are_named(project: Path
 def test_a_training_that_was_interrupted_before_its_end_resumes(project: Path) -> None:
     """Its first output is there, with the provenance of the policy that it replaces."""
     took(POLICY, 20)
+    Path(LOG).unlink()
+    checkpoint = Path(FOLDER, "checkpoint")
+    checkpoint.mkdir()
+    settings = steps.train(Experiment.load(), CELL).settings
+    (checkpoint / "origin.json").write_text(json.dumps({"settings": settings}))
+    assert jobs(plan(LOG))["train"] == 1
+
+
+def without(path: str) -> None:
+    provenance_path(Path(path)).unlink()
+
+
+def truncated(path: str) -> None:
+    note = provenance_path(Path(path))
+    os.truncate(note, note.stat().st_size // 2)
+
+
+UNKNOWN = f"{POLICY} has no readable provenance, so its settings are unknown"
+
+
+@pytest.mark.parametrize("damage", [without, truncated])
+def test_a_policy_without_provenance_is_not_replaced(
+    project: Path, damage: Callable[[str], None]
+) -> None:
+    """Its training log, another output of the same job, may tell how long it took."""
+    for path in (POLICY, LOG):
+        took(path, 20)
+    damage(POLICY)
+    assert refusal(*STEPS) == [f"{UNKNOWN}, and took 20.0 hours: {WAYS}"]
+    damage(LOG)
+    assert refusal("--forcerun", "train") == [f"{UNKNOWN}, and how long it took is unknown: {WAYS}"]
+    assert jobs(plan(*STEPS, "replace=true", "--forcerun", "train")) == PLANNED_AGAIN
+
+
+def test_an_interrupted_training_resumes_if_its_first_output_has_no_provenance(
+    project: Path,
+) -> None:
+    without(POLICY)
     Path(LOG).unlink()
     checkpoint = Path(FOLDER, "checkpoint")
     checkpoint.mkdir()

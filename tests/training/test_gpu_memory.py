@@ -98,3 +98,36 @@ def test_rspo_train_refuses_it_at_its_start(
     setting = f"verl.overrides.{MEMORY}=0.95"
     assert main(["train", CELL_7B, "--scale", "paper", "--set", setting, *option]) == 2
     assert "allowed: at most 0.96 in total" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (MEMORY, "0.7", f"{MEMORY} = '0.7': expected a number"),
+        (MEMORY, None, f"{MEMORY} = None: expected a number"),
+        (MEMORY, True, f"{MEMORY} = True: expected a number"),
+        (PASS, [1], f"{PASS} = [1]: expected a number"),
+        (
+            "actor_rollout_ref.model.override_config",
+            None,
+            "actor_rollout_ref.model.override_config = None: "
+            "expected a section with attn_implementation",
+        ),
+        ("actor_rollout_ref", 3, "actor_rollout_ref = 3: expected a section with rollout"),
+    ],
+)
+def test_a_value_of_another_type_is_one_error(
+    tmp_path: Path, key: str, value: object, message: str
+) -> None:
+    experiment = paper_scale.load(tmp_path, **nested(f"verl.overrides.{key}", value))
+    with pytest.raises(InputError) as error:
+        require_gpu_memory(experiment, CELL_7B)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "key", [MEMORY, PASS, ATTENTION, "actor_rollout_ref.model.override_config"]
+)
+def test_an_interpolation_is_left_to_verl(tmp_path: Path, key: str) -> None:
+    changes = nested(f"verl.overrides.{key}", "${oc.env:VALUE}")
+    require_gpu_memory(paper_scale.load(tmp_path, **changes), CELL_7B)

@@ -14,7 +14,7 @@ from rspo.slurm.preflight import (
     run_doctor,
 )
 from rspo.slurm.snakemake_patches import (
-    always_run_onstart,
+    always_run,
     compare_settings_with_provenance,
     keep_one_timer,
     plan_jobs_behind_ancient_inputs,
@@ -71,10 +71,16 @@ onstart:
     logger.info(f"Results are written to {RESULTS}.", extra={"experiment": experiment})
 
 
-always_run_onstart(workflow, onstart)
+always_run(workflow, "onstart", onstart)
 
 
 onsuccess:
-    require_results(workflow.dag)
-    if any(job.rule.name == "report" for job in workflow.dag.jobs):
-        logger.info(f"The report is {REPORTS}/report.html.")
+    # With --touch, the files of a copy that is not complete are missing.
+    if not workflow.touch:
+        require_results(workflow.dag)
+    page = f"{REPORTS}/report.html"
+    if any(page in job.output for job in workflow.dag.jobs):
+        logger.info(f"The report is {page}.")
+
+
+always_run(workflow, "onsuccess", onsuccess)
