@@ -161,7 +161,18 @@ class Step:
         if not path.exists():
             raise InputError(f"{path}: no such file; `{self.command}` makes it")
         if fault := self.fault_of(path):
-            raise InputError(f"{fault}; {self.remedy}")
+            raise InputError(f"{fault}; {self.remedy_for(path)}")
+
+    def remedy_for(self, path: Path) -> str:
+        """What mends an output with a fault: to remove files that were added, or else a command."""
+        settings = read_provenance(path).get("settings")
+        if self.is_begun_with_settings() or differences(settings, self.settings):
+            return self.remedy
+        added = added_files(path)
+        if not added:
+            return self.remedy
+        more = f" and {len(added) - _SHOWN} more" if len(added) > _SHOWN else ""
+        return f"remove {', '.join(added[:_SHOWN])}{more}"
 
     @property
     def remedy(self) -> str:
@@ -230,6 +241,17 @@ def damage_of(path: Path) -> str | None:
     return None if size_of(path) == note["bytes"] else changed
 
 
+def added_files(path: Path) -> list[str]:
+    """Files that a folder has besides those in its provenance; none if another one changed."""
+    note = read_provenance(path)
+    if not path.is_dir() or "files" not in note:
+        return []
+    before, now = note["files"], sizes_in(path)
+    if any(now.get(name) != size for name, size in before.items()):
+        return []
+    return sorted(now.keys() - before.keys())
+
+
 def origin_of(checkpoint: Path) -> dict[str, Any]:
     """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
     try:
@@ -270,7 +292,7 @@ def faults_behind(
     faults: dict[str, str] = {}
     for path, maker in files_behind(inputs, planned).items():
         if path.exists() and (fault := maker.fault_of(path, contents=False)):
-            faults.setdefault(maker.command, f"{fault}; {maker.remedy}")
+            faults.setdefault(maker.command, f"{fault}; {maker.remedy_for(path)}")
     return faults
 
 

@@ -14,7 +14,7 @@ from snakemake.io import is_flagged
 from snakemake.logging import logger
 
 from rspo.core.errors import InputError
-from rspo.core.provenance import inputs_of, read_provenance
+from rspo.core.provenance import inputs_of, provenance_path, read_provenance
 from rspo.core.step import Step, damage_of, faults_behind
 from rspo.slurm.snakemake_patches import step_of
 
@@ -74,9 +74,15 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
         cause, *others = _by_cause(dag, replaced)
         first = _why(dag, cause, replaced[cause])
         logger.warning(f"This run makes results again: {first}{_and_more(len(others))}.")
-    if damaged:
-        first = min(damaged.values())
-        logger.warning(f"This run leaves a result as it is: {first}{_and_more(len(damaged) - 1)}.")
+    # A result that somebody removed on purpose is no error.
+    missing = {
+        job: text
+        for job in dag.jobs
+        if job not in planned and (step := step_of(job)) and (text := _missing_of(step))
+    }
+    left = [*sorted(damaged.values()), *sorted(missing.values())]
+    if left:
+        logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")
 
 
 def _exists(job: Any) -> bool:
@@ -189,7 +195,15 @@ def _damage_of(step: Step) -> str | None:
     """The first existing output with other names or sizes than its provenance."""
     for path in step.outputs:
         if path.exists() and (damage := damage_of(path)):
-            return f"{damage}; {step.remedy}"
+            return f"{damage}; {step.remedy_for(path)}"
+    return None
+
+
+def _missing_of(step: Step) -> str | None:
+    """The first output that does not exist, though its provenance does."""
+    for path in step.outputs:
+        if not path.exists() and provenance_path(path).exists():
+            return f"{path} is missing; {step.remedy}"
     return None
 
 

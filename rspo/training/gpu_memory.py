@@ -86,7 +86,7 @@ def _require_small_passes(section: Mapping[str, Any]) -> None:
     tokens = _number(key, value)
     if attention != FLASH_ATTN and tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
         raise InputError(
-            f"{key} = {tokens:g}: with "
+            f"{key} = {tokens}: with "
             f"attn_implementation = {attention}, without flash-attn, the logits of a pass take "
             f"three times the memory; allowed: at most {MOST_TOKENS_WITHOUT_FLASH_ATTN}, or "
             f"attn_implementation: {FLASH_ATTN}"

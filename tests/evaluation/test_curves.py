@@ -90,4 +90,4 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     cut.scores(POLICY, "standard", 1).unlink()
     command = re.escape(f"`{cut.command('score', POLICY, 'standard', '1')}`")
     with pytest.raises(InputError, match=rf"1\.parquet: no such file; {command}"):
-        curves(cut, POLICY, "standard")
+        curves(cut, POLICY, "standard", force=True)

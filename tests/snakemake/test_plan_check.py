@@ -5,6 +5,7 @@ A dry run and a run print the same; a run that is refused changes no file.
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -347,6 +348,43 @@ def test_a_damaged_policy_is_a_line_and_is_not_trained_again_unasked(
         output = (done.stdout + done.stderr).splitlines()
         assert output.count(line) == 1, output
         assert any(row.startswith("Nothing to be done") for row in output)
+
+
+@pytest.mark.parametrize("lost", [POLICY, LOG])
+def test_a_missing_result_is_a_line_and_is_not_made_again_unasked(project: Path, lost: str) -> None:
+    """Also when there is nothing to do; whoever needs the space may remove a policy."""
+    if Path(lost).is_dir():
+        shutil.rmtree(lost)
+    else:
+        Path(lost).unlink()
+    line = f"This run leaves a result as it is: {lost} is missing; {REMEDY}."
+    for dry in ([], ["-n"]):
+        done = snakemake(project, *dry, CURVES)
+        assert done.returncode == 0, done.stderr
+        output = (done.stdout + done.stderr).splitlines()
+        assert output.count(line) == 1, output
+        assert any(row.startswith("Nothing to be done") for row in output)
+    assert jobs(plan("--forcerun", CURVES)) == {"curves": 1, "total": 1}
+
+
+@pytest.mark.parametrize(
+    ("names", "remedy"),
+    [
+        (["NOTES.md"], "remove NOTES.md"),
+        (["a", "b", "c", "d"], "remove a, b, c and 1 more"),
+    ],
+)
+def test_a_file_that_was_added_is_to_be_removed(
+    project: Path, names: list[str], remedy: str
+) -> None:
+    for name in names:
+        Path(POLICY, name).write_text("mine")
+    (error,) = refusal("--forcerun", SAMPLES)
+    assert error.startswith(f"{DAMAGED} (bytes of {names[0]}: none -> 4")
+    assert error.endswith(f"; {remedy}")
+    Path(WEIGHTS).unlink()
+    (error,) = refusal("--forcerun", SAMPLES)
+    assert error.endswith(f"; {REMEDY}")
 
 
 def test_results_without_provenance_are_named_and_counted(project: Path) -> None:

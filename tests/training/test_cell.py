@@ -140,7 +140,7 @@ def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
 @pytest.mark.promise(
     "Stop or kill a run at any time: the same command resumes it, at the tiny scale to the same "
-    "files, bit for bit."
+    "files, bit for bit"
 )
 def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     world: Experiment, undisturbed: Experiment, tmp_path: Path, attempt: int

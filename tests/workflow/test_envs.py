@@ -61,8 +61,8 @@ def unsatisfied(requirements: Iterable[Requirement], versions: dict[str, str]) -
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-@pytest.mark.promise("pip install '.[paper]'")
-@pytest.mark.promise("pip install '.[verl]'")
+@pytest.mark.promise("pip install -e '.[paper]'")
+@pytest.mark.promise("pip install -e '.[verl]'")
 def test_the_lock_files_satisfy_the_declared_requirements(environment: str) -> None:
     declared = declared_requirements(ENVIRONMENTS[environment][1])
     assert {"numpy", "snakemake", "math-verify"} <= {line.name for line in declared}

@@ -23,6 +23,7 @@ PATHS = {
     "os.mkdir": [(0, 2)],
     "os.remove": [(0, 1)],
     "os.rmdir": [(0, 1)],
+    "shutil.rmtree": [(0, None)],  # before it opens the folder and removes files relative to it
     "os.utime": [(0, 3)],
     "os.rename": [(0, 2), (1, 3)],
     "os.link": [(0, 2), (1, 3)],
