@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rspo.objectives import OBJECTIVES, Objective, response_weights
-from rspo.objectives.contract import binary_groups
 from rspo.objectives.diagnose import Diagnosis, diagnose
+from rspo.passk import binary_groups
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

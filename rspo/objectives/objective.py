@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from rspo.objectives.contract import WeightFunction
+from rspo.passk import WeightFunction
 
 
 class KRule(Enum):
