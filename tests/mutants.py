@@ -48,7 +48,7 @@ GROUPS = {
         ["rspo/objectives/*.py", "rspo/estimators.py", "rspo/passk.py"],
         [
             "tests/objectives",
-            *(f"tests/test_{one}.py" for one in ("estimators", "check_pass_at_k")),
+            *(f"tests/test_{one}.py" for one in ("estimators", "check_pass_at_k", "passk")),
         ],
         one_in=16,
     ),

@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rspo.passk import ROUNDING
+
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
 FEW = 30  # problems, below which the mean over them is not near a normal distribution
-ROUNDING = 1e-9  # of the difference of two estimates of one problem
 
 
 @dataclass(frozen=True)
@@ -226,19 +227,6 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
         float(np.sqrt(variance)),
         max(_satterthwaite(variance, of_both), least),
     )
-
-
-def least_p(differing: int) -> float:
-    """The smallest two-sided p-value of the sign-flip test, 2^(1-m) with m problems that differ.
-
-    That test is exact if each problem's difference is as likely to have either sign. With few such
-    problems, Student's t gives smaller p-values, down to 0 if their differences are equal; the
-    larger of the two is to be used.
-
-    Args:
-        differing: number of problems whose difference is above `ROUNDING`.
-    """
-    return float(2.0 ** (1 - max(differing, 1)))
 
 
 def difference_of_runs(
