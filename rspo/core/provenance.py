@@ -23,8 +23,8 @@ _STARTED = time.time()
 WRITTEN: list[Path] = []  # by this process, in this order
 SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # of `Usage`
 CPU_INFORMATION = Path("/proc/cpuinfo")
-# Keys of `cpu`, with those of the system. Processors of one name can differ in family and flags, and
-# then they round differently.
+# Keys of `cpu`, with those of the system. Processors of one name can have other families and flags,
+# and then round differently.
 CPU_KEYS = {
     "vendor": "vendor_id",
     "family": "cpu family",
