@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rspo.core.errors import InputError
 from rspo.estimators import (
     distinct_values,
     max_at_k,
@@ -200,5 +201,5 @@ def test_a_mean_and_its_errors_are_those_of_all_subsets(spread: float) -> None:
     ],
 )
 def test_impossible_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         call()
