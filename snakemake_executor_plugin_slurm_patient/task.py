@@ -37,7 +37,7 @@ class Task:
     finished_suffix: ending of a file that the job's command writes beside each output when the
         output is whole; empty if it writes none.
     step: options of the `srun` that starts the step; None for a job that starts steps itself.
-    submitted: time of its first submission in the run, by the clock of the file server.
+    submitted: when the run first submitted it, as a modification time on the shared file system.
     """
 
     file: Path

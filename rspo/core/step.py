@@ -164,15 +164,14 @@ class Step:
             raise InputError(f"{fault}; {self.remedy_for(path)}")
 
     def remedy_for(self, path: Path) -> str:
-        """What mends an output with a fault: to remove files that were added, or else a command."""
+        """How to repair a faulty output: remove the files that were added, or run a command."""
         settings = read_provenance(path).get("settings")
         if self.is_begun_with_settings() or differences(settings, self.settings):
             return self.remedy
         added = added_files(path)
         if not added:
             return self.remedy
-        more = f" and {len(added) - _SHOWN} more" if len(added) > _SHOWN else ""
-        return f"remove {', '.join(added[:_SHOWN])}{more}"
+        return f"remove {_first(added)}"
 
     @property
     def remedy(self) -> str:
@@ -303,12 +302,17 @@ def differences(old: Any, new: Mapping[str, Any]) -> str:
         for settings in (old, new)
     )
     keys = [key for key in {**after, **before} if before.get(key) != after.get(key)]
-    shown = []
-    for key in keys[:_SHOWN]:
+    changes = []
+    for key in keys:
         values = [values.get(key, "none") for values in (before, after)]
-        shown.append(f"{key}: {' -> '.join(map(_short, values))}")
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return ", ".join(shown) + more
+        changes.append(f"{key}: {' -> '.join(map(_short, values))}")
+    return _first(changes)
+
+
+def _first(items: Sequence[str]) -> str:
+    """The first items of a message, and the number of the others."""
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ", ".join(items[:_SHOWN]) + more
 
 
 def _short(text: str) -> str:

@@ -60,7 +60,8 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     Raises: WorkflowError with a line for each result.
     """
     planned = {*dag.needrun_jobs()}
-    made = {job: step for job in dag.jobs if _exists(job) and (step := step_of(job))}
+    steps = {job: step for job in dag.jobs if (step := step_of(job))}
+    made = {job: step for job, step in steps.items() if _exists(job)}
     replaced = {job: step for job, step in made.items() if job in planned and _removes(job, step)}
     damaged = {
         job: damage for job in made if job not in planned and (damage := _damage_of(made[job]))
@@ -75,12 +76,10 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
         first = _why(dag, cause, replaced[cause])
         logger.warning(f"This run makes results again: {first}{_and_more(len(others))}.")
     # A result that somebody removed on purpose is no error.
-    missing = {
-        job: text
-        for job in dag.jobs
-        if job not in planned and (step := step_of(job)) and (text := _missing_of(step))
-    }
-    left = [*sorted(damaged.values()), *sorted(missing.values())]
+    missing = [
+        text for job, step in steps.items() if job not in planned and (text := _missing_of(step))
+    ]
+    left = sorted(damaged.values()) + sorted(missing)
     if left:
         logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")
 
@@ -225,7 +224,8 @@ def _require_sound_inputs(
 
 def _is_read(dag: Any, job: Any) -> bool:
     """Whether a planned job reads the outputs of a job, or what is made from them."""
-    seen, queue = {job}, [job]
+    seen = {job}
+    queue = [job]
     while queue:
         for reader in dag.depending[queue.pop()]:
             if dag.needrun(reader) and reader.output:

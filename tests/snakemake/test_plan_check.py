@@ -335,6 +335,16 @@ def cut_of_an_earlier_version() -> str:
     return ""
 
 
+def require_line_and_nothing_to_do(project: Path, line: str) -> None:
+    """A run and a dry run print a line once, and make nothing."""
+    for dry in ([], ["-n"]):
+        done = snakemake(project, *dry, CURVES)
+        assert done.returncode == 0, done.stderr
+        output = (done.stdout + done.stderr).splitlines()
+        assert output.count(line) == 1, output
+        assert any(row.startswith("Nothing to be done") for row in output)
+
+
 @pytest.mark.parametrize("damage", [cut, remove, swap, cut_of_an_earlier_version])
 def test_a_damaged_policy_is_a_line_and_is_not_trained_again_unasked(
     project: Path, damage: Callable[[], str]
@@ -342,28 +352,18 @@ def test_a_damaged_policy_is_a_line_and_is_not_trained_again_unasked(
     """Also when there is nothing to do."""
     what = damage()
     line = f"This run leaves a result as it is: {DAMAGED}{what}; {REMEDY}."
-    for dry in ([], ["-n"]):
-        done = snakemake(project, *dry, CURVES)
-        assert done.returncode == 0, done.stderr
-        output = (done.stdout + done.stderr).splitlines()
-        assert output.count(line) == 1, output
-        assert any(row.startswith("Nothing to be done") for row in output)
+    require_line_and_nothing_to_do(project, line)
 
 
 @pytest.mark.parametrize("lost", [POLICY, LOG])
 def test_a_missing_result_is_a_line_and_is_not_made_again_unasked(project: Path, lost: str) -> None:
-    """Also when there is nothing to do; whoever needs the space may remove a policy."""
+    """A warning and no error: a user may have removed it on purpose, to free space."""
     if Path(lost).is_dir():
         shutil.rmtree(lost)
     else:
         Path(lost).unlink()
     line = f"This run leaves a result as it is: {lost} is missing; {REMEDY}."
-    for dry in ([], ["-n"]):
-        done = snakemake(project, *dry, CURVES)
-        assert done.returncode == 0, done.stderr
-        output = (done.stdout + done.stderr).splitlines()
-        assert output.count(line) == 1, output
-        assert any(row.startswith("Nothing to be done") for row in output)
+    require_line_and_nothing_to_do(project, line)
     assert jobs(plan("--forcerun", CURVES)) == {"curves": 1, "total": 1}
 
 

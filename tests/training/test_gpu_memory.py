@@ -12,22 +12,13 @@ from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.training.gpu_memory import FLASH_ATTN, actor_rollout_ref, require_gpu_memory
 from tests.support import paper_scale, tiny_world
+from tests.support.paper_scale import CELL_1_5B, CELL_7B, nested
 
 TINY_CELL = "small--rspo-pass--k4--n16--s0"
-CELL_1_5B = "qwen2.5-math-1.5b--rspo-pass--k4--n32--s0"
-CELL_7B = "qwen2.5-math-7b--policy-gradient--k1--n16--s0"
 
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 MEMORY = "actor_rollout_ref.rollout.gpu_memory_utilization"
 PASS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
-
-
-def nested(key: str, value: object) -> dict[str, Any]:
-    """A dotted key as nested sections."""
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    assert isinstance(value, dict)
-    return value
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "flex_attention"])

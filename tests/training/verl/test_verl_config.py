@@ -16,21 +16,12 @@ from rspo.training.verl.driver import _reason
 from rspo.training.verl.section import experiment_of
 from rspo.training.verl.verl_config import verl_config
 from tests.support import paper_scale, registries, rehearsal, tiny_world
+from tests.support.paper_scale import CELL_1_5B, CELL_7B, nested
 
 TINY_CELL = "small--rspo-pass--k4--n16--s0"
-CELL_1_5B = "qwen2.5-math-1.5b--rspo-pass--k4--n32--s0"
-CELL_7B = "qwen2.5-math-7b--policy-gradient--k1--n16--s0"
 
 ACTOR = "actor_rollout_ref.actor"
 MEMORY = "actor_rollout_ref.rollout.gpu_memory_utilization"
-
-
-def nested(key: str, value: object) -> dict[str, Any]:
-    """A dotted key of verl as nested sections."""
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    assert isinstance(value, dict)
-    return value
 
 
 @pytest.mark.parametrize(
