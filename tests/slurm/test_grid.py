@@ -16,7 +16,9 @@ from tests.support.snakemake_project import setting
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
 NODES = 3  # of the fixture `cluster`
 # The shells between Snakemake and its jobs read quotes and dollar signs.
-SETTINGS = {"training": {"steps": 7}, "models": {"small": {"label": 'it\'s "$HOME"'}}}
+LABEL = 'it\'s "$HOME"'
+SETTINGS = {"training": {"steps": 7}, "models": {"small": {"label": LABEL}}}
+CONFIG = ["scale=tiny", setting(SETTINGS)]
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +35,8 @@ def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The shell of the plugin removes the backslash; the shell of the job inserts the number.
     more = r" && env > \\$SLURM_JOB_ID.environment"
     profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
-    config = ["scale=tiny", setting(SETTINGS)]
     status, output = slurm_world.run(
-        cluster, project, slurm_world.FIGURE, "--jobs=4", config=config
+        cluster, project, slurm_world.FIGURE, "--jobs=4", config=CONFIG
     )
     assert status == 0, output
     return project
@@ -49,8 +50,8 @@ def note_of(project: Path, cell: str) -> dict[str, Any]:
 
 def test_jobs_have_the_nested_settings_of_the_command_line(grid: Path) -> None:
     assert note_of(grid, slurm_world.CELLS[0])["settings"]["training"]["steps"] == 7
-    text = (grid / slurm_world.FIGURE).with_suffix(".csv").read_text()
-    assert "it's" in text
+    note = json.loads((grid / slurm_world.FIGURE).with_suffix(".csv.provenance.json").read_text())
+    assert note["settings"]["models"] == {"small": LABEL}
 
 
 @pytest.mark.parametrize("cell", slurm_world.CELLS)
@@ -88,6 +89,6 @@ def test_no_job_connects_to_the_hub(grid: Path) -> None:
 def test_the_figure_is_drawn_and_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
     for suffix in ("pdf", "png", "csv"):
         assert (grid / slurm_world.FIGURE).with_suffix(f".{suffix}").stat().st_size > 0
-    status, output = slurm_world.run(cluster, grid, slurm_world.FIGURE)
+    status, output = slurm_world.run(cluster, grid, slurm_world.FIGURE, config=CONFIG)
     assert status == 0
     assert "Nothing to be done" in output
