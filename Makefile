@@ -53,7 +53,7 @@ check: setup-verl ## check format, lint, types, imports between modules and depe
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile workflow
 	@$(BIN)/mypy
-	@$(BIN)/mypy --python-version 3.10 rspo/objectives rspo/estimators.py # work without the extras
+	@$(BIN)/mypy --python-version 3.10 rspo/objectives rspo/estimators.py rspo/passk.py # work without the extras
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
 

@@ -18,6 +18,7 @@ MARKS = "<!-- table: python docs/implementations.py -->\n", "<!-- end of the tab
 N, KS = 8, (2, 4, 8)
 SLOPES = 0.1, 0.5, 0.9
 Row = dict[str, Any]
+Number = Callable[[Any], Any]
 
 
 def rows() -> list[Row]:
@@ -29,30 +30,38 @@ def accepts(row: Row, k: int, n: int) -> bool:
     return {"none": True, "k <= n": k <= n, "k < n": k < n}[row["k"]]
 
 
-def weight(row: Row, of: str, c: int, n: int, k: int) -> Fraction | float:
-    """The weight of a response, `correct` or `wrong`, exact if it has no root."""
+def weight(row: Row, of: str, c: int, n: int, k: int, number: Number = Fraction) -> Any:
+    """The weight of a response, `correct` or `wrong`, with every step in numbers of one type.
 
-    def binomial(a: Fraction, b: Fraction) -> Fraction:
-        return Fraction(math.comb(int(a), int(b)) if 0 <= b <= a else 0)
+    Args:
+        number: Fraction, exact but for roots, or a float of NumPy.
+    """
 
-    def rho(n: Fraction, c: Fraction, k: Fraction) -> Fraction:
-        return 1 - binomial(n - c, k) / binomial(n, k)
+    def binomial(a: Any, b: Any) -> Any:
+        return number(math.comb(int(a), int(b)) if 0 <= b <= a else 0)
 
-    names = {"n": Fraction(n), "c": Fraction(c), "k": Fraction(k), "sqrt": math.sqrt}
-    names |= {"C": binomial, "rho": rho, "std": math.sqrt(c * (n - c) / (n * (n - 1)))}
-    value: Fraction | float = eval(str(row[of]), {"__builtins__": {}}, names)
-    return value / n if row.get("advantage") else value
+    def rho(n: Any, c: Any, k: Any) -> Any:
+        return number(1) - binomial(n - c, k) / binomial(n, k)
+
+    def sqrt(value: Any) -> Any:
+        return math.sqrt(value) if number is Fraction else np.sqrt(value)
+
+    names = {"n": number(n), "c": number(c), "k": number(k), "sqrt": sqrt, "C": binomial}
+    names |= {"rho": rho, "std": sqrt(number(c * (n - c)) / number(n * (n - 1)))}
+    value = eval(str(row[of]), {"__builtins__": {}}, names)
+    return value / number(n) if row.get("advantage") else value
 
 
 def weights(row: Row) -> Callable[[Any, int], Any]:
-    """The implementation as a function of rewards [..., n] and k."""
+    """The implementation as a function of rewards [..., n] and k, in the precision it runs in."""
+    dtype = np.dtype(row["precision"])
 
     def function(rewards: Any, k: int) -> Any:
         n = rewards.shape[-1]
-        correct = [0.0, *(float(weight(row, "correct", c, n, k)) for c in range(1, n + 1))]
-        wrong = [*(float(weight(row, "wrong", c, n, k)) for c in range(n)), 0.0]
+        correct = [0.0, *(weight(row, "correct", c, n, k, dtype.type) for c in range(1, n + 1))]
+        wrong = [*(weight(row, "wrong", c, n, k, dtype.type) for c in range(n)), 0.0]
         c = rewards.sum(axis=-1, keepdims=True).astype(int)
-        return np.where(rewards == 1, np.array(correct)[c], np.array(wrong)[c])
+        return np.where(rewards == 1, np.array(correct, dtype)[c], np.array(wrong, dtype)[c])
 
     return function
 
@@ -79,15 +88,16 @@ def unbiased_with(row: Row) -> str:
 
 def table() -> str:
     lines = [
-        f"| implementation | weight | unbiased, n = {N} | {' | '.join(f'k = {k}' for k in KS)} |",
-        "|---|---|---|" + "---|" * len(KS),
+        f"| implementation | weight | computed in | unbiased, n = {N} | "
+        f"{' | '.join(f'k = {k}' for k in KS)} |",
+        "|---|---|---|---|" + "---|" * len(KS),
     ]
     for row in rows():
         found = [verdict(row, k) for k in KS]
         if row["k"] == "none":
             found = [f"no k: {found[0]}", *[""] * (len(KS) - 1)]
         source = f"[{row['name']}]({row['url']}) ({row['version']})"
-        cells = [source, row["idea"], unbiased_with(row), *found]
+        cells = [source, row["idea"], row["precision"], unbiased_with(row), *found]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

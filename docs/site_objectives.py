@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rspo.objectives import OBJECTIVES, Objective, response_weights
-from rspo.objectives.contract import binary_groups
 from rspo.objectives.diagnose import Diagnosis, diagnose
+from rspo.passk import binary_groups
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -28,6 +28,11 @@ K = 4
 KS = (1, 2, 4, 8)
 PS = (5, 10, 25, 50, 75, 90)  # percent
 RSPO = "rspo_pass_at_k"
+# The modules with the derivations of the objectives whose functions are in rspo.passk.
+BACKGROUND = {
+    "rspo_pass_at_k": "rspo.objectives.pass_at_k",
+    "rspo_max_at_k": "rspo.objectives.max_at_k",
+}
 
 
 def on_config(config: "MkDocsConfig") -> None:
@@ -76,6 +81,7 @@ def page(name: str) -> str:
     """The Markdown of an objective's page."""
     objective = OBJECTIVES[name]
     module = objective.function.__module__
+    background = BACKGROUND.get(name, module)
     in_verl = f"rspo_{name.removeprefix('rspo_')}"
     found = diagnose(name, K if objective.has_k else None, N)
     k = f"k = {K}, " if objective.has_k else ""
@@ -97,7 +103,7 @@ def page(name: str) -> str:
 
 ## Background
 
-::: {module}
+::: {background}
     options: {{members: false, show_root_heading: false, show_root_toc_entry: false}}
 
 ## What it maximizes

@@ -326,11 +326,29 @@ def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force 
     """Compute Pass@k and Max@k of a policy on a suite."""
 
 
-@command(EVALUATION, "rspo diagnose rspo_pass_at_k --k 4 --n 16")
+@command(
+    EVALUATION,
+    "rspo diagnose rspo_pass_at_k --k 4 --n 16",
+    "rspo diagnose my_file.py:advantages --k 4 --n 8 --check pass_at_k",
+)
 def diagnose(
-    name: Annotated[str, typer.Argument(help="An objective, such as maxpo (docs/objectives.md).")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An objective, such as maxpo (docs/objectives.md), or a function of rewards "
+            "[..., n] and k, as FILE.py:FUNCTION."
+        ),
+    ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
+    check: Annotated[
+        Literal["pass_at_k"] | None,
+        typer.Option(help="Fail unless it is an unbiased gradient of Pass@k, up to a factor."),
+    ] = None,
+    factor: Annotated[
+        float | None,
+        typer.Option(help="With --check: fail unless the factor is this number."),
+    ] = None,
     scale: Scale = None,
 ) -> Output:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
@@ -338,15 +356,31 @@ def diagnose(
     Exact, for a prompt that is solved with probability p: the function F that the expected update
     follows, its slope F', the signal-to-noise ratio of the gradient, and the expected share of zero
     weights; the same after subtracting the group's mean, and after dividing by its deviation too.
+
+    With --check pass_at_k, prints what it maximizes with each k, and ends with status 1 unless it
+    is an unbiased gradient of Pass@k. The tolerance follows the dtype that the function returns.
     """
+    from rspo.core.own_function import function_of
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose
+    from rspo.objectives.unbiased import check_pass_at_k
 
-    if scale or (name not in OBJECTIVES and _has_config(scale)):
+    if check and k is None:
+        raise InputError("--check needs --k")
+    if factor is not None and not check:
+        raise InputError("--factor needs --check pass_at_k")
+    own = function_of(name) if ":" in name else None
+    if not own and (scale or (name not in OBJECTIVES and _has_config(scale))):
         _load(scale)  # its extensions may have the objective
+    if check and k is not None:
+        with errors_of("rspo diagnose"):
+            answer = check_pass_at_k(own or name, k, n, factor)
+        print(f"{name}, n = {n}, 0/1 rewards", *answer.lines, sep="\n")
+        return 0 if answer else 1
     with errors_of("rspo diagnose"):
-        diagnosis = diagnose(name, k, n)
-    k_of_cell = f"k = {diagnosis.k}, " if OBJECTIVES[name].has_k else ""
+        diagnosis = diagnose(own or name, k, n)
+    has_k = own or OBJECTIVES[name].has_k
+    k_of_cell = f"k = {diagnosis.k}, " if has_k else ""
     return f"{name}, {k_of_cell}n = {n}, 0/1 rewards", str(diagnosis)
 
 

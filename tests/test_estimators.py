@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rspo.core.errors import InputError
 from rspo.estimators import (
     distinct_values,
     max_at_k,
@@ -201,5 +200,5 @@ def test_a_mean_and_its_errors_are_those_of_all_subsets(spread: float) -> None:
     ],
 )
 def test_impossible_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(ValueError, match=message):
         call()

@@ -68,7 +68,7 @@ class Measurer:
         if comparison.runs:
             of_runs = [self._parts(terms, measured) for terms in comparison.runs]
             parts = [Part(np.array([_sum(run) for run in of_runs]))]
-        trained = [part for part in parts if part.trained]
+        trained = [part for part in parts if part.trained and part.weight != 0]
         seeds = min((len(part.values) for part in trained), default=0)
         of_seeds = next((part.of_seeds for part in trained), SeedVariance())
         scores = self.scores(comparison.policies[0], comparison.benchmarks[0])
@@ -83,8 +83,8 @@ class Measurer:
                 weights[term.method][k] += term.weight / len(term.ks)
         parts = []
         for method, by_k in weights.items():
-            scale = sum(map(abs, by_k.values())) or 1.0
-            pattern = tuple((k, round(by_k[k] / scale, 12)) for k in sorted(by_k))
+            scale = sum(map(abs, by_k.values()))  # 0 if its terms cancel
+            pattern = tuple((k, round(by_k[k] / (scale or 1.0), 12)) for k in sorted(by_k))
             if pattern[0][1] < 0:
                 scale, pattern = -scale, tuple((k, -weight) for k, weight in pattern)
             values = [self._values(policy, measured, pattern) for policy in method.policies]

@@ -22,6 +22,16 @@ from rspo.core.slurm_job import host_name, this_job
 _STARTED = time.time()
 WRITTEN: list[Path] = []  # by this process, in this order
 SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # of `Usage`
+CPU_INFORMATION = Path("/proc/cpuinfo")
+# Keys of `cpu`, with those of the system. Processors of one name can have other families and flags,
+# and then round differently.
+CPU_KEYS = {
+    "vendor": "vendor_id",
+    "family": "cpu family",
+    "model": "model",
+    "stepping": "stepping",
+    "flags": "flags",
+}
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
     *("numpy", "scipy", "pyarrow", "torch", "transformers"),
@@ -117,6 +127,7 @@ def write_provenance(
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "host": host_name(),
         "processor": _processor(),
+        "cpu": _cpu(),
         "slurm": asdict(job) if job else None,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **{name: round(sum(getattr(usage, name) for usage in used), 2) for name in SECONDS},
@@ -213,13 +224,28 @@ def _processor() -> str:
 
     Processors with other instructions round differently.
     """
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                chosen = os.environ.get("ATEN_CPU_CAPABILITY")
-                return value.strip() + (f" ({chosen})" if chosen else "")
+    if name := _cpu_information().get("model name"):
+        chosen = os.environ.get("ATEN_CPU_CAPABILITY")
+        return name + (f" ({chosen})" if chosen else "")
     return platform.processor() or platform.machine()
+
+
+def _cpu() -> dict[str, str]:
+    """What tells processors of one name apart, as far as the system says it (CPU_KEYS)."""
+    known = _cpu_information()
+    return {name: known[key] for name, key in CPU_KEYS.items() if key in known}
+
+
+@cache
+def _cpu_information() -> dict[str, str]:
+    """The keys of the first processor in /proc/cpuinfo; empty on a system without it."""
+    known: dict[str, str] = {}
+    with suppress(OSError):
+        first, _, _ = CPU_INFORMATION.read_text().strip().partition("\n\n")
+        for line in first.splitlines():
+            key, _, value = line.partition(":")
+            known[key.strip()] = value.strip()
+    return known
 
 
 def _version(package: str) -> str | None:

@@ -11,10 +11,18 @@ from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number, short, span
 from rspo.evaluation.read_outcomes import read_outcomes
-from rspo.evaluation.statistics import ROUNDING, Part, combine, holm, least_p
+from rspo.evaluation.statistics import holm
+from rspo.passk import ROUNDING
+from rspo.passk import paired_difference as difference_of
 
 SHOWN = 5  # problems to list for each of the two
 
+_OF_SHARE = "allows for problems of other differences that chance may have left out"
+_OF_ALIKE: dict[Metric, str] = {
+    "pass_at_k": _OF_SHARE,
+    "pass_hat_k": _OF_SHARE,
+    "max_at_k": "is unknown: other problems may differ by any amount",
+}
 TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
 
 
@@ -23,8 +31,9 @@ class Difference:
     """First minus second at one k, on the problems with at least k responses from both.
 
     first, second, value: means over these problems.
-    interval: of 95 %; NaN for a single problem, and if all problems differ by the same.
+    interval: of 95 %; NaN for a single problem, and for Max@k if all problems differ by the same.
     p: two-sided, of Student's t but at least `least_p`, not adjusted; NaN for a single problem.
+    alike: whether all problems, of two or more, differ by the same.
     """
 
     k: int
@@ -33,6 +42,7 @@ class Difference:
     value: float
     interval: tuple[float, float]
     p: float
+    alike: bool
 
 
 def compare(
@@ -74,16 +84,11 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
     """The paired difference at k of two outcomes of the same problems."""
     problems = np.flatnonzero(np.minimum(first.responses, second.responses) >= k)
     ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
-    parts = [Part(ours[None], trained=False), Part(theirs[None], -1, trained=False)]
-    estimate = combine(parts, (len(problems),))
-    interval, p = (np.nan, np.nan), np.nan
-    if estimate.error > ROUNDING:
-        interval = estimate.interval(largest=np.inf if metric == "max_at_k" else 1.0)
-    if not np.isnan(estimate.error):
-        differing = int((np.abs(ours - theirs) > ROUNDING).sum())
-        p = max(estimate.p_values().two_sided, least_p(differing))
+    found = difference_of(ours, theirs, np.inf if metric == "max_at_k" else 1.0)
     means = float(ours.mean()), float(theirs.mean())
-    return Difference(k, *means, estimate.value, interval, p)
+    return Difference(
+        k, *means, found.value, (found.low, found.high), found.p, found.error <= ROUNDING
+    )
 
 
 def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
@@ -97,6 +102,8 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
         values = f"{result.first:>10.3f}{result.second:>10.3f}{result.value:>+10.3f}"
         yield f"{result.k:>5}{values}  {interval:<16}{_p(result.p)}{_p(p)}"
     yield "interval and p (two-sided): paired over problems; Holm: p adjusted for the number of k"
+    if alike := ", ".join(str(result.k) for result in results if result.alike):
+        yield f"k = {alike}: all problems differ by the same, so the interval {_OF_ALIKE[metric]}"
 
 
 def _p(value: float) -> str:

@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rspo.passk import ROUNDING
+
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
 FEW = 30  # problems, below which the mean over them is not near a normal distribution
-ROUNDING = 1e-9  # of the difference of two estimates of one problem
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class SeedVariance:
     or if they differ no more than chance explains.
 
     variance, degrees: s0^2 and d0; NaN and 0 where fewer than two methods have several seeds.
-    sum_of_degrees: the sum of d over methods.
+    sum_of_degrees: the sum of d over methods, which no sum of their variances exceeds, also where
+        they are not moderated; infinite where no method is known to have several seeds.
     methods: with several seeds.
     p_equal: of Bartlett's test that all variances are equal; NaN where it cannot be tested.
     """
@@ -59,9 +61,10 @@ class SeedVariance:
         known = [np.asarray(one, dtype=float) for one in runs if np.size(one) > 1]
         own = np.array([one.var(ddof=1) for one in known])
         varies = own > ROUNDING**2  # others are equal by chance
-        if len(known) < 2 or not varies.any():
-            return cls(methods=len(known))
         d = np.array([len(one) - 1.0 for one in known])
+        if len(known) < 2 or not varies.any():
+            of_all = float(d.sum()) if len(known) else np.inf
+            return cls(sum_of_degrees=of_all, methods=len(known))
         pooled = cls(float((d * own).sum() / d.sum()), np.inf, float(d.sum()), len(known))
         if varies.sum() < 2:
             return pooled
@@ -182,8 +185,9 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     of the two-way layout without replicates. MS, the mean square of the interaction, is part of
     both other terms, so it is subtracted once. Here the P problems are stratified, the first term
     is that of the sum over all methods, and the variance over seeds is moderated (`SeedVariance`).
-    The result is at least the first term. Degrees of freedom by Satterthwaite (1946), at least
-    those of the least certain term: his formula has no terms that are subtracted.
+    The result is at least the first term. A part of weight 0 counts for nothing. Degrees of freedom
+    by Satterthwaite (1946), at least those of the least certain term: his formula has no terms that
+    are subtracted.
 
     Args:
         sizes: number of problems of each benchmark.
@@ -193,14 +197,15 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     by_problem = np.sum([part.weight * part.values.mean(axis=0) for part in parts], axis=0)
     of_problems = stratified_variance(by_problem, sizes)
     pieces: list[tuple[float, float]] = []
+    pools: list[SeedVariance] = []
     shared, known = 0.0, True
-    for part in parts:
+    trained = [part for part in parts if part.trained and part.weight != 0]
+    for part in trained:
         seeds = len(part.values)
-        if not part.trained:
-            continue
         if seeds == 1:
             known = False
             continue
+        pools.append(part.of_seeds)
         own = part.values.mean(axis=1).var(ddof=1)
         moderated, degrees = part.of_seeds.moderate(own, seeds - 1.0)
         pieces.append((part.weight**2 * moderated / seeds, degrees))
@@ -209,7 +214,7 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
                 both = part.weight**2 * _interaction(part.values[:, start : start + size])
                 shared += both * size / (seeds * total**2)
     # Pools at several k have the same seeds.
-    seen, degrees = _together(pieces, [part.of_seeds for part in parts if part.trained])
+    seen, degrees = _together(pieces, pools)
     variance = of_problems + max(0.0, seen - shared)
     of_both = [(of_problems, float(total - len(sizes))), (seen, degrees)]
     if not known:
@@ -222,19 +227,6 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
         float(np.sqrt(variance)),
         max(_satterthwaite(variance, of_both), least),
     )
-
-
-def least_p(differing: int) -> float:
-    """The smallest two-sided p-value of the sign-flip test, 2^(1-m) with m problems that differ.
-
-    That test is exact if each problem's difference is as likely to have either sign. With few such
-    problems, Student's t gives smaller p-values, down to 0 if their differences are equal; the
-    larger of the two is to be used.
-
-    Args:
-        differing: number of problems whose difference is above `ROUNDING`.
-    """
-    return float(2.0 ** (1 - max(differing, 1)))
 
 
 def difference_of_runs(
@@ -256,7 +248,7 @@ def difference_of_runs(
     for runs in (first, second):
         moderated, degrees = of_seeds.moderate(runs.var(ddof=1), len(runs) - 1.0)
         pieces.append((moderated / len(runs), degrees))
-    variance, degrees = _together(pieces, [of_seeds])
+    variance, degrees = _together(pieces, [of_seeds, of_seeds])
     error = float(np.sqrt(variance))
     return Estimate(value, np.nan, error, error, degrees)
 
@@ -354,9 +346,13 @@ def _interaction(values: Floats) -> float:
 def _together(
     pieces: Sequence[tuple[float, float]], pools: Sequence[SeedVariance]
 ) -> tuple[float, float]:
-    """The sum of variances that were moderated, no more certain than all seeds of the run."""
+    """The sum of variances that were moderated, no more certain than all seeds of the run.
+
+    A pool of methods that all tie, as at a ceiling, adds nothing and says nothing.
+    """
     variance = sum(piece for piece, _ in pieces)
-    most = max((pool.sum_of_degrees for pool in pools), default=np.inf)
+    adding = [pool for (piece, _), pool in zip(pieces, pools, strict=True) if piece > 0]
+    most = max((pool.sum_of_degrees for pool in adding), default=np.inf)
     return variance, min(_satterthwaite(variance, [(0.0, np.inf), *pieces]), most)
 
 

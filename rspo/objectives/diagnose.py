@@ -12,24 +12,20 @@ so F is what a weight function maximizes on one prompt, whatever it was derived 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from rspo.objectives.contract import WeightFunction, binary_groups, check_weights
+from rspo.objectives.contract import check_weights
 from rspo.objectives.registry import OBJECTIVES, response_weights
 from rspo.objectives.risk_neutral import grpo
-from rspo.objectives.subsets import fraction_of_subsets_below
-
-Floats = NDArray[np.float64]
+from rspo.passk import Floats, Slope, WeightFunction, Weights, binary_groups, weights_of
 
 MOST = 1024  # responses; n + 1 groups of n
 MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
 P = np.linspace(0.0, 1.0, 101)
 SHOWN = (1, 5, 10, 25, 50, 75, 90)  # indices of P in the table
-MOST_MIXED = 20  # responses, for `mixture`: its rounding errors grow with n, to 1e-8 at 20
-MOST_TERMS = 4  # of a mixture in words
 SLOPE = "F'"
 LEGEND = (
     "p: chance that a response is correct; F: what the expected update maximizes, F' its slope",
@@ -49,9 +45,7 @@ class Form:
         it, and for the mean over P prompts it is P times as large.
     zeros: expected fraction of weights that are 0.
     correct, wrong: expected total weight of the correct and of the wrong responses.
-    unbiased_for: the j for which F is `factor` > 0 times Pass@j; None if there is none.
-    mixture: j -> a_j of F = sum_j a_j Pass@j, exact, without those of 0. None if n > 20, or if F
-        has more than two terms of which one is below 0, which says little.
+    exact_slope: F' in Bernstein's basis, with the errors of the weights' precision.
     """
 
     slope: Floats
@@ -61,23 +55,28 @@ class Form:
     zeros: Floats
     correct: Floats
     wrong: Floats
-    unbiased_for: int | None
-    factor: float
-    mixture: dict[int, float] | None
+    exact_slope: Slope
+
+    @property
+    def unbiased_for(self) -> int | None:
+        """The j for which F is `factor` > 0 times Pass@j; None if there is none, or several fit."""
+        return self.exact_slope.unbiased_for
+
+    @property
+    def factor(self) -> float:
+        """NaN where `unbiased_for` is None."""
+        return self.exact_slope.factor
+
+    @property
+    def mixture(self) -> dict[int, float] | None:
+        """j -> b_j of F = sum_j b_j Pass@j, without those of 0. None if n > 20, if rounding errors
+        are too large, or if F has more than two terms of which one is below 0."""
+        return self.exact_slope.mixture
 
     @property
     def target(self) -> str:
         """`unbiased_for` and `factor`, or else `mixture`, in words."""
-        if self.unbiased_for is not None:
-            one = math.isclose(self.factor, 1, rel_tol=1e-6)
-            factor = "" if one else f"{self.factor:.4g} times "
-            return f"unbiased for {factor}Pass@{self.unbiased_for}"
-        if self.mixture is None:
-            return "not unbiased for any Pass@k"
-        terms = [f"{a:.3g} Pass@{j}" for j, a in self.mixture.items()]
-        if len(terms) > MOST_TERMS:
-            terms[3:-1] = ["..."]
-        return f"maximizes {' + '.join(terms).replace('+ -', '- ') or 'nothing, F is 0'}"
+        return self.exact_slope.target
 
 
 @dataclass(frozen=True)
@@ -141,10 +140,8 @@ def diagnose(
     if not ordered:
         check_weights(function, used, n)
     rewards = _all_groups(n) if ordered else binary_groups(n)
-    weights = function(rewards.copy(), used)
-    centred = weights - weights.mean(axis=-1, keepdims=True)
-    standardized = grpo(n * weights, 1) if n > 1 else centred
-    forms = (_form(rewards, each, points) for each in (weights, centred, standardized))
+    weights = weights_of(function, rewards, used)
+    forms = (_form(rewards, each, points) for each in _three_forms(weights))
     return Diagnosis(name, used, n, points, *forms)
 
 
@@ -184,12 +181,27 @@ def _all_groups(n: int) -> Floats:
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
 
 
-def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
+def _three_forms(weights: Weights) -> Iterator[Weights]:
+    """Weights as they are, centred and standardized.
+
+    Weights of a group that are equal up to rounding stay so: the deviation would enlarge it.
+    """
+    values, n = weights.values, weights.values.shape[-1]
+    yield weights
+    if weights.precision != "float64":
+        flat = np.ptp(values, axis=-1) <= weights.rounding * abs(values).max()
+        values = np.where(flat[:, None], values[:, :1], values)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    yield replace(weights, values=centred)
+    yield replace(weights, values=grpo(n * values, 1) if n > 1 else centred)
+
+
+def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
     """The numbers of the weights of some groups, (groups, n) like their rewards.
 
     Groups with the same number of correct responses are equally likely.
     """
-    n = rewards.shape[-1]
+    weights, n = found.values, rewards.shape[-1]
     correct = rewards.sum(axis=-1).astype(np.int64)
     groups_with = np.bincount(correct, minlength=n + 1)
 
@@ -207,10 +219,9 @@ def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
     chance = (chances / groups_with)[:, correct]
     deviations = of_correct - p[:, None] * total - mean[:, None]
     variance = (chance * deviations**2).sum(axis=-1)
-    unbiased_for, factor = _unbiased_for(n * steps)
-    scale = abs(weights).max()
-    varies = variance > (1e-12 * scale) ** 2
-    zero = (abs(weights) <= 1e-12 * scale).mean(axis=-1)
+    scale = float(abs(weights).max())
+    varies = variance > (found.rounding * scale) ** 2
+    zero = (abs(weights) <= found.rounding * scale).mean(axis=-1)
     return Form(
         slope=slope,
         value=at_least[:, 1:] @ steps,
@@ -219,41 +230,8 @@ def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
         zeros=chances @ mean_by_correct(zero),
         correct=chances @ mean_correct,
         wrong=chances @ mean_wrong,
-        unbiased_for=unbiased_for,
-        factor=factor,
-        mixture=_mixture(n * steps) if n <= MOST_MIXED else None,
+        exact_slope=Slope(n * steps, n * scale, found.precision),
     )
-
-
-def _unbiased_for(coefficients: Floats) -> tuple[int | None, float]:
-    """(j, factor) of `Form`, by comparing F' with (1-p)^(j-1) in Bernstein's basis of degree n-1.
-
-    The coefficients of (1-p)^(j-1) are C(n-1-m, j-1) / C(n-1, j-1), m = 0 .. n-1.
-    """
-    n, first = len(coefficients), float(coefficients[0])
-    for j in range(1, n + 1) if first > 0 else ():
-        expected = fraction_of_subsets_below(n, j)[::-1]
-        if np.allclose(coefficients / first, expected, rtol=0, atol=1e-9):
-            return j, first / j
-    return None, math.nan
-
-
-def _mixture(coefficients: Floats) -> dict[int, float] | None:
-    """`mixture` of `Form`, from Bernstein's coefficients of F'.
-
-    Those of Pass@j's slope are j C(t, j-1) / C(n-1, j-1), t = n-1-m, so that Newton's forward
-    differences over t give a_j: C(n-1, j-1)/j times the difference of order j-1 at t = 0.
-    """
-    n = len(coefficients)
-    smallest = 1e-6 * max(1e-6, float(abs(coefficients).max()))
-    differences = coefficients[::-1]
-    mixture = {}
-    for j in range(1, n + 1):
-        a = math.comb(n - 1, j - 1) / j * float(differences[0])
-        if abs(a) > smallest:
-            mixture[j] = a
-        differences = np.diff(differences)
-    return mixture if len(mixture) <= 2 or min(mixture.values()) > 0 else None
 
 
 def _binomial(n: int, p: Floats) -> Floats:

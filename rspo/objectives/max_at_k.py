@@ -14,39 +14,16 @@ Each response i of a group of n with each (k-1)-subset S of the others is such a
 all of them gives response i the weight k/n times the mean over S of max(S + i) - max(S), its
 marginal contribution. It is R_i - max(S) if all rewards of S are below R_i, and 0 otherwise. In
 ascending order, R_(j) is the best of C(j-1, k-2) subsets S of the c_lt lower rewards, and there are
-C(c_lt, k-1) such subsets in all, which gives the sums of `rspo_max_at_k`. The plug-in replaces
-fractions of subsets by powers of F_i.
+C(c_lt, k-1) such subsets in all, which gives the sums of `rspo_max_at_k`, which is
+`rspo.passk.max_at_k_weights`. The plug-in replaces fractions of subsets by powers of F_i.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import fraction_of_subsets_below, from_gaps
+from rspo.passk import max_at_k_weights as rspo_max_at_k
 
-
-def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Marginal contribution of each response to the best of k, unbiased for Max@k (theorem C.4).
-
-        w_i = (k/n)/C(n-1,k-1) * [R_i C(c_lt, k-1) - sum_{j <= c_lt} R_(j) C(j-1, k-2)]
-
-    with R_(1) <= ... <= R_(n) and c_lt the number of rewards strictly below R_i. It is k/n times
-    the average, over the (k-1)-subsets S of the other responses, of max(S + i) - max(S).
-
-    Computed without cancellation: by C(m, k-1) = sum_{j <= m} C(j-1, k-2), summation by parts
-    turns the bracket into sums of the gaps between neighbouring rewards,
-
-        w_(i) = (k/n) * sum_{m < i} [R_(m+1) - R_(m)] * C(m, k-1) / C(n-1, k-1),     k >= 2,
-
-    in which every term is >= 0 and equal rewards get equal weights. For k = 1, w_i = R_i / n.
-    O(n log n) per prompt: one sort and one prefix sum. Needs k <= n.
-
-    The nearest published estimator is the same one: PKPO's s^(loo-1) (Walder and Karkhanis,
-    arXiv 2505.15201) for k >= 2.
-    """
-    n = rewards.shape[-1]
-    if k == 1:
-        return rewards / n
-    return from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[1:])
+__all__ = ["rspo_max_at_k", "rspo_max_at_k_plug_in", "rspo_max_at_k_ranked"]
 
 
 def rspo_max_at_k_ranked(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -59,7 +36,8 @@ def rspo_max_at_k_ranked(rewards: NDArray[np.float64], k: int) -> NDArray[np.flo
     vanish, so it equals `rspo_max_at_k` on every sample, ties included. One function computes
     both; tests compare it with each formula as printed, in exact rational arithmetic.
     """
-    return rspo_max_at_k(rewards, k)
+    weights: NDArray[np.float64] = rspo_max_at_k(rewards, k)
+    return weights
 
 
 def rspo_max_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:

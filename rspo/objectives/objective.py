@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from rspo.objectives.contract import WeightFunction
+from rspo.passk import WeightFunction
 
 
 class KRule(Enum):
@@ -67,7 +67,8 @@ class Objective:
     @property
     def built_in(self) -> bool:
         """Whether its function is one of this package."""
-        return getattr(self.function, "__module__", "").startswith("rspo.objectives.")
+        module = getattr(self.function, "__module__", "")
+        return module == "rspo.passk" or module.startswith("rspo.objectives.")
 
     def allows(self, k: int, n: int) -> bool:
         """Whether it is defined for k and groups of n; objectives without k allow any k."""

@@ -8,28 +8,17 @@ E[R grad log pi(y)], so
 (1-p)^(k-1) is the probability that k-1 other responses are all wrong. Given a correct response i of
 the n, the wrong ones are all among the other n-1, and C(n-c, k-1) / C(n-1, k-1) is the fraction of
 their (k-1)-subsets in which all are wrong: an unbiased estimate of (1-p)^(k-1) that is independent
-of response i. The mean over i of k R_i times this fraction gives the weights of `rspo_pass_at_k`.
-With (1 - c/n)^(k-1) as the estimate, which contains response i, they are those of the plug-in.
+of response i. The mean over i of k R_i times this fraction gives the weights of `rspo_pass_at_k`,
+which is `rspo.passk.pass_at_k_weights`. With (1 - c/n)^(k-1) as the estimate, which contains
+response i, they are those of the plug-in.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import fraction_of_subsets_below
+from rspo.passk import pass_at_k_weights as rspo_pass_at_k
 
-
-def rspo_pass_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = (k/n) R_i C(n-c, k-1) / C(n-1, k-1), unbiased for Pass@k (paper, theorem 4.3).
-
-    The ratio is the fraction of (k-1)-subsets of the other responses in which all are wrong: those
-    to which response i adds a correct one. All weights of a prompt are 0 where n-c < k-1.
-    Needs binary rewards and k <= n.
-    """
-    n = rewards.shape[-1]
-    wrong = n - rewards.sum(axis=-1, keepdims=True).astype(np.int64)
-    # A prompt with nothing correct has wrong = n, beyond the table, and R_i = 0 throughout.
-    fraction_all_wrong = fraction_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
-    return rewards * ((k / n) * fraction_all_wrong)
+__all__ = ["rspo_pass_at_k", "rspo_pass_at_k_plug_in"]
 
 
 def rspo_pass_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:

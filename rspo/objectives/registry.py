@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.contract import require_weights
 from rspo.objectives.entropic import rs_grpo, ttt_entropic
 from rspo.objectives.group_advantages import grpo_passk, passk_training, w_reinforce
 from rspo.objectives.hitchhiking import hitchhiking
@@ -29,6 +28,7 @@ from rspo.objectives.pass_at_k import rspo_pass_at_k, rspo_pass_at_k_plug_in
 from rspo.objectives.pkpo import pkpo_s, pkpo_s_loo
 from rspo.objectives.risk_neutral import grpo, policy_gradient
 from rspo.objectives.tail import maxrl, maxrl_uncentred, tailrl, tailrl_centred
+from rspo.passk import as_weights
 
 if TYPE_CHECKING:
     import torch
@@ -196,8 +196,7 @@ def _weights(
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
     weights = objective.function(rewards.copy(), int(k))  # one's own may change them
-    require_weights(weights, rewards, objective.name)
-    return weights
+    return as_weights(weights, rewards, objective.name).values
 
 
 def _require(holds: NDArray[np.bool_], rewards: NDArray[np.float64], rule: str) -> None:

@@ -127,6 +127,30 @@ def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     assert found.p == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
 
 
+@pytest.mark.parametrize(
+    ("metric", "interval", "reason"),
+    [
+        ("pass_at_k", "+0.081 to +1.000", "allows for problems of other differences"),
+        ("max_at_k", "-", "is unknown: other problems may differ by any amount"),
+    ],
+)
+def test_problems_that_all_differ_by_the_same_have_an_interval_or_a_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], metric: str, interval: str, reason: str
+) -> None:
+    """Six problems, all right in one file and all wrong in the other: q = 1 - .025^(1/6)."""
+    sides = [{f"p{row}": [right] * 2 for row in range(6)} for right in (True, False)]
+    files = [write_verdicts(str(tmp_path / f"{i}.jsonl"), side) for i, side in enumerate(sides)]
+    if metric == "max_at_k":
+        for file in files:
+            rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
+            rewarded = [json.dumps(row | {"reward": float(row["correct"])}) for row in rows]
+            Path(file).write_text("\n".join(rewarded))
+    assert main(["compare", *files, f"--metric={metric}", "--k=1"]) == 0
+    printed = capsys.readouterr().out
+    assert interval in next(line for line in printed.splitlines() if line.startswith("    1"))
+    assert f"k = 1: all problems differ by the same, so the interval {reason}" in printed
+
+
 def test_files_are_compared_on_the_problems_that_both_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

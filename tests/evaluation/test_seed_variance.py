@@ -143,6 +143,34 @@ def test_pools_at_several_k_have_the_degrees_of_their_seeds_once() -> None:
     assert found.degrees == pytest.approx(7)
 
 
+def test_a_part_that_counts_for_nothing_changes_nothing() -> None:
+    """One of weight 0, or of values 0 with a pool of zeros; also with a single seed."""
+    rng = np.random.default_rng(7)
+    pool = SeedVariance.of(list(rng.standard_normal((3, 2))))
+    higher, lower = rng.standard_normal((2, 2, 40)) + 5 * rng.standard_normal((2, 2, 1))
+    parts = [Part(higher, of_seeds=pool), Part(lower, -1.0, of_seeds=pool)]
+    alone = combine(parts, (40,))
+    assert alone.degrees < 4  # those of 3 methods with 2 seeds cap those of the seeds
+    zeros = SeedVariance.of([[0.0, 0.0]] * 9)
+    for nothing in (
+        Part(higher, 0.0, of_seeds=SeedVariance()),
+        Part(higher[:1], 0.0),
+        Part(np.zeros((2, 40)), of_seeds=zeros),
+        Part(np.zeros((2, 40)), of_seeds=SeedVariance()),
+    ):
+        assert combine([*parts, nothing], (40,)) == alone
+        assert combine([nothing, *parts], (40,)) == alone
+
+
+def test_seeds_that_no_other_method_has_count_once_at_several_k() -> None:
+    """A pool of one method is moderated by nothing, and still has the degrees of its own seeds."""
+    values = np.full((3, 40), 0.5) + np.array([[0.0], [0.1], [0.3]])
+    pools = [SeedVariance.of([scale * values.mean(axis=1)]) for scale in (1.0, 2.0, 3.0)]
+    parts = [Part(values * (1 + i), of_seeds=pool) for i, pool in enumerate(pools)]
+    assert combine(parts, (40,)).degrees == pytest.approx(2)
+    assert SeedVariance.of([]).sum_of_degrees == np.inf
+
+
 def test_seeds_that_agree_by_chance_do_not_decide_whether_variances_are_pooled() -> None:
     """One method at a ceiling, exactly or up to rounding."""
     for tie in ([0.5, 0.5, 0.5], [0.3, 0.1 + 0.2, 0.3]):

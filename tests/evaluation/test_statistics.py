@@ -14,9 +14,9 @@ from rspo.evaluation.statistics import (
     combine,
     difference_of_runs,
     holm,
-    least_p,
     mean_of_steps,
 )
+from rspo.passk import least_p
 from tests.support.outcomes import outcomes_of
 
 # Four benchmarks, each with its own distribution of success probabilities.

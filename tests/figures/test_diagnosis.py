@@ -37,6 +37,82 @@ def test_a_wrong_k_is_one_line(capsys: Capture) -> None:
     assert error.count("\n") == 1
 
 
+FUNCTIONS = """
+import numpy as np
+from factor import FACTOR
+from rspo.objectives import response_weights
+
+
+def centred(rewards, k):
+    weights = response_weights(rewards, "pkpo_s", k)
+    return (weights - weights.mean(axis=-1, keepdims=True)).astype(np.float32)
+
+
+def off_by_one(rewards, k):
+    n = rewards.shape[-1]
+    return FACTOR * (n - k + 1) / n * response_weights(rewards, "rspo_pass_at_k", k)
+
+
+def fails(rewards, k):
+    return rewards.reshape(8)
+
+
+constant = 3
+"""
+
+
+def test_a_function_of_a_file_is_checked_for_pass_at_k(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "factor.py").write_text("FACTOR = 1")  # a module beside the file
+    file = tmp_path / "json.py"  # a name that Python has, too
+    file.write_text(FUNCTIONS)
+    check = ["--n", "8", "--check", "pass_at_k"]
+    assert main(["diagnose", f"{file}:centred", "--k", "4", *check]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{file}:centred, n = 8, 0/1 rewards"
+    assert lines[4] == "k = 4   unbiased for 0.5 times Pass@4"
+    assert main(["diagnose", f"{file}:centred", "--k", "8", *check]) == 1
+    *_, verdict = capsys.readouterr().out.splitlines()
+    assert verdict == "not unbiased for Pass@8 with n = 8; unbiased with k = 1, 2, 3, 4, 5, 6, 7"
+    assert main(["diagnose", f"{file}:off_by_one", "--k", "4", *check]) == 0
+    assert "unbiased for (n-k+1)/n = 0.625 times Pass@4" in capsys.readouterr().out
+    assert main(["diagnose", f"{file}:off_by_one", "--k", "4", *check, "--factor", "1"]) == 1
+    assert "not for 1 times Pass@4" in capsys.readouterr().out
+    assert main(["diagnose", "maxpo", "--k", "4", *check, "--factor", "1"]) == 0
+    assert main(["diagnose", "grpo", "--k", "4", *check]) == 1
+    capsys.readouterr()
+    assert main(["diagnose", f"{file}:centred", "--k", "4", "--n", "8"]) == 0
+    assert capsys.readouterr().out.startswith(f"{file}:centred, k = 4, n = 8, 0/1 rewards\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{}:centred", "--check", "pass_at_k"], "--check needs --k"),
+        (["{}:centred", "--k", "2", "--factor", "1"], "--factor needs --check pass_at_k"),
+        (["{}:constant", "--k", "2"], "has no function 'constant'; has response_weights, centred"),
+        (["no_such.py:centred", "--k", "2"], "no file 'no_such.py'; allowed: FILE.py:FUNCTION"),
+        (["{}:fails", "--k", "2", "--n", "4"], "failed for rewards of shape (5, 4), dtype float64"),
+        (["{}/../broken.py:f", "--k", "2"], "broken.py failed: ZeroDivisionError: division by"),
+        (["maxpo", "--k", "8", "--n", "8", "--check", "pass_at_k"], "maxpo cannot use k = 8 with"),
+        (["maxpo", "--k", "8", "--check", "best"], "--check"),
+    ],
+)
+def test_a_wrong_call_for_a_function_is_one_line(
+    tmp_path: Path, capsys: Capture, words: list[str], message: str
+) -> None:
+    (tmp_path / "factor.py").write_text("FACTOR = 1")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "broken.py").write_text("1 / 0")
+    file = tmp_path / "functions.py"
+    file.write_text(FUNCTIONS)
+    place = file if "broken" not in words[0] else tmp_path / "own"
+    assert main(["diagnose", words[0].format(place), *words[1:]]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert message in output.err
+    assert output.err.count("\n") == 1
+
+
 def test_an_objective_of_an_extension(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

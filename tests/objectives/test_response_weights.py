@@ -272,8 +272,8 @@ def test_an_objective_is_the_name_of_one(objective: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (lambda rewards, k: rewards.sum(-1), "must return a numpy array of shape (2, 4), got (2,)"),
-        (lambda rewards, k: rewards.tolist(), "a numpy array of shape (2, 4), got list"),
+        (lambda rewards, k: rewards.sum(-1), "must return an array of shape (2, 4), got (2,)"),
+        (lambda rewards, k: rewards.tolist(), "an array of shape (2, 4), got list"),
         (
             lambda rewards, k: np.where(rewards > 0, np.nan, 0.0),
             "must return finite weights, got nan at index (1, 2)",

@@ -1,0 +1,34 @@
+"""A function of the user's, from the FILE.py:FUNCTION of a command line."""
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from rspo.core.errors import InputError
+from rspo.passk import WeightFunction
+
+
+def function_of(name: str) -> WeightFunction:
+    """Run a file, which may import others of its folder, and return one of its functions.
+
+    Raises: InputError of one line that names the file and what is wrong.
+    """
+    place, _, attribute = name.rpartition(":")
+    if not place.endswith(".py") or not Path(place).is_file():
+        raise InputError(f"{name}: no file {place!r}; allowed: FILE.py:FUNCTION")
+    folder = str(Path(place).resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        names: dict[str, Any] = runpy.run_path(place)
+    except Exception as error:  # of the user's file
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{place} failed: {reason}") from error
+    finally:
+        sys.path.remove(folder)
+    function = names.get(attribute)
+    if not callable(function):
+        functions = [key for key, value in names.items() if callable(value) and key[0] != "_"]
+        raise InputError(f"{place} has no function {attribute!r}; has {', '.join(functions)}")
+    found: WeightFunction = function
+    return found

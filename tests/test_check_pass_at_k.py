@@ -1,0 +1,219 @@
+"""`check`: verdicts in every precision, named factors, and functions that fail."""
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rspo.objectives import OBJECTIVES, assert_unbiased
+from rspo.objectives.diagnose import diagnose
+from rspo.objectives.unbiased import check_pass_at_k
+from rspo.passk import check
+
+Function = Callable[[Any, int], Any]
+WITHOUT_ORDER = [o.name for o in OBJECTIVES.values() if o.has_k and not o.ordered]
+
+
+def in_numpy(dtype: str) -> Function:
+    """RSPO's weights with every step in a dtype of NumPy, with a product of k-1 factors."""
+
+    def weights(rewards: Any, k: int) -> Any:
+        rewards = rewards.astype(dtype)
+        n = rewards.shape[-1]
+        wrong = n - rewards.sum(axis=-1, keepdims=True)
+        share = np.ones_like(wrong)
+        for i in range(k - 1):
+            share = share * (np.maximum(wrong - i, 0) / np.asarray(n - 1 - i, dtype))
+        return rewards * (np.asarray(k / n, dtype) * share)
+
+    return weights
+
+
+def in_torch(dtype: torch.dtype) -> Function:
+    """The same in PyTorch; returns a tensor."""
+
+    def weights(rewards: Any, k: int) -> Any:
+        rewards = torch.tensor(rewards, dtype=dtype)
+        n = rewards.shape[-1]
+        wrong = n - rewards.sum(dim=-1, keepdim=True)
+        share = torch.ones_like(wrong)
+        for i in range(k - 1):
+            share = share * (wrong - i).clamp(min=0) / (n - 1 - i)
+        return rewards * (k / n) * share
+
+    return weights
+
+
+def with_log_factorials(rewards: Any, k: int) -> Any:
+    """RSPO's weights in float32 by lgamma, as many implementations have them."""
+    rewards = torch.tensor(rewards, dtype=torch.float32)
+    n = rewards.shape[-1]
+    wrong = n - rewards.sum(dim=-1, keepdim=True)
+    log_share = torch.lgamma(wrong + 1) - torch.lgamma((wrong - k + 2).clamp(min=1))
+    log_share += torch.lgamma(torch.tensor(n - k + 1.0)) - torch.lgamma(torch.tensor(float(n)))
+    return rewards * (k / n) * torch.where(wrong >= k - 1, log_share.exp(), 0.0)
+
+
+def off_by_one(rewards: Any, k: int) -> Any:
+    """C(n-c, k-1) / C(n, k-1) in place of C(n-c, k-1) / C(n-1, k-1), in exact fractions."""
+    n = rewards.shape[-1]
+    of_count = [
+        float(Fraction(k, n) * Fraction(comb(n - c, k - 1), comb(n, k - 1))) for c in range(n + 1)
+    ]
+    return rewards * np.array(of_count)[rewards.sum(axis=-1, keepdims=True).astype(int)]
+
+
+def plug_in(rewards: Any, k: int) -> Any:
+    """Biased for k >= 3 (and a factor n/(n-1) for k = 2)."""
+    rewards = rewards.astype(np.float32)
+    return rewards * (1 - rewards.mean(axis=-1, keepdims=True)) ** (k - 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize(
+    "function",
+    [
+        in_numpy("float64"),
+        in_numpy("float32"),
+        in_numpy("float16"),
+        in_torch(torch.float64),
+        in_torch(torch.float32),
+        in_torch(torch.float16),
+        in_torch(torch.bfloat16),
+        with_log_factorials,
+    ],
+)
+def test_unbiased_weights_pass_in_every_precision_and_with_every_k(
+    function: Function, n: int
+) -> None:
+    answer = check(function, n, n)
+    assert answer
+    ks = ", ".join(map(str, range(1, n + 1)))
+    assert answer.lines[-1] == f"unbiased for Pass@{n} with n = {n}; unbiased with k = {ks}"
+
+
+@pytest.mark.parametrize("function", [in_numpy("float32"), with_log_factorials])
+@pytest.mark.parametrize(("k", "n"), [(7, 64), (32, 512), (512, 1024)])
+def test_float32_passes_in_large_groups(function: Function, k: int, n: int) -> None:
+    assert check(function, k, n)
+
+
+def test_diagnose_and_check_say_the_same_of_float32() -> None:
+    function = in_numpy("float32")
+    assert diagnose(function, 4, 16).weights.unbiased_for == 4
+    assert diagnose(function, 4, 8).centred.target == "maximizes 0.5 Pass@3 + 0.5 Pass@4"
+    assert "k = 4   unbiased for Pass@4" in check(function, 4, 16).lines
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_biased_weights_fail_in_every_precision(dtype: str) -> None:
+    for k in (3, 4, 8):
+        assert not check(lambda r, k: plug_in(r, k).astype(dtype), k, 8)
+
+    def nearly(rewards: Any, k: int) -> Any:  # one of nine numbers is wrong by 0.01 %
+        weights = in_numpy("float64")(rewards, k)
+        weights *= 1 + 1e-4 * (rewards.sum(axis=-1, keepdims=True) == 2)
+        return weights.astype(dtype)
+
+    assert not check(nearly, 4, 8)
+
+
+def test_a_bias_below_the_rounding_of_bfloat16_is_said_not_to_be_seen() -> None:
+    answer = check(in_torch(torch.bfloat16), 4, 16)
+    assert answer
+    assert "computed in bfloat16: differences up to 0.03 of the largest weight" in str(answer)
+    undecided = check(in_torch(torch.bfloat16), 4, 64)
+    assert not undecided
+    assert undecided.lines[-1].startswith("undecided for Pass@4 with n = 64 in bfloat16")
+
+
+def test_float32_numbers_in_a_float64_array_are_told_what_to_return() -> None:
+    answer = check(lambda r, k: in_numpy("float32")(r, k).astype(float), 4, 16)
+    assert not answer
+    assert "a function that computes in float32 must return it" in str(answer)
+
+
+def test_the_verdict_names_a_factor_that_depends_on_k() -> None:
+    answer = check(off_by_one, 4, 8)
+    assert answer
+    assert answer.lines[-1] == (
+        "unbiased for (n-k+1)/n = 0.625 times Pass@4 with n = 8; "
+        "unbiased with k = 1, 2, 3, 4, 5, 6, 7, 8"
+    )
+    assert "the factor depends on k" in str(answer)
+    for call in (check, check_pass_at_k):
+        assert not call(off_by_one, 4, 8, factor=1)
+        assert call(off_by_one, 4, 8, factor=0.625)
+        assert call(off_by_one, 1, 8, factor=1)
+    with pytest.raises(AssertionError, match=r"0.625 times Pass@4 .*, not for 1 times Pass@4"):
+        assert_unbiased(off_by_one, 4, 8, factor=1)
+    with pytest.raises(AssertionError, match="not for 1 times"):
+        assert_unbiased(lambda r, k: off_by_one(r, k).astype(np.float32), 4, 8, factor=1)
+
+
+@pytest.mark.parametrize(
+    ("factor", "name"),
+    [
+        (lambda k, n: n, "n = 8 times"),
+        (lambda k, n: 1 / k, "1/k = 0.25 times"),
+        (lambda k, n: (n - k + 1) / k, "(n-k+1)/k = 1.25 times"),
+        (lambda k, n: 3.7, "for 3.7 times"),
+    ],
+)
+def test_common_factors_have_a_name(factor: Callable[[int, int], float], name: str) -> None:
+    answer = check(lambda r, k: factor(k, 8) * in_numpy("float64")(r, k), 4, 8)
+    assert f"{name} Pass@4" in answer.lines[-1]
+    assert ("depends on k" in str(answer)) == ("k" in name)
+
+
+@pytest.mark.parametrize("name", WITHOUT_ORDER)
+def test_an_objective_gets_the_same_answer_in_float32(name: str) -> None:
+    """Those of the package are computed in float64; a trainer has them in float32."""
+    function = OBJECTIVES[name].function
+    for k in (1, 2, 4, 7):
+        single = check(lambda r, k: function(r, k).astype(np.float32), k, 8)
+        assert single.passed == check_pass_at_k(name, k, 8).passed
+        assert single.lines[-1] == check_pass_at_k(function, k, 8).lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda r, k: r.reshape(8), r"<lambda> failed for rewards of shape (9, 8), dtype float64"),
+        (lambda r, k: 1 / 0, "and k = 2: ZeroDivisionError: division by zero"),
+        (lambda r, k: r.astype(complex), "must return real numbers, got dtype complex128; allowed"),
+        (lambda r, k: torch.tensor(r).sum(), "must return an array of shape (9, 8), got ()"),
+        (lambda r, k: torch.tensor(r) / 0, "must return finite weights, got nan at index (0, 0)"),
+    ],
+)
+def test_a_function_that_fails_is_one_line_with_the_shape_of_its_input(
+    function: Function, message: str
+) -> None:
+    for call in (check, check_pass_at_k, assert_unbiased, diagnose):
+        with pytest.raises(ValueError, match=re.escape(message)) as error:
+            call(function, 2, 8)
+        assert "\n" not in str(error.value)
+
+
+def test_a_k_that_fails_does_not_hide_the_others() -> None:
+    def below_n(rewards: Any, k: int) -> Any:
+        if k == rewards.shape[-1]:
+            raise ValueError("k must be below n")
+        return in_numpy("float32")(rewards, k)
+
+    answer = check(below_n, 3, 4)
+    assert answer
+    assert "k = 4   refused: below_n failed for rewards of shape (5, 4)" in str(answer)
+    with pytest.raises(ValueError, match="k must be below n"):
+        check(below_n, 4, 4)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 4), (2, 4.0), (True, 4)])
+def test_k_and_n_are_integers_of_at_least_1(k: Any, n: Any) -> None:
+    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+        check(in_numpy("float64"), k, n)
