@@ -130,6 +130,10 @@ def test_the_self_test_of_a_copy_finds_a_fault(alone: Path, name: str, fault: st
     assert "Error" in done.stderr
 
 
+def test_the_self_test_also_passes_in_the_package_and_compares_the_same_values() -> None:
+    assert passk.self_test() == 2537
+
+
 def test_the_functions_of_the_package_are_those_of_the_file() -> None:
     for name in rspo.estimators.__all__:
         if hasattr(passk, name):
