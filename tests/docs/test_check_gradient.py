@@ -105,4 +105,4 @@ def test_the_code_for_verl_runs_and_its_row_is_verls(
     advantages = importlib.import_module("verl_advantages").advantages
     groups = np.tril(np.ones((9, 8)), -1)
     ours = TABLE.weights(ROWS["verl, `grpo_passk`"])(groups, 1)
-    assert advantages(groups, 1) / 8 == pytest.approx(ours, abs=1e-12)
+    assert advantages(groups, 1) / 8 == pytest.approx(ours, abs=1e-6)  # in float32, as in verl
