@@ -1,7 +1,7 @@
 """Measure a comparison: its value and errors, from scores and training logs."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -14,45 +14,25 @@ from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
-from rspo.evaluation.statistics import (
-    Floats,
-    Part,
-    SeedVariance,
-    combine,
-    difference_of_runs,
-    mean_of_steps,
-)
+from rspo.evaluation.statistics import Floats, mean_of_runs, mean_of_scores, mean_of_steps
+from rspo.passk import ROUNDING
 from rspo.training.logs import column, read_log
 
 LATE = 3  # the last third of training is late
 
 
-Pattern = tuple[tuple[int, float], ...]  # k and its weight; the absolute weights sum to 1
+Weights = Mapping[tuple[Method, int], float]  # of each method's estimates at each k
 Measured = tuple[Metric, tuple[str, ...], tuple[str, ...]]  # at benchmarks, minus at other ones
 
 
 class Measurer:
-    """Measures comparisons of one experiment; reads every file once.
+    """Measures comparisons of one experiment; reads every file once."""
 
-    Args:
-        evaluations: the policies and suites, and
-        logs: the cells that it may read: the inputs of its step. Variances over seeds of all of
-            these methods are moderated together.
-    """
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        evaluations: Collection[tuple[str, str]],
-        logs: Collection[str] = (),
-    ) -> None:
-        self.experiment, self.evaluations = experiment, evaluations
-        self.evaluated = experiment.by_method(policy for policy, _ in evaluations)
-        self.logged = experiment.by_method(logs)
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
         self.suite = cache(partial(suite_scores, experiment))
         self.estimates = cache(self._estimates)
         self.log = cache(partial(read_log, experiment))
-        self.seed_variance = cache(self._seed_variance)
 
     def of(self, comparison: Comparison) -> Row:
         """The row of a comparison, not tested."""
@@ -64,70 +44,56 @@ class Measurer:
         sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
         metric: Any = comparison.metric  # of scores
         measured = metric, comparison.benchmarks, comparison.against
-        parts = self._parts(comparison.terms, measured)
         if comparison.runs:
-            of_runs = [self._parts(terms, measured) for terms in comparison.runs]
-            parts = [Part(np.array([_sum(run) for run in of_runs]))]
-        trained = [part for part in parts if part.trained and part.weight != 0]
-        seeds = min((len(part.values) for part in trained), default=0)
-        of_seeds = next((part.of_seeds for part in trained), SeedVariance())
+            runs = [self._by_seed(weights_of(terms), measured) for terms in comparison.runs]
+            values, trained = np.array([run.mean(axis=0) for run in runs]), True
+        else:
+            weights = weights_of(comparison.terms)
+            values = self._by_seed(weights, measured)
+            trained = any(method.trained for method, _ in weights)
+        estimate = mean_of_scores(values, sizes, trained)
         scores = self.scores(comparison.policies[0], comparison.benchmarks[0])
-        counts = sum(sizes), scores.correct.shape[1]
-        return row_of(comparison, combine(parts, sizes), of_seeds, seeds, *counts)
+        return row_of(comparison, estimate, sum(sizes), scores.correct.shape[1])
 
-    def _parts(self, terms: Sequence[Term], measured: Measured) -> list[Part]:
-        """The part of each method."""
-        weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-        for term in terms:
-            for k in term.ks:
-                weights[term.method][k] += term.weight / len(term.ks)
-        parts = []
-        for method, by_k in weights.items():
-            scale = sum(map(abs, by_k.values()))  # 0 if its terms cancel
-            pattern = tuple((k, round(by_k[k] / (scale or 1.0), 12)) for k in sorted(by_k))
-            if pattern[0][1] < 0:
-                scale, pattern = -scale, tuple((k, -weight) for k, weight in pattern)
-            values = [self._values(policy, measured, pattern) for policy in method.policies]
-            of_seeds = SeedVariance()
-            if method.trained:
-                reward = self.experiment.cell(method.policies[0]).reward
-                of_seeds = self.seed_variance(reward, measured, pattern)
-            parts.append(Part(np.array(values), scale, method.trained, of_seeds))
-        return parts
+    def _by_seed(self, weights: Weights, measured: Measured) -> Floats:
+        """The weighted sum of the estimates of some methods, formed within each seed.
 
-    def _values(self, policy: str, measured: Measured, pattern: Pattern) -> Floats:
-        """A policy's weighted sum over k at each problem, [problems].
+        Returns: [seeds, problems], of the seeds that all trained methods have. A base policy counts
+            in each seed; without a trained method there is one row.
+        """
+        of_seed = [self._policies(method) for method, _ in weights if method.trained]
+        seeds = sorted(set(of_seed[0]).intersection(*of_seed)) if of_seed else [0]
+        return np.array(
+            [
+                np.sum(
+                    [
+                        weight * self._values(self._policies(method)[seed], measured, k)
+                        for (method, k), weight in weights.items()
+                    ],
+                    axis=0,
+                )
+                for seed in seeds
+            ]
+        )
+
+    def _policies(self, method: Method) -> Mapping[int, str]:
+        """The policies of a method by seed; the only one of a base policy with any seed."""
+        if not method.trained:
+            return defaultdict(lambda: method.policies[0])
+        return {self.experiment.cell(policy).seed: policy for policy in method.policies}
+
+    def _values(self, policy: str, measured: Measured, k: int) -> Floats:
+        """A policy's estimates at each problem, [problems].
 
         With `against`, scaled so that the mean is that of `benchmarks` minus that of `against`.
         """
         metric, benchmarks, against = measured
-
-        def of(names: Sequence[str]) -> Floats:
-            return np.concatenate(
-                [
-                    np.sum([w * self.estimates(policy, one, metric, k) for k, w in pattern], axis=0)
-                    for one in names
-                ]
-            )
-
-        here = of(benchmarks)
+        here = np.concatenate([self.estimates(policy, name, metric, k) for name in benchmarks])
         if not against:
             return here
-        there = of(against)
+        there = np.concatenate([self.estimates(policy, name, metric, k) for name in against])
         both = len(here) + len(there)
         return np.concatenate([here * (both / len(here)), there * (-both / len(there))])
-
-    def _seed_variance(self, reward: str, measured: Measured, pattern: Pattern) -> SeedVariance:
-        """What the methods with one reward, evaluated on these benchmarks, have in common."""
-        _, benchmarks, against = measured
-        suites = {self.experiment.suite_of(name) for name in (*benchmarks, *against)}
-        runs = [
-            [self._values(name, measured, pattern).mean() for name in names]
-            for cell, names in self.evaluated.items()
-            if cell.reward == reward and len(names) > 1
-            if all((name, suite) in self.evaluations for name in names for suite in suites)
-        ]
-        return SeedVariance.of(runs)
 
     def scores(self, policy: str, benchmark: str) -> Outcomes:
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
@@ -140,13 +106,12 @@ class Measurer:
 
     def _of_entropy(self, comparison: Comparison) -> Row:
         """Each run gives one value, so one seed gives no error."""
-        higher, lower = (
-            [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
-        )
-        runs = [[*map(self.late_entropy, names)] for names in self.logged.values()]
-        of_seeds = SeedVariance.of(runs)
-        estimate, seeds = difference_of_runs(higher, lower, of_seeds), min(len(higher), len(lower))
-        return row_of(comparison, estimate, of_seeds, seeds)
+        higher, lower = (self._policies(term.method) for term in comparison.terms)
+        differences = [
+            self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
+            for seed in sorted(set(higher) & set(lower))
+        ]
+        return row_of(comparison, mean_of_runs(differences))
 
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
@@ -157,8 +122,9 @@ class Measurer:
         """Each pair of runs on the same prompts gives one value; with one pair, each step does."""
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
-        estimate = mean_of_steps(added[0] if len(added) == 1 else [run.mean() for run in added])
-        return row_of(comparison, estimate, SeedVariance(), len(added))
+        if len(added) == 1:
+            return row_of(comparison, mean_of_steps(added[0]))
+        return row_of(comparison, mean_of_runs([run.mean() for run in added]))
 
     def _added(self, keeping: str, dropping: str) -> Floats:
         """Update time that a run adds to another, relative to its time of a step, [steps].
@@ -182,6 +148,10 @@ class Measurer:
         return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
 
 
-def _sum(parts: Sequence[Part]) -> Floats:
-    """The sum of some parts, each a mean over seeds, at each problem, [problems]."""
-    return np.sum([part.weight * part.values.mean(axis=0) for part in parts], axis=0)
+def weights_of(terms: Sequence[Term]) -> Weights:
+    """The weight of each method's estimates at each k; without those whose terms cancel."""
+    weights: dict[tuple[Method, int], float] = defaultdict(float)
+    for term in terms:
+        for k in term.ks:
+            weights[term.method, k] += term.weight / len(term.ks)
+    return {key: weight for key, weight in weights.items() if abs(weight) > ROUNDING}

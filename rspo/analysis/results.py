@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from rspo.analysis.claims import TRANSFER
@@ -14,7 +15,7 @@ from rspo.analysis.comparisons import Comparison
 from rspo.config.schema import POOLED
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
-from rspo.evaluation.statistics import LEVEL, Estimate, SeedVariance, holm
+from rspo.evaluation.statistics import LEVEL, Estimate, holm, least_p_of_seeds
 
 Row = dict[str, Any]
 SUPPORTED = "supported"
@@ -27,15 +28,15 @@ FOR, AGAINST, OPEN = "for", "against", "open"
 COLUMNS = [
     *("id", "study", "claim", "variant", "method_a", "method_b", "metric", "k", "where"),
     *("decides", "margin", "estimate", "low", "high", "error_problems", "error_seeds", "error"),
-    *("degrees", "pool", "p_equal", "family", "tests", "p", "p_adjusted", "outcome"),
+    *("degrees", "family", "tests", "p_computed", "p", "p_adjusted", "outcome"),
     *("seeds", "problems", "samples", "cells"),
 ]
 _ID = ("study", "claim", "variant", "method_a", "method_b", "metric", "k", "where", "family")
-_WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
+_WHOLE = ["tests", "seeds", "problems", "samples"]
 # Columns of every table that are numbers.
 _NUMBERS = {
     *("estimate", "low", "high", "lowest", "highest", "error", "error_problems", "error_seeds"),
-    *("degrees", "pool", "p_equal", "tests", "p", "p_adjusted", "margin"),
+    *("degrees", "tests", "p_computed", "p", "p_adjusted", "margin"),
     *("seeds", "problems", "samples", "count"),
     *("wall_seconds", "cpu_seconds", "gpu_seconds"),
 }
@@ -58,9 +59,12 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
             claim = "" if study else row["claim"]
             families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
-        adjusted = holm([row["two_sided"] for row in family]).tolist()
+        adjusted = holm([row["p_computed"] for row in family]).tolist()
         for row, p_adjusted in zip(family, adjusted, strict=True):
-            row |= {"tests": len(family), "p": row["two_sided"], "p_adjusted": p_adjusted}
+            least = least_p_of_seeds(row["seeds"])
+            row["tests"] = len(family)
+            row["p"] = float(np.maximum(row["p_computed"], least))
+            row["p_adjusted"] = float(np.maximum(p_adjusted, least))
             row["outcome"] = _outcome(row) if row["decides"] else ""
     return rows
 
@@ -103,18 +107,16 @@ def deciding(rows: Sequence[Row]) -> list[Row]:
 def row_of(
     comparison: Comparison,
     estimate: Estimate,
-    of_seeds: SeedVariance,
-    seeds: int,
     problems: int = 0,
     samples: int = 0,
 ) -> Row:
     """A row of the table of comparisons, not tested, with its unadjusted p-values as other keys.
 
     Args:
-        of_seeds: by which the variance over seeds of the first method was moderated.
         problems, samples: 0 for comparisons of training logs.
     """
     low, high = estimate.interval()
+    p_values = estimate.p_values(comparison.margin)
     where = comparison.where + (" minus the usual suite" if comparison.against else "")
     return {
         "claim": comparison.claim,
@@ -133,14 +135,14 @@ def row_of(
         "error_seeds": estimate.error_seeds,
         "error": estimate.error,
         "degrees": estimate.degrees,
-        "pool": of_seeds.methods or None,
-        "p_equal": of_seeds.p_equal,
         "family": comparison.family,
-        "seeds": seeds,
+        "seeds": estimate.seeds,
         "problems": problems or None,
         "samples": samples or None,
         "cells": " ".join(comparison.policies),
-        **estimate.p_values(comparison.margin)._asdict(),
+        "p_for": p_values.p_for,
+        "p_against": p_values.p_against,
+        "p_computed": p_values.two_sided,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.claims import CLAIMS, Claim, evaluations, logs, planned, step
+from rspo.analysis.claims import CLAIMS, Claim, planned, step
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
@@ -39,7 +39,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
 
     def work() -> None:
         plan, reasons = planned(experiment)
-        measurer = Measurer(experiment, evaluations(plan, experiment), logs(plan, "entropy"))
+        measurer = Measurer(experiment)
         comparisons = with_p_values([measurer.of(one) for one in plan])
         write_comparisons(comparisons_csv, comparisons)
         claims = []
@@ -89,8 +89,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     comparisons_csv, methods_csv, page = made.outputs
 
     def work() -> None:
-        policies = experiment.policies_of(name)
-        measurer = Measurer(experiment, [(policy, study.suite) for policy in policies])
+        measurer = Measurer(experiment)
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)

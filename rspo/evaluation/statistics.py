@@ -1,4 +1,4 @@
-"""Standard errors of means over problems, differences of methods, and multiple tests.
+"""Standard errors of means over problems and training seeds, and multiple tests.
 
 Three sources of error, each estimated separately (docs/statistics.md):
 
@@ -17,8 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rspo.passk import ROUNDING
-
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
@@ -26,82 +24,21 @@ LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
 FEW = 30  # problems, below which the mean over them is not near a normal distribution
 
 
-@dataclass(frozen=True)
-class SeedVariance:
-    """What the variances over seeds of several methods have in common.
+SMALLEST = 1e-50  # p-value that is computed
 
-    A variance with few seeds is a lottery. Empirical Bayes (Smyth 2004, doi:10.2202/1544-6115.1027,
-    as in limma) takes the variances s^2 of all methods, with d = seeds - 1 degrees of freedom each,
-    as draws around a common one, s0^2 with d0 degrees of freedom, and replaces each by
 
-        (d0 s0^2 + d s^2) / (d0 + d),    with d0 + d degrees of freedom, at most the sum of all d.
+def least_p_of_seeds(seeds: int) -> float:
+    """The smallest two-sided p-value to print for a number of training seeds.
 
-    They are pooled (d0 is infinite) unless Bartlett's test finds them unequal at the level `LEVEL`,
-    or if they differ no more than chance explains.
+    Smaller ones are computed, and adjusted for the number of tests, as if differences between seeds
+    were normally distributed. So few seeds cannot show that they are: of a training that collapses
+    once in ten times, three seeds show nothing in most cases.
 
-    variance, degrees: s0^2 and d0; NaN and 0 where fewer than two methods have several seeds.
-    sum_of_degrees: the sum of d over methods, which no sum of their variances exceeds, also where
-        they are not moderated; infinite where no method is known to have several seeds.
-    methods: with several seeds.
-    p_equal: of Bartlett's test that all variances are equal; NaN where it cannot be tested.
+    Returns: 0 for no or one seed, which have no error over seeds.
     """
-
-    variance: float = np.nan
-    degrees: float = 0.0
-    sum_of_degrees: float = np.inf
-    methods: int = 0
-    p_equal: float = np.nan
-
-    @classmethod
-    def of(cls, runs: Sequence[ArrayLike]) -> "SeedVariance":
-        """Args: runs: of each method, a value for each seed; those with one seed are left out."""
-        from scipy.special import digamma, polygamma  # here, because they are slow to import
-        from scipy.stats import bartlett
-
-        known = [np.asarray(one, dtype=float) for one in runs if np.size(one) > 1]
-        own = np.array([one.var(ddof=1) for one in known])
-        varies = own > ROUNDING**2  # others are equal by chance
-        d = np.array([len(one) - 1.0 for one in known])
-        if len(known) < 2 or not varies.any():
-            of_all = float(d.sum()) if len(known) else np.inf
-            return cls(sum_of_degrees=of_all, methods=len(known))
-        pooled = cls(float((d * own).sum() / d.sum()), np.inf, float(d.sum()), len(known))
-        if varies.sum() < 2:
-            return pooled
-        test = bartlett(*(one for one, does in zip(known, varies, strict=True) if does))
-        pooled = replace(pooled, p_equal=float(test.pvalue))
-        own, d = own[varies], d[varies]
-        centred = np.log(own) - digamma(d / 2) + np.log(d / 2)
-        excess = float(centred.var(ddof=1) - polygamma(1, d / 2).mean())
-        if pooled.p_equal >= LEVEL or excess <= 0:
-            return pooled
-        half = _inverse_trigamma(excess)
-        common = float(np.exp(centred.mean() + digamma(half) - np.log(half)))
-        return replace(pooled, variance=common, degrees=2 * half)
-
-    def moderate(self, variance: float, degrees: float) -> tuple[float, float]:
-        """A method's variance over seeds with what is known from the others, and its degrees."""
-        if self.degrees == 0:
-            return variance, degrees
-        if np.isinf(self.degrees):
-            return self.variance, self.sum_of_degrees
-        both = self.degrees + degrees
-        moderated = (self.degrees * self.variance + degrees * variance) / both
-        return moderated, min(both, self.sum_of_degrees)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One method's part of a sum over methods: a weight times its estimates.
-
-    trained: whether training seeds contribute error; False for a base policy.
-    of_seeds: the variances over seeds of all methods of the run, each of its unweighted values.
-    """
-
-    values: Floats  # [seeds, problems]
-    weight: float = 1.0
-    trained: bool = True
-    of_seeds: SeedVariance = SeedVariance()
+    if seeds < 2:
+        return 0.0
+    return 0.01 if seeds < 5 else 0.001
 
 
 class PValues(NamedTuple):
@@ -119,7 +56,8 @@ class Estimate:
     error_problems: error over problems, each benchmark's drawn from its own population.
     error_seeds: error over training seeds; 0 if nothing was trained, NaN with one seed.
     error: error over both, or over problems only where error_seeds is NaN.
-    degrees: degrees of freedom of Student's t for value/error.
+    degrees: degrees of freedom of error_problems, or of the only error.
+    seeds: number of training seeds; 0 if nothing was trained.
     """
 
     value: float
@@ -127,6 +65,7 @@ class Estimate:
     error_seeds: float
     error: float
     degrees: float
+    seeds: int = 0
 
     def interval(self, largest: float = np.inf) -> tuple[float, float]:
         """The 95 % interval, value -+ t * error; NaN without an error.
@@ -135,25 +74,51 @@ class Estimate:
             largest: the interval is within -largest and largest: 1 for differences of two Pass@k
                 or pass^k, which cannot be larger.
         """
-        from scipy.special import stdtrit  # here, because short commands start faster without
-
-        half = self.error * float(stdtrit(self.degrees, (1 + CONFIDENCE) / 2))
+        half = self.error * self.critical((1 - CONFIDENCE) / 2)
         low, high = np.clip([self.value - half, self.value + half], -largest, largest)
         return float(low), float(high)
 
-    def p_above(self, threshold: float) -> float:
-        """One-sided p-value of "the true value is above the threshold"; 1 without an error."""
-        from scipy.special import stdtr
+    def critical(self, tail: float) -> float:
+        """The t that a value of 0 exceeds with the probability `tail`, in standard errors.
 
+        With errors over problems and over seeds, by Cochran and Cox (1950): the mean of the t of
+        both, weighted by their variances,
+
+            t = (error_problems^2 t_problems + error_seeds^2 t_seeds)
+                / (error_problems^2 + error_seeds^2).
+
+        It is at least as large as Satterthwaite's in almost all cases. That one has intervals that
+        are too narrow with two or three seeds, since a variance over seeds that is small by chance
+        is then also given many degrees of freedom (`python -m benchmarks coverage` has both).
+        """
+        from scipy.special import stdtrit  # here, because short commands start faster without
+
+        of_one = -float(stdtrit(self.degrees, tail))
+        if self.seeds < 2 or not self.error_seeds > 0:
+            return of_one
+        of_seeds = -float(stdtrit(self.seeds - 1, tail))
+        if np.isnan(self.error_problems):  # of runs that have one value each
+            return of_seeds
+        problems, seeds = self.error_problems**2, self.error_seeds**2
+        return (problems * of_one + seeds * of_seeds) / (problems + seeds)
+
+    def p_above(self, threshold: float) -> float:
+        """One-sided p-value of "the true value is above the threshold".
+
+        1 without an error, and NaN with two seeds, which are too few for a p-value.
+        """
         if np.isnan(self.error):
             return 1.0
-        if self.value == threshold:
+        if self.seeds == 2:
+            return np.nan
+        distance = self.value - threshold
+        if distance == 0:
             return 0.5
-        with np.errstate(divide="ignore"):  # error 0: t is infinite
-            return float(stdtr(self.degrees, np.divide(threshold - self.value, self.error)))
+        tail = self._tail(abs(distance))
+        return tail if distance > 0 else 1 - tail
 
     def p_below(self, threshold: float) -> float:
-        """One-sided p-value of "the true value is below the threshold"; 1 without an error."""
+        """One-sided p-value of "the true value is below the threshold"; as `p_above`."""
         return replace(self, value=-self.value).p_above(-threshold)
 
     def p_values(self, margin: float | None = None) -> PValues:
@@ -166,101 +131,85 @@ class Estimate:
         else:
             p_for = max(self.p_above(-margin), self.p_below(margin))
             p_against = min(self.p_above(margin), self.p_below(-margin))
+        if np.isnan(p_for):  # of two seeds
+            return PValues(p_for, p_against, p_for)
         is_equivalence = margin is not None and p_for < p_against
         two_sided = p_for if is_equivalence else min(1.0, 2 * min(p_for, p_against))
         return PValues(p_for, p_against, two_sided)
 
+    def _tail(self, distance: float) -> float:
+        """The probability that a value of 0 is this far above 0: the inverse of `critical`."""
+        from scipy.optimize import brentq
+        from scipy.special import stdtr
 
-def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
-    """Sum over methods of their means over seeds and problems, such as a difference of two methods.
+        with np.errstate(divide="ignore"):  # error 0: t is infinite
+            t = float(np.divide(distance, self.error))
+        if self.seeds < 2 or np.isinf(t):
+            return float(stdtr(self.degrees, -t))
+        if self.critical(SMALLEST) <= t:
+            return SMALLEST
+        # Over logarithms, because tails differ by orders of magnitude.
+        ends = np.log(SMALLEST), np.log(0.5)
+        return float(np.exp(brentq(lambda log: self.critical(np.exp(log)) - t, *ends)))
 
-    All methods answer the same problems, so the error over problems is that of each problem's sum
-    over methods (for two methods, of the paired differences). Seeds of different methods are
-    treated as independent, although seed s trains every method on the same prompts with the same
-    random numbers: with few seeds, a paired t-test has too few degrees of freedom. With x[s, j] the
-    estimate of seed s on problem j, the variance of a method's mean has the unbiased estimate
+
+def mean_of_scores(values: Floats, sizes: Sequence[int], trained: bool = True) -> Estimate:
+    """Mean over training seeds and problems, such as that of differences of two methods.
+
+    A difference is formed within each seed and problem before: seed s trains every method on the
+    same prompts with the same random numbers, so what the methods have in common is subtracted,
+    and the variance over seeds is that of the differences themselves. With x[s, j] the value of
+    seed s at problem j, the variance of the mean has the unbiased estimate
 
         var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
 
     of the two-way layout without replicates. MS, the mean square of the interaction, is part of
-    both other terms, so it is subtracted once. Here the P problems are stratified, the first term
-    is that of the sum over all methods, and the variance over seeds is moderated (`SeedVariance`).
-    The result is at least the first term. A part of weight 0 counts for nothing. Degrees of freedom
-    by Satterthwaite (1946), at least those of the least certain term: his formula has no terms that
-    are subtracted.
+    both other terms, so it is subtracted once. Here the P problems are stratified, and the result
+    is at least the first term.
 
     Args:
+        values: [seeds, problems].
         sizes: number of problems of each benchmark.
+        trained: whether the first axis has training seeds; False for base policies alone.
     """
-    total = sum(sizes)
-    strata = list(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True))
-    by_problem = np.sum([part.weight * part.values.mean(axis=0) for part in parts], axis=0)
-    of_problems = stratified_variance(by_problem, sizes)
-    pieces: list[tuple[float, float]] = []
-    pools: list[SeedVariance] = []
-    shared, known = 0.0, True
-    trained = [part for part in parts if part.trained and part.weight != 0]
-    for part in trained:
-        seeds = len(part.values)
-        if seeds == 1:
-            known = False
-            continue
-        pools.append(part.of_seeds)
-        own = part.values.mean(axis=1).var(ddof=1)
-        moderated, degrees = part.of_seeds.moderate(own, seeds - 1.0)
-        pieces.append((part.weight**2 * moderated / seeds, degrees))
-        for start, size in strata:
-            if size > 1:
-                both = part.weight**2 * _interaction(part.values[:, start : start + size])
-                shared += both * size / (seeds * total**2)
-    # Pools at several k have the same seeds.
-    seen, degrees = _together(pieces, pools)
-    variance = of_problems + max(0.0, seen - shared)
-    of_both = [(of_problems, float(total - len(sizes))), (seen, degrees)]
-    if not known:
-        seen, variance, of_both = np.nan, of_problems, of_both[:1]
-    least = min((degrees for piece, degrees in of_both if piece > 0), default=0.0)
-    return Estimate(
-        float(by_problem.mean()),
-        float(np.sqrt(of_problems)),
-        float(np.sqrt(seen)),
-        float(np.sqrt(variance)),
-        max(_satterthwaite(variance, of_both), least),
-    )
+    seeds, total = values.shape
+    value = float(values.mean())
+    of_problems = stratified_variance(values.mean(axis=0), sizes)
+    error_problems = float(np.sqrt(of_problems))
+    degrees = float(total - len(sizes))
+    if not trained:
+        return Estimate(value, error_problems, 0.0, error_problems, degrees)
+    if seeds == 1:
+        return Estimate(value, error_problems, np.nan, error_problems, degrees, seeds)
+    of_seeds = float(values.mean(axis=1).var(ddof=1)) / seeds
+    interaction = 0.0
+    for benchmark in np.split(values, np.cumsum(sizes[:-1]), axis=1):
+        size = benchmark.shape[1]
+        if size > 1:
+            interaction += _interaction(benchmark) * size / (seeds * total**2)
+    error = float(np.sqrt(of_problems + max(0.0, of_seeds - interaction)))
+    return Estimate(value, error_problems, float(np.sqrt(of_seeds)), error, degrees, seeds)
 
 
-def difference_of_runs(
-    higher: ArrayLike, lower: ArrayLike, of_seeds: SeedVariance = SeedVariance()
-) -> Estimate:
-    """Mean of one method's training runs minus another's, by Welch's t-test; one value per run.
-
-    Runs with the same seed share prompts and random numbers, which Welch's t ignores (`combine`
-    says why). The error is NaN where a method has a single run.
+def mean_of_runs(values: ArrayLike) -> Estimate:
+    """Mean of one value of each training seed, by Student's t; NaN error for one seed.
 
     Args:
-        of_seeds: by which the variances are moderated.
+        values: such as differences of two methods' runs with the same seed, [seeds].
     """
-    first, second = np.asarray(higher, dtype=float), np.asarray(lower, dtype=float)
-    value = float(first.mean() - second.mean())
-    if min(len(first), len(second)) < 2:
-        return Estimate(value, np.nan, np.nan, np.nan, np.nan)
-    pieces = []
-    for runs in (first, second):
-        moderated, degrees = of_seeds.moderate(runs.var(ddof=1), len(runs) - 1.0)
-        pieces.append((moderated / len(runs), degrees))
-    variance, degrees = _together(pieces, [of_seeds, of_seeds])
-    error = float(np.sqrt(variance))
-    return Estimate(value, np.nan, error, error, degrees)
+    runs = np.asarray(values, dtype=float)
+    mean = mean_of_steps(runs)
+    return replace(mean, error_seeds=mean.error, seeds=len(runs))
 
 
 def mean_of_steps(values: ArrayLike) -> Estimate:
-    """Mean of independent values, of steps or runs, by Student's t; NaN error for one value."""
+    """Mean of independent values, such as of the steps of a run; NaN error for one value."""
     steps = np.asarray(values, dtype=float)
     mean = float(steps.mean())
     if len(steps) < 2:
-        return Estimate(mean, np.nan, np.nan, np.nan, np.nan)
+        return Estimate(mean, np.nan, np.nan, np.nan, np.nan, 1)
     error = float(steps.std(ddof=1) / np.sqrt(len(steps)))
-    return Estimate(mean, np.nan, np.nan, error, len(steps) - 1.0)
+    return Estimate(mean, np.nan, np.nan, error, len(steps) - 1.0, 1)
 
 
 def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
@@ -341,36 +290,3 @@ def _interaction(values: Floats) -> float:
     seeds, problems = values.shape
     residual = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
     return float((residual**2).sum() / ((seeds - 1) * (problems - 1)))
-
-
-def _together(
-    pieces: Sequence[tuple[float, float]], pools: Sequence[SeedVariance]
-) -> tuple[float, float]:
-    """The sum of variances that were moderated, no more certain than all seeds of the run.
-
-    A pool of methods that all tie, as at a ceiling, adds nothing and says nothing.
-    """
-    variance = sum(piece for piece, _ in pieces)
-    adding = [pool for (piece, _), pool in zip(pieces, pools, strict=True) if piece > 0]
-    most = max((pool.sum_of_degrees for pool in adding), default=np.inf)
-    return variance, min(_satterthwaite(variance, [(0.0, np.inf), *pieces]), most)
-
-
-def _satterthwaite(variance: float, pieces: Sequence[tuple[float, float]]) -> float:
-    """Degrees of freedom of a variance estimated as a sum of pieces (variance, degrees)."""
-    spread = sum(piece**2 / degrees for piece, degrees in pieces if degrees > 0)
-    return variance**2 / spread if spread > 0 else max(degrees for _, degrees in pieces)
-
-
-def _inverse_trigamma(value: float) -> float:
-    """The x > 0 with trigamma(x) = value, by Newton's method on 1 / trigamma (Smyth 2004)."""
-    from scipy.special import polygamma
-
-    x = 0.5 + 1 / value
-    for _ in range(50):
-        trigamma = float(polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
-        x += step
-        if -step / x < 1e-8:
-            break
-    return x

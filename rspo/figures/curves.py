@@ -65,7 +65,7 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
     """Each line minus its reference, from the scores; a row for each point."""
     suite = figure.suite(experiment)
     benchmarks = experiment.benchmarks_of(suite)
-    measurer = Measurer(experiment, [(name, suite) for name in figure.policies(experiment)])
+    measurer = Measurer(experiment)
     unit = 100 if figure.metric == "pass_at_k" else 1
     rows = []
     for method in methods:

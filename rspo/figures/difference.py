@@ -7,13 +7,14 @@ p-values are adjusted by Holm over all points of the figure, because a reader lo
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from rspo.analysis.comparisons import Method
 from rspo.analysis.results import read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.evaluation.statistics import holm
+from rspo.evaluation.statistics import holm, least_p_of_seeds
 from rspo.figures import style
 from rspo.figures.figure import Figure, interval_over, run_description
 from rspo.figures.style import Axes, Picture
@@ -36,7 +37,7 @@ COLUMNS = [
     *("against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"),
     *("seeds", "problems", "samples"),
 ]
-_NUMBERS = ["estimate", "low", "high", "error", "p", "seeds", "problems", "samples"]
+_NUMBERS = ["estimate", "low", "high", "error", "p_computed", "p", "seeds", "problems", "samples"]
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -55,11 +56,13 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
                 cells = " ".join(rspo.policies + other.policies)
                 tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
                 found.append(tested[_NUMBERS].assign(against=name, k=rspo.k))
-    result = pd.concat(found) if found else pd.DataFrame(columns=COLUMNS)
+    result = pd.concat(found) if found else pd.DataFrame(columns=[*_NUMBERS, "against", "k"])
     points = ["estimate", "low", "high", "error"]
     result[points] = 100 * result[points]
     counts = dict.fromkeys(("seeds", "problems", "samples"), int)
-    result = result.astype(counts).assign(p_adjusted=holm(result["p"]))
+    result = result.astype(counts)
+    least = result["seeds"].map(least_p_of_seeds)
+    result["p_adjusted"] = np.maximum(holm(result["p_computed"]), least)
     return result[COLUMNS].reset_index(drop=True)
 
 

@@ -21,7 +21,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
-from rspo.evaluation.statistics import Part, combine
+from rspo.evaluation.statistics import mean_of_scores
 from rspo.figures import draw
 from tests.support import planted
 from tests.support.steps import attest
@@ -155,7 +155,7 @@ def test_a_mean_over_models_has_the_variance_of_their_paired_differences(tmp_pat
         first, second = (problems_of(experiment, policy, 4) for policy in row["cells"].split())
         differences.append(first - second)
         assert row["estimate"] == pytest.approx((first - second).mean())
-    expected = combine([Part(np.array(differences))], (160, 160))
+    expected = mean_of_scores(np.array(differences), (160, 160))
     (mean,) = rows(experiment, "models", family="a, mean over models")
     assert mean["seeds"] == 3
     found = [mean[key] for key in ("estimate", "error_problems", "error_seeds", "error")]

@@ -1,201 +1,183 @@
-"""Variances over seeds, pooled and moderated: by hand, against other solvers, and by simulation."""
+"""Errors over training seeds: by hand, against scipy, and by simulation."""
 
 import numpy as np
 import pytest
-from scipy import optimize, special, stats
+from scipy import optimize, stats
 
-from benchmarks.coverage import SPREADS, Coverage, coverage
+from benchmarks.coverage import FEW, LIMITS, MANY, PATTERNS, coverage
 from rspo.evaluation.statistics import (
+    Estimate,
     Floats,
-    Part,
-    SeedVariance,
-    combine,
-    difference_of_runs,
+    least_p_of_seeds,
+    mean_of_runs,
+    mean_of_scores,
+    mean_of_steps,
     score_interval,
 )
 
 SIZES = (4, 9, 2)
-EQUAL = [[0.1, 0.2, 0.3], [0.5, 0.55, 0.7], [0.2, 0.4, 0.25]]
-UNEQUAL = [[0.1, 0.1001, 0.0999], [0.2, 0.2002, 0.1998], [0.1, 0.4, 0.9], [0.3, 0.9, 0.1]]
 
 
-def methods(seeds: tuple[int, ...]) -> list[Floats]:
-    """Estimates of three methods with different numbers of seeds, [seeds, problems]."""
+def differences(seeds: int) -> Floats:
+    """Differences of two methods, [seeds, problems]."""
     rng = np.random.default_rng(4)
     hard = rng.random(sum(SIZES))
-    return [hard + rng.random((n, 1)) + 0.3 * rng.random((n, sum(SIZES))) for n in seeds]
+    return hard + rng.random((seeds, 1)) + 0.3 * rng.random((seeds, sum(SIZES)))
 
 
-def by_hand(parts: list[Part]) -> tuple[float, ...]:
-    """Of a sum, benchmark by benchmark, without moderation.
-
-    Returns: the variances over problems, over seeds and over both, and the degrees of freedom.
-    """
-    weights = [size / sum(SIZES) for size in SIZES]
-    ends = np.cumsum(SIZES)
-    strata = [slice(end - size, end) for end, size in zip(ends, SIZES, strict=True)]
-    total = sum(part.weight * part.values.mean(axis=0) for part in parts)
-    of_problems = sum(
-        weight**2 * np.var(total[one], ddof=1) / size
-        for weight, one, size in zip(weights, strata, SIZES, strict=True)
-    )
-    pieces, both = [], 0.0
-    for part in parts:
-        seeds = len(part.values)
-        pieces.append(
-            (part.weight**2 * np.var(part.values.mean(axis=1), ddof=1) / seeds, seeds - 1)
-        )
-        for weight, one, size in zip(weights, strata, SIZES, strict=True):
-            x = part.values[:, one]
-            left = x - x.mean(axis=0) - (x.mean(axis=1) - x.mean())[:, None]
-            mean_square = np.sum(left**2) / ((seeds - 1) * (size - 1))
-            both += part.weight**2 * weight**2 * mean_square / (seeds * size)
-    of_seeds = sum(piece for piece, _ in pieces)
-    variance = of_problems + max(0.0, of_seeds - both)
-    spread = sum(piece**2 / degrees for piece, degrees in pieces)
-    degrees = variance**2 / (of_problems**2 / (sum(SIZES) - len(SIZES)) + spread)
-    return float(of_problems), of_seeds, variance, degrees
-
-
-@pytest.mark.parametrize("seeds", [(2, 3, 5), (4, 4, 4)])
-def test_the_error_of_a_sum_is_that_of_two_way_layouts_in_strata(seeds: tuple[int, ...]) -> None:
-    weights = (1.0, -0.5, -0.5)
-    parts = [Part(x, weight) for x, weight in zip(methods(seeds), weights, strict=True)]
-    found = combine(parts, SIZES)
-    variances = [error**2 for error in (found.error_problems, found.error_seeds, found.error)]
-    assert [*variances, found.degrees] == pytest.approx(by_hand(parts))
-    assert found.value == pytest.approx(sum(part.weight * part.values.mean() for part in parts))
-    assert found.error > found.error_problems > 0
-
-
-def test_equal_variances_are_pooled_with_the_degrees_of_all_seeds() -> None:
-    runs = [[0.1, 0.2, 0.3], [0.5, 0.55, 0.7], [0.2, 0.4]]
-    pool = SeedVariance.of([*runs, [0.9]])
-    own = [float(np.var(one, ddof=1)) for one in runs]
-    assert pool.p_equal == pytest.approx(stats.bartlett(*runs).pvalue)
-    assert pool.p_equal > 0.05
-    pooled = (2 * own[0] + 2 * own[1] + own[2]) / 5
-    assert pool.moderate(own[0], 2) == (pytest.approx(pooled), 5)
-    assert pool.methods == 3
-    found = difference_of_runs(runs[0], runs[1], pool)
-    assert found.error == pytest.approx(np.sqrt(2 * pooled / 3))
-    assert found.degrees == pytest.approx(5)  # not 10: both have the same estimate
-    two = SeedVariance.of(runs[:2])
-    assert two.moderate(own[0], 2) == (pytest.approx((own[0] + own[1]) / 2), 4)
-
-
-def test_unequal_variances_are_moderated_as_by_smyth() -> None:
-    pool, own = SeedVariance.of(UNEQUAL), np.var(UNEQUAL, axis=1, ddof=1)
-    assert pool.p_equal < 0.05
-    degrees, common = by_smyth(own)
-    assert (pool.degrees, pool.variance) == (pytest.approx(degrees), pytest.approx(common))
-    expected = (degrees * common + 2 * own[2]) / (degrees + 2)
-    assert pool.moderate(own[2], 2) == (pytest.approx(expected), pytest.approx(degrees + 2))
-    assert own[2] > expected > own[0]
-
-
-def by_smyth(own: Floats) -> tuple[float, float]:
-    """d0 and s0^2 of variances with two degrees of freedom each.
-
-    d0 solves trigamma(d0/2) = variance of log s^2 minus trigamma(d/2).
-    """
-    excess = np.var(np.log(own), ddof=1) - special.polygamma(1, 1.0)
-    half = optimize.brentq(lambda x: special.polygamma(1, x) - excess, 1e-6, 1e6)
-    log_mean = np.mean(np.log(own)) - special.digamma(1.0) + np.log(1.0)
-    return 2 * half, float(np.exp(log_mean + special.digamma(half) - np.log(half)))
-
-
-def test_the_common_variance_and_its_degrees_are_recovered() -> None:
-    """Variances drawn as s0^2 d0 / chi^2(d0), for a thousand methods."""
-    rng = np.random.default_rng(2)
-    truth = 0.04 * 6 / rng.chisquare(6, 1000)
-    runs = rng.standard_normal((1000, 3)) * np.sqrt(truth)[:, None]
-    pool = SeedVariance.of(list(runs))
-    assert (pool.degrees, pool.variance) == pytest.approx(by_smyth(runs.var(axis=1, ddof=1)))
-    assert pool.degrees == pytest.approx(6, rel=0.35)
-    assert pool.variance == pytest.approx(0.04, rel=0.1)
-
-
-def test_a_variance_that_looks_small_is_not_left_out() -> None:
-    """Seeds that agree by chance have the error of the other methods' seeds."""
-    rng = np.random.default_rng(3)
-    alike = np.tile(rng.random(50), (3, 1))
-    others = [[0.1, 0.3, 0.2], [0.5, 0.3, 0.4], [0.2, 0.3, 0.5]]
-    pool = SeedVariance.of([alike.mean(axis=1), *others])
-    alone, moderated = combine([Part(alike)], (50,)), combine([Part(alike, of_seeds=pool)], (50,))
-    assert alone.error == pytest.approx(alone.error_problems)
-    pooled = np.mean([0.0, *np.var(others, axis=1, ddof=1)])
-    assert moderated.error_seeds == pytest.approx(np.sqrt(pooled / 3))
-    assert moderated.error == pytest.approx(
-        np.hypot(moderated.error_problems, moderated.error_seeds)
-    )
-
-
-def test_pools_at_several_k_have_the_degrees_of_their_seeds_once() -> None:
-    """Seven methods with two seeds: 7 degrees, however many k are added up."""
-    rng = np.random.default_rng(6)
-    runs = rng.standard_normal((4, 7, 2))
-    pools = [SeedVariance.of(list(at_k)) for at_k in runs]
-    assert {pool.degrees for pool in pools} == {np.inf}
-    values = np.full((2, 40), 0.5) + np.array([[0.0], [0.1]])
-    found = combine([Part(values, of_seeds=pool) for pool in pools], (40,))
-    assert found.error_problems == pytest.approx(0)
-    assert found.degrees == pytest.approx(7)
-
-
-def test_a_part_that_counts_for_nothing_changes_nothing() -> None:
-    """One of weight 0, or of values 0 with a pool of zeros; also with a single seed."""
-    rng = np.random.default_rng(7)
-    pool = SeedVariance.of(list(rng.standard_normal((3, 2))))
-    higher, lower = rng.standard_normal((2, 2, 40)) + 5 * rng.standard_normal((2, 2, 1))
-    parts = [Part(higher, of_seeds=pool), Part(lower, -1.0, of_seeds=pool)]
-    alone = combine(parts, (40,))
-    assert alone.degrees < 4  # those of 3 methods with 2 seeds cap those of the seeds
-    zeros = SeedVariance.of([[0.0, 0.0]] * 9)
-    for nothing in (
-        Part(higher, 0.0, of_seeds=SeedVariance()),
-        Part(higher[:1], 0.0),
-        Part(np.zeros((2, 40)), of_seeds=zeros),
-        Part(np.zeros((2, 40)), of_seeds=SeedVariance()),
-    ):
-        assert combine([*parts, nothing], (40,)) == alone
-        assert combine([nothing, *parts], (40,)) == alone
-
-
-def test_seeds_that_no_other_method_has_count_once_at_several_k() -> None:
-    """A pool of one method is moderated by nothing, and still has the degrees of its own seeds."""
-    values = np.full((3, 40), 0.5) + np.array([[0.0], [0.1], [0.3]])
-    pools = [SeedVariance.of([scale * values.mean(axis=1)]) for scale in (1.0, 2.0, 3.0)]
-    parts = [Part(values * (1 + i), of_seeds=pool) for i, pool in enumerate(pools)]
-    assert combine(parts, (40,)).degrees == pytest.approx(2)
-    assert SeedVariance.of([]).sum_of_degrees == np.inf
-
-
-def test_seeds_that_agree_by_chance_do_not_decide_whether_variances_are_pooled() -> None:
-    """One method at a ceiling, exactly or up to rounding."""
-    for tie in ([0.5, 0.5, 0.5], [0.3, 0.1 + 0.2, 0.3]):
-        unequal, equal = SeedVariance.of([*UNEQUAL, tie]), SeedVariance.of([*EQUAL, tie])
-        assert unequal.p_equal == pytest.approx(stats.bartlett(*UNEQUAL).pvalue)
-        assert unequal.degrees < np.inf
-        assert equal.degrees == np.inf
-        pooled = np.mean([*np.var(EQUAL, axis=1, ddof=1), 0.0])
-        assert equal.moderate(0.0, 2) == (pytest.approx(pooled), 8)
-
-
-def test_one_method_or_one_seed_moderates_nothing() -> None:
-    for runs in ([], [[0.1, 0.2]], [[0.1], [0.2]], [[0.1, 0.2], [0.3]], [[0.1, 0.1], [0.2, 0.2]]):
-        assert SeedVariance.of(runs).moderate(0.7, 1) == (0.7, 1)
-        assert SeedVariance.of(runs).methods == sum(len(one) > 1 for one in runs)
+def variances_by_hand(values: Floats) -> list[float]:
+    """Over problems, over seeds and over both, benchmark by benchmark."""
+    seeds = len(values)
+    of_problems, interaction, start = 0.0, 0.0, 0
+    for size in SIZES:
+        x = values[:, start : start + size]
+        start += size
+        share = size / sum(SIZES)
+        of_problems += share**2 * np.var(x.mean(axis=0), ddof=1) / size
+        squares = 0.0
+        for s in range(seeds):
+            for j in range(size):
+                squares += (x[s, j] - x[s].mean() - x[:, j].mean() + x.mean()) ** 2
+        mean_square = squares / ((seeds - 1) * (size - 1))
+        interaction += share**2 * mean_square / (seeds * size)
+    of_seeds = float(np.var(values.mean(axis=1), ddof=1)) / seeds
+    return [of_problems, of_seeds, of_problems + max(0.0, of_seeds - interaction)]
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-@pytest.mark.parametrize("spread", ["equal", "unequal"])
-def test_intervals_of_all_pairs_of_methods_cover_95_percent(seeds: int, spread: str) -> None:
-    """A small version of `python -m benchmarks coverage`, where limits are narrower."""
-    found: Coverage = coverage(seeds, SPREADS[spread], repeats=200, seed=seeds)
-    assert 0.93 <= found.mean <= 0.975
-    assert found.worst >= 0.85
-    assert found.significant_at_42 <= 0.012
+def test_the_error_is_that_of_the_two_way_layout_in_strata(seeds: int) -> None:
+    values = differences(seeds)
+    found = mean_of_scores(values, SIZES)
+    errors = found.error_problems, found.error_seeds, found.error
+    assert np.square(errors).tolist() == pytest.approx(variances_by_hand(values))
+    assert found.value == pytest.approx(values.mean())
+    assert (found.degrees, found.seeds) == (sum(SIZES) - len(SIZES), seeds)
+    assert found.error > found.error_problems > 0
+
+
+def test_the_error_is_at_least_that_over_problems() -> None:
+    """Where seeds vary no more than the interaction explains, as half of the time without any."""
+    rng = np.random.default_rng(5)
+    equal = 0
+    for _ in range(50):
+        found = mean_of_scores(rng.normal(size=(3, 50)), (50,))
+        assert found.error >= found.error_problems
+        equal += found.error == found.error_problems
+    assert 10 < equal < 40
+
+
+def test_what_two_methods_have_in_common_with_a_seed_is_no_error_of_their_difference() -> None:
+    rng = np.random.default_rng(6)
+    first, second = rng.random((2, 3, 40))
+    common = 10 * rng.random((3, 1))
+    alone = mean_of_scores(first - second, (40,))
+    found = mean_of_scores((first + common) - (second + common), (40,))
+    assert found.error_seeds == pytest.approx(alone.error_seeds)
+    assert found.error == pytest.approx(alone.error)
+
+
+def test_one_seed_gives_no_error_over_seeds_and_a_base_policy_has_none() -> None:
+    values = differences(1)
+    one = mean_of_scores(values, SIZES)
+    assert np.isnan(one.error_seeds)
+    assert one.error == one.error_problems > 0
+    base = mean_of_scores(values, SIZES, trained=False)
+    assert (base.error_seeds, base.error, base.seeds) == (0.0, one.error, 0)
+    for found in (one, base):
+        half = one.error * stats.t.ppf(0.975, sum(SIZES) - len(SIZES))
+        assert found.interval() == pytest.approx((values.mean() - half, values.mean() + half))
+        t = values.mean() / one.error
+        assert found.p_values().two_sided == pytest.approx(
+            2 * stats.t.sf(t, sum(SIZES) - len(SIZES))
+        )
+
+
+def test_a_benchmark_of_one_problem_adds_to_the_mean_but_has_no_interaction() -> None:
+    values = np.random.default_rng(7).random((3, 5))
+    found = mean_of_scores(values, (4, 1))
+    assert found.value == pytest.approx(values.mean())
+    assert np.isnan(found.error)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("error_seeds", [0.001, 0.02, 0.5])
+def test_critical_values_are_those_of_cochran_and_cox(seeds: int, error_seeds: float) -> None:
+    """The t of both errors, weighted by their variances; p-values are the inverse."""
+    error = np.hypot(0.02, error_seeds)
+    found = Estimate(0.05, 0.02, error_seeds, error, 100, seeds)
+    weights = np.array([0.02**2, error_seeds**2])
+
+    def critical(tail: float) -> float:
+        return float(np.average(stats.t.isf(tail, [100, seeds - 1]), weights=weights))
+
+    for tail in (0.2, 0.025, 1e-4, 1e-12):
+        assert found.critical(tail) == pytest.approx(critical(tail))
+    assert found.interval() == pytest.approx(
+        (0.05 - error * critical(0.025), 0.05 + error * critical(0.025))
+    )
+    tail = optimize.bisect(lambda one: critical(one) - 0.05 / error, 1e-12, 0.5, xtol=1e-15)
+    assert found.p_above(0) == pytest.approx(tail)
+    assert found.p_below(0) == pytest.approx(1 - tail)
+    assert found.p_below(0.1) == pytest.approx(tail)
+    assert found.p_values().two_sided == pytest.approx(2 * tail)
+
+
+def test_critical_values_lie_between_those_of_the_two_errors() -> None:
+    """So p-values do, and each end is reached where one of the errors is 0."""
+    t = stats.t.isf(0.025, [100, 2])
+    values = [Estimate(0, 0.02, e, 0.03, 100, 3).critical(0.025) for e in (0.0, 0.01, 0.1, 1e6)]
+    assert values[0] == pytest.approx(t[0])
+    assert values[-1] == pytest.approx(t[1])
+    assert values == sorted(values)
+    assert Estimate(0, 0.0, 0.01, 0.01, 100, 3).critical(0.025) == pytest.approx(t[1])
+
+
+def test_a_p_value_too_small_to_compute_is_the_smallest() -> None:
+    found = Estimate(1e200, 0.02, 0.001, 0.02, 100, 3)
+    assert 0 < found.p_above(0) <= 1e-49
+    certain = Estimate(0.1, 0.0, 0.0, 0.0, 100, 3)
+    assert (certain.p_above(0), certain.p_below(0)) == (0.0, 1.0)
+
+
+def test_two_seeds_give_an_interval_but_no_p_value() -> None:
+    found = mean_of_scores(differences(2), SIZES)
+    low, high = found.interval()
+    assert low < found.value < high
+    assert np.isnan([found.p_above(0), found.p_below(0)]).all()
+    assert np.isnan(found.p_values().two_sided)
+    assert np.isnan(found.p_values(0.02)).all()
+
+
+def test_runs_of_one_value_are_compared_by_students_test_of_their_differences() -> None:
+    runs = np.array([0.31, 0.35, 0.33, 0.28])
+    found, other = mean_of_runs(runs), stats.ttest_1samp(runs, 0)
+    assert found.p_values().two_sided == pytest.approx(other.pvalue)
+    assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
+    assert (found.error_seeds, found.seeds) == (found.error, 4)
+    assert np.isnan(found.error_problems)
+    one_run = mean_of_runs([0.3])
+    assert (one_run.value, one_run.seeds) == (0.3, 1)
+    assert np.isnan(one_run.error)
+    assert np.isnan(mean_of_runs([0.3, 0.4]).p_above(0))
+    assert mean_of_steps([0.3, 0.4]).p_above(0) == pytest.approx(
+        stats.ttest_1samp([0.3, 0.4], 0, alternative="greater").pvalue
+    )
+
+
+def test_the_least_p_value_to_print_is_that_of_the_number_of_seeds() -> None:
+    assert [least_p_of_seeds(seeds) for seeds in range(8)] == [0, 0, 0.01, 0.01, 0.01] + [0.001] * 3
+
+
+@pytest.mark.parametrize("name", ["0.6 and 0.6", "2.4 and 0.5", "3 and 3"])
+@pytest.mark.parametrize("seeds", LIMITS)
+@pytest.mark.parametrize("sizes", [MANY, FEW], ids=["many", "few"])
+def test_intervals_cover_the_truth_where_methods_vary_differently_over_seeds(
+    seeds: int, name: str, sizes: tuple[int, ...]
+) -> None:
+    """A small version of `python -m benchmarks coverage`; the limits are the same."""
+    found = coverage(PATTERNS[name], sizes, seeds, repeats=400)
+    assert found.holds(LIMITS[seeds])
+    assert found.covered < 0.998
 
 
 def test_an_interval_of_few_problems_is_wilsons_and_covers_95_percent() -> None:
@@ -214,15 +196,3 @@ def test_an_interval_of_few_problems_is_wilsons_and_covers_95_percent() -> None:
         assert low < high
         covered.append(low <= 0.5 <= high)
     assert 0.93 <= np.mean(covered) <= 0.985
-
-
-def test_the_degrees_are_not_fewer_than_those_of_a_term() -> None:
-    """Where the interaction explains the variance over seeds, hardly any of it is left."""
-    draw = np.random.default_rng(5)
-    few = 0
-    for _ in range(200):
-        parts = [Part(draw.normal(size=(3, 50)), weight) for weight in (1.0, -1.0)]
-        estimate = combine(parts, [50])
-        assert estimate.degrees >= 2
-        few += estimate.degrees < 2.5
-    assert few > 10

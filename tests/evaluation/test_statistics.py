@@ -10,10 +10,8 @@ from rspo.estimators import pass_at_k
 from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.statistics import (
     Floats,
-    Part,
-    combine,
-    difference_of_runs,
     holm,
+    mean_of_scores,
     mean_of_steps,
 )
 from rspo.passk import least_p
@@ -55,7 +53,8 @@ def test_95_percent_intervals_of_paired_differences_cover_95_percent(
 ) -> None:
     """Over new problems of every benchmark and, with three seeds, new trainings.
 
-    With one seed the truth is that of the given policies.
+    With one seed the truth is that of the given policies. With three seeds that hardly vary,
+    intervals are wider than needed, because three seeds cannot show it.
     """
     rng = np.random.default_rng(1)
     truth = np.mean(
@@ -68,9 +67,9 @@ def test_95_percent_intervals_of_paired_differences_cover_95_percent(
     found = chances(rng, repeats, seeds, spread)
     estimates = pass_at_k(SAMPLES, rng.binomial(SAMPLES, found), K)
     for first, second in zip(*estimates, strict=True):
-        low, high = combine([Part(first), Part(-second)], SIZES).interval()
+        low, high = mean_of_scores(first - second, SIZES).interval()
         covered += low <= truth <= high
-    assert 0.93 <= covered / repeats <= 0.97
+    assert 0.93 <= covered / repeats <= (0.97 if seeds == 1 else 0.99)
 
 
 def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
@@ -95,34 +94,6 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
         (point,) = curve_points(outcomes_of(right), ["pass_at_k"], [1], 400, number)
         covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
-
-
-def test_seeds_that_differ_widen_the_error_and_one_seed_gives_none() -> None:
-    rng = np.random.default_rng(8)
-    problems = rng.random(50)
-    runs = problems + np.array([[-0.1], [0.0], [0.1]])
-    three = combine([Part(runs)], (50,))
-    assert three.error_seeds == pytest.approx(0.1 / np.sqrt(3))
-    assert three.error > three.error_seeds
-    one = combine([Part(runs[:1])], (50,))
-    assert np.isnan(one.error_seeds)
-    assert one.error == one.error_problems == pytest.approx(three.error_problems)
-    base = combine([Part(runs), Part(-runs[:1], trained=False)], (50,))
-    assert base.error_seeds == pytest.approx(0.1 / np.sqrt(3))  # a base policy adds none
-
-
-def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
-    first, second = [0.31, 0.35, 0.33], [0.20, 0.28, 0.21, 0.19]
-    found, other = (
-        difference_of_runs(first, second),
-        stats.ttest_ind(first, second, equal_var=False),
-    )
-    assert found.degrees == pytest.approx(other.df)
-    assert found.p_above(0) == pytest.approx(other.pvalue / 2)
-    assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
-    one_run = difference_of_runs([0.3], [0.1, 0.2])
-    assert one_run.value == pytest.approx(0.15)
-    assert np.isnan(one_run.error)
 
 
 def test_the_mean_of_steps_has_students_p_values_also_of_an_equivalence() -> None:
@@ -158,15 +129,14 @@ def test_the_least_p_is_that_of_all_sign_flips(differing: int) -> None:
 
 
 def test_a_difference_of_exactly_zero_is_no_evidence() -> None:
-    same = Part(np.full((1, 20), 0.5))
-    found = combine([same, Part(-same.values)], (20,))
+    found = mean_of_scores(np.zeros((1, 20)), (20,))
     assert (found.value, found.error) == (0.0, 0.0)
     assert found.p_above(0) == found.p_below(0) == 0.5
     assert found.p_below(0.02) == 0.0  # but equivalence is certain
 
 
 def test_a_benchmark_of_one_problem_has_no_error_over_problems() -> None:
-    found = combine([Part(np.random.default_rng(0).random((3, 5)))], (4, 1))
+    found = mean_of_scores(np.random.default_rng(0).random((3, 5)), (4, 1))
     assert np.isnan(found.error)
     assert found.p_above(0) == found.p_below(0) == 1.0
     assert np.isnan(found.interval()).all()
