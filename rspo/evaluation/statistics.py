@@ -67,16 +67,10 @@ class Estimate:
     degrees: float
     seeds: int = 0
 
-    def interval(self, largest: float = np.inf) -> tuple[float, float]:
-        """The 95 % interval, value -+ t * error; NaN without an error.
-
-        Args:
-            largest: the interval is within -largest and largest: 1 for differences of two Pass@k
-                or pass^k, which cannot be larger.
-        """
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval, value -+ t * error; NaN without an error."""
         half = self.error * self.critical((1 - CONFIDENCE) / 2)
-        low, high = np.clip([self.value - half, self.value + half], -largest, largest)
-        return float(low), float(high)
+        return self.value - half, self.value + half
 
     def critical(self, tail: float) -> float:
         """The t that a value of 0 exceeds with the probability `tail`, in standard errors.

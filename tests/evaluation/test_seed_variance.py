@@ -142,7 +142,11 @@ def test_a_p_value_too_small_to_compute_is_the_smallest() -> None:
 def test_two_seeds_give_an_interval_but_no_p_value() -> None:
     found = mean_of_scores(differences(2), SIZES)
     low, high = found.interval()
-    assert low < found.value < high
+    weights = found.error_problems**2, found.error_seeds**2
+    t = np.average(stats.t.isf(0.025, [found.degrees, 1]), weights=weights)
+    assert (low, high) == pytest.approx(
+        (found.value - t * found.error, found.value + t * found.error)
+    )
     assert np.isnan([found.p_above(0), found.p_below(0)]).all()
     assert np.isnan(found.p_values().two_sided)
     assert np.isnan(found.p_values(0.02)).all()
@@ -157,7 +161,8 @@ def test_runs_of_one_value_are_compared_by_students_test_of_their_differences() 
     assert np.isnan(found.error_problems)
     one_run = mean_of_runs([0.3])
     assert (one_run.value, one_run.seeds) == (0.3, 1)
-    assert np.isnan(one_run.error)
+    assert np.isnan([one_run.error, one_run.degrees]).all()
+    assert (mean_of_steps([0.3]).seeds, mean_of_steps([0.3, 0.4]).seeds) == (1, 1)
     assert np.isnan(mean_of_runs([0.3, 0.4]).p_above(0))
     assert mean_of_steps([0.3, 0.4]).p_above(0) == pytest.approx(
         stats.ttest_1samp([0.3, 0.4], 0, alternative="greater").pvalue

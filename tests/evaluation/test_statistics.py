@@ -114,6 +114,8 @@ def test_the_mean_of_steps_has_students_p_values_also_of_an_equivalence() -> Non
         narrow = max(p(-0.01), p(0.01, "less")), min(p(0.01), p(-0.01, "less"))
         assert found.p_values(0.01) == pytest.approx((*narrow, 2 * min(narrow)))
         assert np.isnan([found.error_problems, found.error_seeds]).all()
+        # At the margin, neither the equivalence nor its opposite has any evidence.
+        assert found.p_values(abs(steps.mean())).two_sided == 1.0
     single = mean_of_steps([0.3])
     assert single.value == 0.3
     assert np.isnan(single.error)
