@@ -91,7 +91,9 @@ def plug_in(rewards: Any, k: int) -> Any:
 def test_unbiased_weights_pass_in_every_precision_and_with_every_k(
     function: Function, n: int
 ) -> None:
-    answer = check(function, n, n)
+    for k in range(1, n + 1):
+        assert check(function, k, n).lines[-1] == f"unbiased for Pass@{k} with n = {n}"
+    answer = check_pass_at_k(function, n, n)
     assert answer
     ks = ", ".join(map(str, range(1, n + 1)))
     assert answer.lines[-1] == f"unbiased for Pass@{n} with n = {n}; unbiased with k = {ks}"
@@ -107,7 +109,7 @@ def test_diagnose_and_check_say_the_same_of_float32() -> None:
     function = in_numpy("float32")
     assert diagnose(function, 4, 16).weights.unbiased_for == 4
     assert diagnose(function, 4, 8).centred.target == "maximizes 0.5 Pass@3 + 0.5 Pass@4"
-    assert "k = 4   unbiased for Pass@4" in check(function, 4, 16).lines
+    assert "k = 4   unbiased for Pass@4" in check_pass_at_k(function, 4, 16).lines
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -139,7 +141,8 @@ def test_float32_numbers_in_a_float64_array_are_told_what_to_return() -> None:
 
 
 def test_the_verdict_names_a_factor_that_depends_on_k() -> None:
-    answer = check(off_by_one, 4, 8)
+    assert check(off_by_one, 4, 8)
+    answer = check_pass_at_k(off_by_one, 4, 8)
     assert answer
     assert answer.lines[-1] == (
         "unbiased for (n-k+1)/n = 0.625 times Pass@4 with n = 8; "
@@ -166,7 +169,7 @@ def test_the_verdict_names_a_factor_that_depends_on_k() -> None:
     ],
 )
 def test_common_factors_have_a_name(factor: Callable[[int, int], float], name: str) -> None:
-    answer = check(lambda r, k: factor(k, 8) * in_numpy("float64")(r, k), 4, 8)
+    answer = check_pass_at_k(lambda r, k: factor(k, 8) * in_numpy("float64")(r, k), 4, 8)
     assert f"{name} Pass@4" in answer.lines[-1]
     assert ("depends on k" in str(answer)) == ("k" in name)
 
@@ -176,7 +179,7 @@ def test_an_objective_gets_the_same_answer_in_float32(name: str) -> None:
     """Those of the package are computed in float64; a trainer has them in float32."""
     function = OBJECTIVES[name].function
     for k in (1, 2, 4, 7):
-        single = check(lambda r, k: function(r, k).astype(np.float32), k, 8)
+        single = check_pass_at_k(lambda r, k: function(r, k).astype(np.float32), k, 8)
         assert single.passed == check_pass_at_k(name, k, 8).passed
         assert single.lines[-1] == check_pass_at_k(function, k, 8).lines[-1]
 
@@ -206,11 +209,13 @@ def test_a_k_that_fails_does_not_hide_the_others() -> None:
             raise ValueError("k must be below n")
         return in_numpy("float32")(rewards, k)
 
-    answer = check(below_n, 3, 4)
+    assert check(below_n, 3, 4)
+    answer = check_pass_at_k(below_n, 3, 4)
     assert answer
     assert "k = 4   refused: below_n failed for rewards of shape (5, 4)" in str(answer)
-    with pytest.raises(ValueError, match="k must be below n"):
-        check(below_n, 4, 4)
+    for call in (check, check_pass_at_k):
+        with pytest.raises(ValueError, match="k must be below n"):
+            call(below_n, 4, 4)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 4), (2, 4.0), (True, 4)])

@@ -115,8 +115,8 @@ def test_a_copy_in_an_empty_folder_has_the_numbers_of_exact_fractions(alone: Pat
         ("(k / n) * fraction_all_wrong", "fraction_all_wrong"),
         ("np.maximum(m - (k - 1), 0.0) / m", "np.maximum(m - k, 0.0) / m"),
         ("disjoint = 2.0", "disjoint = 1.0"),
-        ("max(1.0 - total, 1e-14)", "max(1.1 - total, 1e-14)"),
-        ("before + 1 + inside", "before + inside"),
+        ("max(1.0 - inside, 1e-14)", "max(1.1 - inside, 1e-14)"),
+        ("before + higher", "before - 1 + higher"),
     ],
 )
 def test_the_self_test_of_a_copy_finds_a_fault(alone: Path, name: str, fault: str) -> None:
@@ -305,8 +305,14 @@ def test_the_interval_of_a_crossing_covers_95_percent() -> None:
         (lambda: estimates([[0, 1], [1]], 2), "rewards of problem 1 have the shape"),
         (lambda: estimates([[0, 0.5]], 1), "rewards of problem 0 must be 0 or 1"),
         (lambda: estimates([[0, 1]], 1, "best"), "metric 'best'; allowed: pass_at_k"),
-        (lambda: paired_difference([1, 0], [1]), "two lists of one length"),
-        (lambda: crossing([1, 0], [1, 0]), "two arrays [P, K]"),
+        (
+            lambda: paired_difference([1, 0], [1]),
+            "estimates need 1 axes and the same shape, got (2,) and (1,)",
+        ),
+        (
+            lambda: crossing([1, 0], [1, 0]),
+            "estimates need 2 axes and the same shape, got (2,) and (2,)",
+        ),
         (lambda: pass_at_k_weights([0.5, 1], 1), "rewards must be 0 or 1"),
         (lambda: pass_at_k_weights([0, 1], 3), "k = 3 with n = 2"),
         (lambda: max_at_k_weights([0, math.nan], 1), "must be finite"),

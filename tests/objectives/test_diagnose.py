@@ -214,13 +214,20 @@ def in_place(rewards: Floats, k: int) -> Floats:
     return rewards
 
 
-OTHERS, ORDER = "the same weights for a group alone and among others", "the order of the responses"
+OTHERS = "must not depend on the other groups"
+ORDER = "must not depend on the order of the responses"
 BROKEN: list[tuple[Any, str]] = [
     (lambda r, k: r / np.where(r.any(-1, keepdims=True), 1, np.nan), "finite weights, got nan at"),
     (lambda r, k: r.mean(axis=-1), "must return an array of shape (4, 3), got (4,)"),
     (lambda r, k: r.tolist(), "must return an array of shape (4, 3), got list"),
-    (lambda r, k: r * np.arange(r.shape[-1]), f"{ORDER}, got [0, 0, 2] for [0, 0, 1]"),
-    (lambda r, k: r * (np.cumsum(r, -1) == 1), f"{ORDER}, got [0, 1, 0] for [0, 1, 1]"),
+    (
+        lambda r, k: r * np.arange(r.shape[-1]),
+        f"{ORDER}, got [0, 0, 2] in place of [0, 0, 0] for [0, 0, 1]",
+    ),
+    (
+        lambda r, k: r * (np.cumsum(r, -1) == 1),
+        f"{ORDER}, got [0, 1, 0] in place of [0, 0, 1] for [0, 1, 1]",
+    ),
     (lambda r, k: r - r.mean(), OTHERS),
     (lambda r, k: r * (1 + 0.01 * (r.shape[0] > 1)), OTHERS),
     (in_place, "must not change the rewards that it is given"),
