@@ -22,6 +22,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from statistics import mean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WeightFunction = Callable[[Any, int], Any]  # rewards [..., n] and k -> weights [..., n]
 
-ROUNDING = 1e-9  # of the difference of two estimates of one problem, in float64
+ROUNDING = 1e-9  # of two estimates of one problem in float64; relative to those above 1
 # The error that numbers of a dtype may have, relative to the largest: that of a hundred operations
 # and more in float64 and float32, of four in the dtypes of 16 bits.
 TOLERANCE = {"float64": ROUNDING, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -122,8 +123,7 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         removed = right * k / ((n - k - i) * np.maximum(n - right - i, 1.0))
         with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
             logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
-        variance: Floats = failed**2 * -np.expm1(logarithm)
-        return variance
+        return np.asarray(failed**2 * -np.expm1(logarithm))
 
     return _by_size(n, c, k, of_size)
 
@@ -163,9 +163,8 @@ def max_at_k(rewards: ArrayLike, k: int) -> Floats:
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n.
     """
-    ascending = np.sort(_groups(rewards), axis=-1)
+    ascending = np.sort(_groups(rewards, k), axis=-1)
     n = ascending.shape[-1]
-    _require_k(k, n)
     # einsum, not @: BLAS may round differently with another machine or number of threads.
     return np.asarray(np.einsum("...i,i->...", ascending, _best_of(n, k)))
 
@@ -189,9 +188,8 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n.
     """
-    ascending = np.sort(_groups(rewards), axis=-1)
+    ascending = np.sort(_groups(rewards, k), axis=-1)
     n = ascending.shape[-1]
-    _require_k(k, n)
     if 2 * k > n:
         return np.full(ascending.shape[:-1], np.nan)
     centred = ascending - max_at_k(ascending, k)[..., None]
@@ -217,11 +215,12 @@ def _by_size(n: Any, c: Any, k: int, estimate: Callable[[int, Integers], Floats]
 
 def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
     """n and c as integers of one shape."""
-    sizes, counts = np.broadcast_arrays(_array(n), _array(c))
+    sizes = _array(n)
     if sizes.dtype.kind not in "iu":
         raise ValueError(f"n must be an integer, got {n!r}")
     for size in np.unique(sizes).tolist():
         _require_k(k, size)
+    sizes, counts = np.broadcast_arrays(sizes, _array(c))
     if counts.dtype.kind == "b" and (sizes > 1).any():
         raise ValueError(f"counts are true or false; with n = {n}, sum them over the samples")
     if not ((counts >= 0) & (counts <= sizes) & (counts % 1 == 0)).all():
@@ -229,13 +228,14 @@ def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
     return sizes.astype(np.int64), counts.astype(np.int64)
 
 
-def _groups(rewards: Any) -> Floats:
-    """Rewards [..., n] in float64."""
+def _groups(rewards: Any, k: int) -> Floats:
+    """Rewards [..., n] in float64, finite, of n >= k samples."""
     groups = as_floats(rewards)
     if groups.ndim == 0:
         raise ValueError("rewards need a last axis of n samples; got a single number")
     if not np.isfinite(groups).all():
         raise ValueError("rewards must be finite; got NaN or infinity")
+    _require_k(k, groups.shape[-1])
     return groups
 
 
@@ -351,7 +351,10 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
 
 
 class Difference(NamedTuple):
-    """First minus second, with its standard error, 95 % interval and two-sided p-value."""
+    """First minus second, with its standard error, 95 % interval and two-sided p-value.
+
+    alike: whether all problems, of two or more, differ by the same amount.
+    """
 
     value: float
     error: float
@@ -359,6 +362,7 @@ class Difference(NamedTuple):
     high: float
     p: float
     problems: int
+    alike: bool = False
 
 
 def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0) -> Difference:
@@ -394,7 +398,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
         share = 1 - 0.025 ** (1 / problems) if math.isfinite(largest) else math.nan
         low = value - share * (largest + value)
         high = value + share * (largest - value)
-        return Difference(value, error, low, high, smallest, problems)
+        return Difference(value, error, low, high, smallest, problems, alike=True)
     half = error * t_quantile(problems - 1)
     low = max(value - half, -largest)
     high = min(value + half, largest)
@@ -412,8 +416,10 @@ def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
 
 
 def _rounding(first: Any, second: Any) -> float:
-    """Differences that are rounding errors of estimates in these dtypes."""
-    return max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
+    """Differences that are rounding errors of estimates in these dtypes and of this size."""
+    largest = max(abs(as_floats(values)).max(initial=1.0) for values in (first, second))
+    relative = max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
+    return float(largest * relative)
 
 
 def least_p(differing: int) -> float:
@@ -489,15 +495,17 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
     """
     differences = _differences(first, second, axes=2)
     problems = len(differences)
-    mean = differences.sum(axis=0) / max(problems, 1)
-    unequal = mean[abs(mean) > _rounding(first, second)]
+    of_all = differences.sum(axis=0) / max(problems, 1)
+    rounding = _rounding(first, second)
+    unequal = of_all[abs(of_all) > rounding]
     if not len(unequal):
         return Crossing(math.nan, math.nan, math.nan)
     differences = differences * np.sign(unequal[0])
     drawn = np.random.default_rng(seed).integers(problems, size=(resamples, problems))
-    resampled = [_falls_behind(differences[places].mean(axis=0)) for places in drawn]
+    resampled = [_falls_behind(differences[places].mean(axis=0), rounding) for places in drawn]
     low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
-    return Crossing(_falls_behind(differences.mean(axis=0)), float(low), float(high))
+    at = _falls_behind(differences.mean(axis=0), rounding)
+    return Crossing(at, float(low), float(high))
 
 
 def curve(n: ArrayLike, c: ArrayLike) -> Floats:
@@ -506,17 +514,15 @@ def curve(n: ArrayLike, c: ArrayLike) -> Floats:
     return np.stack([np.atleast_1d(pass_at_k(n, c, k)) for k in range(1, largest + 1)], axis=-1)
 
 
-def _falls_behind(curve: Floats) -> float:
+def _falls_behind(curve: Floats, rounding: float) -> float:
     """The k at which a curve over k = 1 .. K falls below 0."""
-    below = np.flatnonzero(curve < 0)
+    below = np.flatnonzero(curve < -rounding)
     if not len(below):
         return math.inf
     before = int(below[0])  # the last k that is not below 0
     if before == 0:
         return 1.0
-    higher = curve[before - 1]
-    lower = curve[before]
-    return float(before + higher / (higher - lower))
+    return float(np.interp(0.0, curve[[before, before - 1]], [before + 1, before]))
 
 
 # --- Weights of an unbiased gradient ------------------------------------------------------------
@@ -536,10 +542,9 @@ def pass_at_k_weights(rewards: Any, k: int) -> Any:
 
     Raises: ValueError for other rewards, or unless 1 <= k <= n.
     """
-    values = _groups(rewards)
+    values = _groups(rewards, k)
     _require_binary(values, "rewards")
     n = values.shape[-1]
-    _require_k(k, n)
     wrong = n - values.sum(axis=-1, keepdims=True).astype(np.int64)
     # A prompt with nothing correct has wrong = n, beyond the table, and R_i = 0 throughout.
     fraction_all_wrong = fraction_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
@@ -572,9 +577,8 @@ def max_at_k_weights(rewards: Any, k: int) -> Any:
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n.
     """
-    values = _groups(rewards)
+    values = _groups(rewards, k)
     n = values.shape[-1]
-    _require_k(k, n)
     if k == 1:
         return _like(rewards, values / n)
     return _like(rewards, from_gaps(values, (k / n) * fraction_of_subsets_below(n, k)[1:]))
@@ -785,9 +789,10 @@ def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> We
         differ = (abs(again - expected) > error).any(axis=-1)
         if differ.any():
             group = tuple(np.argwhere(differ)[0])
-            got = f"got {shown(again[group])} in place of {shown(expected[group])}"
-            must = f"{name_of(function)} must not depend on {what}"
-            raise ValueError(f"{must}, {got} for {shown(rewards[group])}")
+            raise ValueError(
+                f"{name_of(function)} must not depend on {what}, got {shown(again[group])} in "
+                f"place of {shown(expected[group])} for {shown(rewards[group])}"
+            )
     return found
 
 
@@ -896,9 +901,8 @@ def _by_subsets(rewards: list[Fraction], k: int) -> tuple[Fraction, Fraction, li
     n, everyone = len(rewards), range(len(rewards))
     subsets = list(itertools.combinations(everyone, k))
     best = {subset: max(rewards[i] for i in subset) for subset in subsets}
-    mean = sum(best.values(), Fraction(0)) / len(subsets)
     pairs = [best[s] * best[t] for s in subsets for t in subsets if not set(s) & set(t)]
-    variance = mean**2 - sum(pairs, Fraction(0)) / len(pairs) if pairs else Fraction(0)
+    variance = mean(best.values()) ** 2 - mean(pairs) if pairs else Fraction(0)
     weights = []
     for i in everyone:
         gains = [
@@ -907,8 +911,8 @@ def _by_subsets(rewards: list[Fraction], k: int) -> tuple[Fraction, Fraction, li
             else rewards[i]
             for others in itertools.combinations([j for j in everyone if j != i], k - 1)
         ]
-        weights.append(Fraction(k, n) * sum(gains, Fraction(0)) / len(gains))
-    return mean, variance, weights
+        weights.append(Fraction(k, n) * mean(gains))
+    return mean(best.values()), variance, weights
 
 
 if __name__ == "__main__":

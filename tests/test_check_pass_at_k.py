@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from rspo.objectives import OBJECTIVES, assert_unbiased
+from rspo.objectives.contract import check_weights
 from rspo.objectives.diagnose import diagnose
 from rspo.objectives.unbiased import check_pass_at_k
-from rspo.passk import check
+from rspo.passk import check, slope_of, tolerance_of
 
 Function = Callable[[Any, int], Any]
 WITHOUT_ORDER = [o.name for o in OBJECTIVES.values() if o.has_k and not o.ordered]
@@ -148,6 +149,7 @@ def test_the_verdict_names_a_factor_that_depends_on_k() -> None:
         "unbiased for (n-k+1)/n = 0.625 times Pass@4 with n = 8; "
         "unbiased with k = 1, 2, 3, 4, 5, 6, 7, 8"
     )
+    assert "k = 4   unbiased for 0.625 times Pass@4" in answer.lines
     assert "the factor depends on k" in str(answer)
     for call in (check, check_pass_at_k):
         assert not call(off_by_one, 4, 8, factor=1)
@@ -172,6 +174,88 @@ def test_common_factors_have_a_name(factor: Callable[[int, int], float], name: s
     answer = check_pass_at_k(lambda r, k: factor(k, 8) * in_numpy("float64")(r, k), 4, 8)
     assert f"{name} Pass@4" in answer.lines[-1]
     assert ("depends on k" in str(answer)) == ("k" in name)
+
+
+@pytest.mark.parametrize(
+    ("k", "factor", "named"),
+    [
+        (4, 0.5, "k/n or (n-k)/n = 0.5 times Pass@4"),
+        (4, 0.625, "(n-k+1)/n = 0.625 times Pass@4"),
+        (1, 8.0, "n or (n-k+1) or n/k or (n-k+1)/k = 8 times Pass@1"),
+        (1, 7.0, "(n-k) or (n-k)/k = 7 times Pass@1"),
+        (3, 0.3, "unbiased for 0.3 times Pass@3"),
+        (3, 1.0, "unbiased for Pass@3"),
+    ],
+)
+def test_with_one_k_the_verdict_has_every_name_that_fits(k: int, factor: float, named: str) -> None:
+    answer = check(lambda r, k: factor * in_numpy("float64")(r, k), k, 8)
+    assert answer.passed
+    assert f"{named} with n = 8" in answer.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [
+        (torch.float64, 1e-9),
+        (torch.float32, 1e-5),
+        (torch.float16, 0.004),
+        (torch.bfloat16, 0.03),
+    ],
+)
+@pytest.mark.parametrize("n", [4, 16, 48])
+def test_differences_up_to_the_documented_tolerance_are_allowed(
+    dtype: torch.dtype, tolerance: float, n: int
+) -> None:
+    """Of the largest weight, and in proportion to n above 16. The largest weight here is 1/2."""
+    tolerance *= max(1, n / 16)
+
+    def differing(share: float) -> Function:
+        """Weights R/2 for Pass@1, but where half of the responses are correct."""
+
+        def weights(rewards: Any, k: int) -> Any:
+            half = rewards.sum(axis=-1, keepdims=True) == n // 2
+            return torch.tensor(rewards * 0.5 * (1 - share * half)).to(dtype)
+
+        return weights
+
+    assert tolerance_of(str(dtype).removeprefix("torch."), n) == tolerance
+    assert slope_of(differing(0.7 * tolerance), 1, n).fits()[0] == 1
+    assert 1 not in slope_of(differing(1.5 * tolerance), 1, n).fits()
+    assert 1 not in slope_of(lambda r, k: -differing(0)(r, k), 1, n).fits()
+
+
+def between_correct_ones(rewards: Any, k: int) -> Any:
+    return rewards * (np.roll(rewards, 1, axis=-1) + np.roll(rewards, -1, axis=-1))
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (lambda r, k: r * (np.arange(8) % 2), "the order of the responses"),
+        (lambda r, k: r * abs(np.arange(8) - 3.5), "the order of the responses"),
+        (lambda r, k: r * np.roll(r, 1, axis=-1), "the order of the responses"),
+        (between_correct_ones, "the order of the responses"),
+        (lambda r, k: r * (1 + (r.ndim == 1)), "the other groups"),
+        (lambda r, k: r * (1 + (len(r) == 1)), "the other groups"),
+        (lambda r, k: r - (r - r.mean()) / 100, "the other groups"),
+        (lambda r, k: r * (1 + r.all()), "the other groups"),
+        (lambda r, k: r + (r == 0).all(), "the other groups"),
+    ],
+)
+def test_weights_that_depend_on_other_things_than_the_group_are_refused(
+    function: Function, what: str
+) -> None:
+    for call in (check, check_pass_at_k, check_weights):
+        with pytest.raises(ValueError, match=f"must not depend on {what}, got .* in place of"):
+            call(function, 2, 8)
+
+
+def test_sums_in_another_order_are_no_dependence() -> None:
+    def noisy(rewards: Any, k: int) -> Any:
+        noise = np.random.default_rng(rewards.size).normal(size=rewards.shape)
+        return (in_numpy("float64")(rewards, k) + 1e-7 * noise).astype(np.float32)
+
+    assert check(noisy, 4, 8)
 
 
 @pytest.mark.parametrize("name", WITHOUT_ORDER)

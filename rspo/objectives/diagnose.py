@@ -185,16 +185,15 @@ def _all_groups(n: int) -> Floats:
 def _three_forms(weights: Weights) -> Iterator[Weights]:
     """Weights as they are, centred and standardized.
 
-    Weights of a group that are equal up to rounding stay so: the deviation would enlarge it.
+    Weights of a group that are equal up to rounding become 0: the deviation would enlarge it.
     """
-    values, n = weights.values, weights.values.shape[-1]
-    yield weights
-    if weights.precision != "float64":
-        flat = np.ptp(values, axis=-1) <= rounding_of(weights)
-        values = np.where(flat[:, None], values[:, :1], values)
+    values = weights.values
+    n = values.shape[-1]
     centred = values - values.mean(axis=-1, keepdims=True)
+    centred[np.ptp(values, axis=-1) <= rounding_of(weights)] = 0.0
+    yield weights
     yield weights._replace(values=centred)
-    yield weights._replace(values=grpo(n * values, 1) if n > 1 else centred)
+    yield weights._replace(values=grpo(n * centred, 1) if n > 1 else centred)
 
 
 def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
@@ -202,7 +201,8 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
 
     Groups with the same number of correct responses are equally likely.
     """
-    weights, n = found.values, rewards.shape[-1]
+    weights = found.values
+    n = rewards.shape[-1]
     correct = rewards.sum(axis=-1).astype(np.int64)
     groups_with = np.bincount(correct, minlength=n + 1)
 

@@ -28,9 +28,8 @@ def mixture_of(slope: Slope) -> dict[int, float] | None:
     epsilon = EPSILON[slope.precision]
     if n > MOST_MIXED:
         return None
-    if largest <= max(1e-12, 0.0 if slope.precision == "float64" else 16 * n * epsilon):
+    if largest <= max(1e-12, 16 * n * epsilon) * slope.scale:
         return {}
-    smallest = 1e-6 * max(1e-6, largest)
     differences = slope.coefficients[::-1]
     mixture = {}
     for j in range(1, n + 1):
@@ -39,7 +38,7 @@ def mixture_of(slope: Slope) -> dict[int, float] | None:
         if error > 0.005 * largest:
             return None
         b = share * float(differences[0])
-        if abs(b) > max(smallest, error):
+        if abs(b) > max(1e-6 * largest, error):
             mixture[j] = b
         differences = np.diff(differences)
     return mixture if len(mixture) <= 2 or min(mixture.values()) > 0 else None

@@ -1,5 +1,7 @@
 """Whether a weight or advantage function gives an unbiased gradient of Pass@k, and for which k."""
 
+from itertools import pairwise
+
 from rspo.objectives.diagnose import diagnose
 from rspo.objectives.mixture import target_of
 from rspo.passk import Answer, Slope, WeightFunction, answer_of, equal, require_integers, slope_of
@@ -35,8 +37,8 @@ def check_pass_at_k(
         else:
             lines.append(f"k = {other:<3} {target_of(slopes[other])}")
     factors = {j: slope.factor for j, slope in slopes.items() if slope.unbiased_for == j}
-    least = min(factors.values(), default=1.0)
-    if not all(equal(found, least, slopes[k].tolerance) for found in factors.values()):
+    tolerance = slopes[k].tolerance
+    if not all(equal(one, other, tolerance) for one, other in pairwise(factors.values())):
         lines.append(
             "the factor depends on k: each k has a learning rate of its own, also in a sum over k"
         )

@@ -154,6 +154,19 @@ def test_mixtures_are_exact(
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-6))
 
 
+@pytest.mark.parametrize(("dtype", "largest"), [("float16", 2), ("float32", 12), ("float64", 20)])
+def test_a_mixture_is_told_where_its_terms_are_known_to_half_a_percent(
+    dtype: str, largest: int
+) -> None:
+    for n in range(2, 22):
+        mixture = diagnose(
+            lambda r, k: response_weights(r, "maxrl", k).astype(dtype), 1, n
+        ).weights.mixture
+        assert (mixture is not None) == (n <= largest)
+        if mixture is not None:
+            assert mixture == pytest.approx({j: 1 / j for j in range(1, n)}, rel=0.02)
+
+
 def centred_pkpo(rewards: Floats, k: int) -> Floats:
     weights = response_weights(rewards, "pkpo_s", k)
     return weights - weights.mean(axis=-1, keepdims=True)
@@ -202,6 +215,20 @@ def test_a_constant_factor_changes_only_the_factor() -> None:
             assert one.signal_to_noise == pytest.approx(other.signal_to_noise, nan_ok=True)
             assert one.zeros == pytest.approx(other.zeros)
             assert one.variance / factor**2 == pytest.approx(other.variance)
+
+
+@pytest.mark.parametrize("factor", [1e-15, 1e15])
+def test_units_of_the_weights_do_not_decide_what_is_maximized(factor: float) -> None:
+    def scaled(rewards: Floats, k: int) -> Floats:
+        return factor * response_weights(rewards, "maxrl", k)
+
+    mixture = diagnose(scaled, 1, 8).weights.mixture
+    assert mixture is not None
+    assert mixture == pytest.approx({j: factor / j for j in range(1, 8)})
+    nothing = diagnose(lambda r, k: factor * centred_pkpo(r, k), 8, 8)
+    for form in (nothing.weights, nothing.centred):
+        assert form.target == "maximizes nothing, F is 0"
+        assert form.mixture == {}
 
 
 # --- Errors, all of one line -------------------------------------------------------------------
