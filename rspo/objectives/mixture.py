@@ -28,7 +28,7 @@ def mixture_of(slope: Slope) -> dict[int, float] | None:
     epsilon = EPSILON[slope.precision]
     if n > MOST_MIXED:
         return None
-    if largest <= max(1e-12, 16 * n * epsilon) * slope.scale:
+    if largest <= slope.tolerance * slope.scale:
         return {}
     differences = slope.coefficients[::-1]
     mixture = {}

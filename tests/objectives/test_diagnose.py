@@ -167,6 +167,17 @@ def test_a_mixture_is_told_where_its_terms_are_known_to_half_a_percent(
             assert mixture == pytest.approx({j: 1 / j for j in range(1, n)}, rel=0.02)
 
 
+@pytest.mark.parametrize(("share", "nothing"), [(0.9e-9, True), (1.1e-9, False)])
+def test_what_is_rounding_of_the_weights_is_no_mixture(share: float, nothing: bool) -> None:
+    """For n <= 16, up to 1e-9 of the largest weight."""
+
+    def nearly_constant(rewards: Floats, k: int) -> Floats:
+        return 1 + share * response_weights(rewards, "maxrl_uncentred", k)
+
+    expected = {} if nothing else {j: pytest.approx(share / j, rel=1e-3) for j in range(1, 9)}
+    assert diagnose(nearly_constant, 1, 8).weights.mixture == expected
+
+
 def centred_pkpo(rewards: Floats, k: int) -> Floats:
     weights = response_weights(rewards, "pkpo_s", k)
     return weights - weights.mean(axis=-1, keepdims=True)
