@@ -2,7 +2,8 @@
 
 Copy this file anywhere, or use it as `rspo.passk` of the package RSPO (arXiv 2508.01174). Both are
 the same: `rspo.estimators`, the objectives and the checks of the package import their functions
-from here, and this file imports nothing of the package. Needs Python 3.10 and NumPy 1.23, or newer.
+from here, and this file imports nothing of the package. The package's `check_pass_at_k` is `check`,
+and also tells what is maximized with every other k. Needs Python 3.10 and NumPy 1.23, or newer.
 
     estimates     pass_at_k, pass_hat_k, max_at_k and their variances; mean_with_errors
     comparisons   paired_difference of two models; crossing, the k at which two curves cross
@@ -19,9 +20,9 @@ to n rounding errors. `python passk.py` compares this file with exact fractions 
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from statistics import mean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WeightFunction = Callable[[Any, int], Any]  # rewards [..., n] and k -> weights [..., n]
 
-ROUNDING = 1e-9  # of the difference of two estimates of one problem, in float64
+ROUNDING = 1e-9  # of two estimates of one problem in float64; relative to those above 1
+# The error that numbers of a dtype may have, relative to the largest: that of a hundred operations
+# and more in float64 and float32, of four in the dtypes of 16 bits.
+TOLERANCE = {"float64": ROUNDING, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+AS_FLOAT64 = ("int", "uint", "bool", "longdouble", "float96", "float128")  # beginnings of dtypes
 
 
 # --- Ratios of binomials, and sums over the gaps of sorted rewards ------------------------------
@@ -118,8 +123,7 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         removed = right * k / ((n - k - i) * np.maximum(n - right - i, 1.0))
         with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
             logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
-        variance: Floats = failed**2 * -np.expm1(logarithm)
-        return variance
+        return np.asarray(failed**2 * -np.expm1(logarithm))
 
     return _by_size(n, c, k, of_size)
 
@@ -159,9 +163,8 @@ def max_at_k(rewards: ArrayLike, k: int) -> Floats:
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n.
     """
-    ascending = _ascending(rewards)
+    ascending = np.sort(_groups(rewards, k), axis=-1)
     n = ascending.shape[-1]
-    _require_k(k, n)
     # einsum, not @: BLAS may round differently with another machine or number of threads.
     return np.asarray(np.einsum("...i,i->...", ascending, _best_of(n, k)))
 
@@ -185,9 +188,8 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n.
     """
-    ascending = _ascending(rewards)
+    ascending = np.sort(_groups(rewards, k), axis=-1)
     n = ascending.shape[-1]
-    _require_k(k, n)
     if 2 * k > n:
         return np.full(ascending.shape[:-1], np.nan)
     centred = ascending - max_at_k(ascending, k)[..., None]
@@ -202,20 +204,6 @@ def _best_of(n: int, k: int) -> Floats:
     return fraction_of_subsets_below(n, k) * (k / n)
 
 
-def _ascending(rewards: Any) -> Floats:
-    values = np.sort(_groups(rewards), axis=-1)
-    if not np.isfinite(values).all():
-        raise ValueError("rewards must be finite; got NaN or infinity")
-    return values
-
-
-def _groups(rewards: Any) -> Floats:
-    given = as_floats(rewards)
-    if given.ndim == 0:
-        raise ValueError("rewards need a last axis of n samples; got a single number")
-    return given
-
-
 def _by_size(n: Any, c: Any, k: int, estimate: Callable[[int, Integers], Floats]) -> Floats:
     """An estimate of each problem, from all problems with the same n at once."""
     sizes, counts = _counts(n, c, k)
@@ -227,31 +215,65 @@ def _by_size(n: Any, c: Any, k: int, estimate: Callable[[int, Integers], Floats]
 
 def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
     """n and c as integers of one shape."""
-    sizes = np.asarray(as_floats(n) if hasattr(n, "detach") else n)
-    counts = np.asarray(as_floats(c) if hasattr(c, "detach") else c)
+    sizes = _array(n)
     if sizes.dtype.kind not in "iu":
         raise ValueError(f"n must be an integer, got {n!r}")
     for size in np.unique(sizes).tolist():
         _require_k(k, size)
-    sizes, counts = np.broadcast_arrays(sizes, counts)
+    sizes, counts = np.broadcast_arrays(sizes, _array(c))
     if counts.dtype.kind == "b" and (sizes > 1).any():
         raise ValueError(f"counts are true or false; with n = {n}, sum them over the samples")
-    whole = counts.dtype.kind in "iub" or (counts.dtype.kind == "f" and (counts % 1 == 0).all())
-    if not whole or ((counts < 0) | (counts > sizes)).any():
+    if not ((counts >= 0) & (counts <= sizes) & (counts % 1 == 0)).all():
         raise ValueError(f"counts of correct samples must be integers from 0 to n = {n}")
     return sizes.astype(np.int64), counts.astype(np.int64)
 
 
+def _groups(rewards: Any, k: int) -> Floats:
+    """Rewards [..., n] in float64, finite, of n >= k samples."""
+    groups = as_floats(rewards)
+    if groups.ndim == 0:
+        raise ValueError("rewards need a last axis of n samples; got a single number")
+    if not np.isfinite(groups).all():
+        raise ValueError("rewards must be finite; got NaN or infinity")
+    _require_k(k, groups.shape[-1])
+    return groups
+
+
 def _require_k(k: Any, n: int) -> None:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise ValueError(f"k must be an integer, got {k!r}")
-    if not 1 <= k <= n:
+    require_integers(k=k)
+    if k > n:
         raise ValueError(f"k = {k} with n = {n} samples; allowed: 1 <= k <= n")
 
 
 def _require_binary(values: Floats, where: str) -> None:
     if not ((values == 0) | (values == 1)).all():
         raise ValueError(f"{where} must be 0 or 1; for other rewards use Max@k")
+
+
+def require_integers(**numbers: Any) -> None:
+    """Raises: ValueError unless all are integers of at least 1."""
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def as_floats(numbers: Any) -> Floats:
+    """Numbers of any dtype in float64; a tensor of PyTorch of any device and dtype too."""
+    return np.asarray(_array(numbers), dtype=np.float64)
+
+
+def _array(numbers: Any) -> NDArray[Any]:
+    """Numbers as an array of NumPy, which has no bfloat16; a tensor of floats in float64."""
+    if hasattr(numbers, "detach"):
+        tensor = numbers.detach().cpu()
+        return np.asarray(tensor.double() if tensor.is_floating_point() else tensor)
+    return np.asarray(numbers)
+
+
+def precision_of(numbers: Any) -> str:
+    """The name of the dtype of an array or tensor; float64 for lists and for `AS_FLOAT64`."""
+    name = str(getattr(numbers, "dtype", "float64")).removeprefix("torch.")
+    return "float64" if name.startswith(AS_FLOAT64) else name
 
 
 # --- Means over problems ------------------------------------------------------------------------
@@ -283,7 +305,8 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
     """
     if metric not in ("pass_at_k", "pass_hat_k", "max_at_k"):
         raise ValueError(f"metric {metric!r}; allowed: pass_at_k, pass_hat_k, max_at_k")
-    values, variances = np.empty(len(groups)), np.empty(len(groups))
+    values = np.empty(len(groups))
+    variances = np.empty(len(groups))
     for place, group in enumerate(groups):
         rewards = as_floats(group)
         if rewards.ndim != 1 or len(rewards) < k:
@@ -291,10 +314,13 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
             raise ValueError(f"rewards {got}; with k = {k}, at least {k} numbers are needed")
         if metric != "max_at_k":
             _require_binary(rewards, f"rewards of problem {place}")
-        # pass^k is 1 less Pass@k of the exchanged rewards, with the same variance.
-        rewards = 1.0 - rewards if metric == "pass_hat_k" else rewards
-        values[place], variances[place] = max_at_k(rewards, k), max_at_k_variance(rewards, k)
-    return 1.0 - values if metric == "pass_hat_k" else values, variances
+        if metric == "pass_hat_k":
+            rewards = 1.0 - rewards
+        values[place] = max_at_k(rewards, k)
+        variances[place] = max_at_k_variance(rewards, k)
+    if metric == "pass_hat_k":  # 1 less Pass@k of the exchanged rewards, with the same variance
+        values = 1.0 - values
+    return values, variances
 
 
 def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> Mean:
@@ -315,7 +341,9 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
     if problems == 0:
         return Mean(math.nan, math.nan, math.nan, 0)
     within = float(np.sqrt(variances.sum())) / problems
-    error = float(values.std(ddof=1)) / problems**0.5 if problems > 1 else math.nan
+    error = math.nan
+    if problems > 1:
+        error = float(values.std(ddof=1)) / math.sqrt(problems)
     return Mean(float(values.mean()), max(error, within), within, problems)
 
 
@@ -323,7 +351,10 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
 
 
 class Difference(NamedTuple):
-    """First minus second, with its standard error, 95 % interval and two-sided p-value."""
+    """First minus second, with its standard error, 95 % interval and two-sided p-value.
+
+    alike: whether all problems, of two or more, differ by the same amount.
+    """
 
     value: float
     error: float
@@ -331,6 +362,7 @@ class Difference(NamedTuple):
     high: float
     p: float
     problems: int
+    alike: bool = False
 
 
 def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0) -> Difference:
@@ -353,29 +385,41 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
 
     Raises: ValueError unless both are [P].
     """
-    ours, theirs = as_floats(first), as_floats(second)
-    if ours.ndim != 1 or ours.shape != theirs.shape:
-        raise ValueError(
-            f"estimates must be two lists of one length, got {ours.shape}, {theirs.shape}"
-        )
-    problems, rounding = len(ours), max(_rounding(first), _rounding(second))
+    differences = _differences(first, second, axes=1)
+    rounding = _rounding(first, second)
+    problems = len(differences)
+    value = float(differences.sum()) / problems if problems else math.nan
     if problems < 2:
-        value = float((ours - theirs)[0]) if problems else math.nan
         return Difference(value, math.nan, math.nan, math.nan, math.nan, problems)
-    differences = ours - theirs
-    value, deviation = float(differences.mean()), float(differences.std(ddof=1))
-    error, smallest = (
-        deviation / math.sqrt(problems),
-        least_p(int((abs(differences) > rounding).sum())),
-    )
+    deviation = float(differences.std(ddof=1))
+    error = deviation / math.sqrt(problems)
+    smallest = least_p(int((abs(differences) > rounding).sum()))
     if deviation <= rounding:
         share = 1 - 0.025 ** (1 / problems) if math.isfinite(largest) else math.nan
-        low, high = value - share * (largest + value), value + share * (largest - value)
-        return Difference(value, error, low, high, smallest, problems)
+        low = value - share * (largest + value)
+        high = value + share * (largest - value)
+        return Difference(value, error, low, high, smallest, problems, alike=True)
     half = error * t_quantile(problems - 1)
-    low, high = max(value - half, -largest), min(value + half, largest)
+    low = max(value - half, -largest)
+    high = min(value + half, largest)
     p = max(two_sided_p(value / error, problems - 1), smallest)
     return Difference(value, error, low, high, p, problems)
+
+
+def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
+    ours = as_floats(first)
+    theirs = as_floats(second)
+    if ours.ndim != axes or ours.shape != theirs.shape:
+        both = f"{ours.shape} and {theirs.shape}"
+        raise ValueError(f"estimates need {axes} axes and the same shape, got {both}")
+    return ours - theirs
+
+
+def _rounding(first: Any, second: Any) -> float:
+    """Differences that are rounding errors of estimates in these dtypes and of this size."""
+    largest = max(abs(as_floats(values)).max(initial=1.0) for values in (first, second))
+    relative = max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
+    return float(largest * relative)
 
 
 def least_p(differing: int) -> float:
@@ -394,22 +438,27 @@ def least_p(differing: int) -> float:
 def two_sided_p(t: float, degrees: int) -> float:
     """P(|T| > |t|) of Student's t with whole degrees of freedom, to 1e-14, which is the least.
 
-    By the finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4, over powers of the cosine of
-    theta = arctan(|t| / sqrt(degrees)).
+    With theta = arctan(|t| / sqrt(degrees)), P(|T| <= |t|) is 2 theta / pi for one degree and
+    sin(theta) for two. Two more degrees add a term, of which each is cos(theta)^2 (d-1) / d times
+    the one before it (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = math.atan(abs(t) / math.sqrt(degrees))
-    odd = degrees % 2
-    j = np.arange(1, (degrees - odd) // 2, dtype=np.float64)
-    ratios = (2 * j / (2 * j + 1) if odd else (2 * j - 1) / (2 * j)) * math.cos(theta) ** 2
-    total = math.sin(theta) * float(1.0 + np.cumprod(ratios).sum())
-    if odd:
-        total = 2 / math.pi * (theta + (total * math.cos(theta) if degrees > 1 else 0.0))
-    return max(1.0 - total, 1e-14)
+    if degrees % 2:
+        inside = 2 / math.pi * theta
+        term = 2 / math.pi * math.sin(theta) * math.cos(theta)
+    else:
+        inside = math.sin(theta)
+        term = math.sin(theta) * math.cos(theta) ** 2 / 2
+    for d in range(4 - degrees % 2, degrees + 1, 2):
+        inside += term
+        term *= math.cos(theta) ** 2 * (d - 1) / d
+    return max(1.0 - inside, 1e-14)
 
 
 def t_quantile(degrees: int, level: float = 0.95) -> float:
     """The t with P(|T| <= t) = level, by bisection of the angle of `two_sided_p`."""
-    low, high = 0.0, math.pi / 2
+    low = 0.0
+    high = math.pi / 2
     for _ in range(60):
         middle = (low + high) / 2
         if two_sided_p(math.sqrt(degrees) * math.tan(middle), degrees) > 1 - level:
@@ -444,24 +493,19 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
 
     Raises: ValueError unless both are [P, K].
     """
-    ours, theirs = as_floats(first), as_floats(second)
-    if ours.ndim != 2 or ours.shape != theirs.shape:
-        raise ValueError(f"curves must be two arrays [P, K], got {ours.shape} and {theirs.shape}")
-    differences = ours - theirs
-    rounding = max(_rounding(first), _rounding(second))
-    mean = differences.mean(axis=0) if len(differences) else np.zeros(0)
-    unequal = mean[abs(mean) > rounding]
+    differences = _differences(first, second, axes=2)
+    problems = len(differences)
+    of_all = differences.sum(axis=0) / max(problems, 1)
+    rounding = _rounding(first, second)
+    unequal = of_all[abs(of_all) > rounding]
     if not len(unequal):
         return Crossing(math.nan, math.nan, math.nan)
     differences = differences * np.sign(unequal[0])
-    drawn = np.random.default_rng(seed).integers(
-        len(differences), size=(resamples, len(differences))
-    )
-    counts = np.array([np.bincount(one, minlength=len(differences)) for one in drawn])
-    resampled = np.einsum("rp,pk->rk", counts, differences) / len(differences)
-    low, high = np.quantile(_falls_behind(resampled), (0.025, 0.975), method="inverted_cdf")
-    at = _falls_behind(differences.mean(axis=0, keepdims=True))[0]
-    return Crossing(float(at), float(low), float(high))
+    drawn = np.random.default_rng(seed).integers(problems, size=(resamples, problems))
+    resampled = [_falls_behind(differences[places].mean(axis=0), rounding) for places in drawn]
+    low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
+    at = _falls_behind(differences.mean(axis=0), rounding)
+    return Crossing(at, float(low), float(high))
 
 
 def curve(n: ArrayLike, c: ArrayLike) -> Floats:
@@ -470,20 +514,15 @@ def curve(n: ArrayLike, c: ArrayLike) -> Floats:
     return np.stack([np.atleast_1d(pass_at_k(n, c, k)) for k in range(1, largest + 1)], axis=-1)
 
 
-def _falls_behind(curves: Floats) -> Floats:
-    """The k at which each curve over k = 1 .. K, [curves, K], falls below 0."""
-    below = curves < 0
-    after = np.argmax(below, axis=1)  # the first k below 0, less 1
-    rows, before = np.arange(len(curves)), np.maximum(after - 1, 0)
-    higher, lower = curves[rows, before], curves[rows, after]
-    inside = np.where(after > 0, higher / np.where(higher > lower, higher - lower, 1.0), 0.0)
-    return np.where(below.any(axis=1), before + 1 + inside, np.inf)
-
-
-def _rounding(values: Any) -> float:
-    """Differences that are rounding errors of values of this dtype."""
-    name = str(getattr(values, "dtype", "float64")).removeprefix("torch.")
-    return max(ROUNDING, 8 * EPSILON.get(name, 0.0))
+def _falls_behind(curve: Floats, rounding: float) -> float:
+    """The k at which a curve over k = 1 .. K falls below 0."""
+    below = np.flatnonzero(curve < -rounding)
+    if not len(below):
+        return math.inf
+    before = int(below[0])  # the last k that is not below 0
+    if before == 0:
+        return 1.0
+    return float(np.interp(0.0, curve[[before, before - 1]], [before + 1, before]))
 
 
 # --- Weights of an unbiased gradient ------------------------------------------------------------
@@ -503,10 +542,9 @@ def pass_at_k_weights(rewards: Any, k: int) -> Any:
 
     Raises: ValueError for other rewards, or unless 1 <= k <= n.
     """
-    values = _groups(rewards)
+    values = _groups(rewards, k)
     _require_binary(values, "rewards")
     n = values.shape[-1]
-    _require_k(k, n)
     wrong = n - values.sum(axis=-1, keepdims=True).astype(np.int64)
     # A prompt with nothing correct has wrong = n, beyond the table, and R_i = 0 throughout.
     fraction_all_wrong = fraction_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
@@ -539,11 +577,8 @@ def max_at_k_weights(rewards: Any, k: int) -> Any:
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n.
     """
-    values = _groups(rewards)
-    if not np.isfinite(values).all():
-        raise ValueError("rewards must be finite; got NaN or infinity")
+    values = _groups(rewards, k)
     n = values.shape[-1]
-    _require_k(k, n)
     if k == 1:
         return _like(rewards, values / n)
     return _like(rewards, from_gaps(values, (k / n) * fraction_of_subsets_below(n, k)[1:]))
@@ -552,60 +587,25 @@ def max_at_k_weights(rewards: Any, k: int) -> Any:
 def _like(rewards: Any, weights: Floats) -> Any:
     """Weights in the type, float dtype and device of the rewards."""
     if hasattr(rewards, "new_tensor"):  # of PyTorch
-        return (rewards if rewards.is_floating_point() else rewards.double()).new_tensor(weights)
-    dtype = getattr(rewards, "dtype", None)
-    return weights if dtype is None or dtype.kind in "iub" else weights.astype(dtype, copy=False)
+        floats = rewards if rewards.is_floating_point() else rewards.double()
+        return floats.new_tensor(weights)
+    dtype = np.asarray(rewards).dtype
+    return weights.astype(dtype) if dtype.kind == "f" else weights
 
 
 # --- Whether a function's weights are an unbiased gradient of Pass@k ----------------------------
 
-# The relative error that weights of a dtype may have in groups of up to 16: that of a hundred
-# operations and more in float64 and float32, of four in the dtypes of 16 bits.
-TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
-EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-MOST_TRIED = 16  # responses for which every k is tried
-MOST_MIXED = 20  # responses, for `Slope.mixture`: its rounding errors grow with n, to 1e-8 at 20
-MOST_TERMS = 4  # of a mixture in words
 MOST_SHOWN = 16  # rewards of a group in a message
-# Constant factors that have a name, as functions of k and n.
-FACTORS: dict[str, Callable[[int, int], float]] = {
-    "n": lambda k, n: n,
-    "1/n": lambda k, n: 1 / n,
-    "k": lambda k, n: k,
-    "1/k": lambda k, n: 1 / k,
-    "k/n": lambda k, n: k / n,
-    "n/k": lambda k, n: n / k,
-    "(n-k)/n": lambda k, n: (n - k) / n,
-    "(n-k)/k": lambda k, n: (n - k) / k,
-    "(n-k+1)/n": lambda k, n: (n - k + 1) / n,
-    "(n-k+1)/k": lambda k, n: (n - k + 1) / k,
-}
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """What a function returned: float64 [..., n], and the precision in which it was computed."""
 
     values: Floats
     precision: str  # a key of TOLERANCE
 
-    @property
-    def tolerance(self) -> float:
-        return tolerance_of(self.precision, self.values.shape[-1])
 
-    @property
-    def rounding(self) -> float:
-        """Below this share of the largest weight, a difference is a rounding error."""
-        return max(1e-12, 4 * EPSILON[self.precision])
-
-    def agree(self, one: Floats, other: Floats) -> bool:
-        """Whether some of these weights are equal to others."""
-        scale = float(abs(self.values).max(initial=0.0))
-        return np.allclose(one, other, rtol=self.tolerance, atol=self.rounding * scale)
-
-
-@dataclass(frozen=True)
-class Slope:
+class Slope(NamedTuple):
     """F'(p) of weights, where the expected update follows the gradient of F(p), F(0) = 0.
 
         F'(p) = sum_m Bin(m; n-1, p) a_m,    a_m = n (w+(m+1) - w-(m)),    m = 0 .. n-1
@@ -615,6 +615,7 @@ class Slope:
 
     coefficients: a_m, [n].
     scale: n times the largest weight; a_m is a difference of numbers of this size.
+    precision: of the weights, a key of TOLERANCE.
     """
 
     coefficients: Floats
@@ -625,22 +626,19 @@ class Slope:
     def tolerance(self) -> float:
         return tolerance_of(self.precision, len(self.coefficients))
 
-    def fits(self, precision: str | None = None) -> list[int]:
+    def fits(self) -> list[int]:
         """The j for which F is a positive constant times Pass@j; several if too imprecise to tell.
 
         The slope of Pass@j, j (1-p)^(j-1), has a_m = j C(n-1-m, j-1) / C(n-1, j-1).
         """
-        n, first = len(self.coefficients), float(self.coefficients[0])
-        error = tolerance_of(precision or self.precision, n) * max(self.scale, first)
-        if first <= error:
-            return []
+        n = len(self.coefficients)
+        first = float(self.coefficients[0])
+        error = self.tolerance * self.scale
         found = []
         for j in range(1, n + 1):
-            second = first * (n - j) / max(n - 1, 1)  # its m = 1, which most j do not fit
-            if n == 1 or abs(self.coefficients[1] - second) <= error:
-                expected = first * fraction_of_subsets_below(n, j)[::-1]
-                if (abs(self.coefficients - expected) <= error).all():
-                    found.append(j)
+            expected = first * fraction_of_subsets_below(n, j)[::-1]
+            if first > error and (abs(self.coefficients - expected) <= error).all():
+                found.append(j)
         return found
 
     @property
@@ -655,48 +653,10 @@ class Slope:
         j = self.unbiased_for
         return math.nan if j is None else float(self.coefficients[0]) / j
 
-    @property
-    def mixture(self) -> dict[int, float] | None:
-        """j -> b_j of F = sum_j b_j Pass@j, without those of 0.
 
-        Newton's forward differences of a_(n-1-t) over t give b_j: C(n-1, j-1)/j times the
-        difference of order j-1 at t = 0. None if n > 20, if rounding errors are too large, or if F
-        has more than two terms of which one is below 0, which says little.
-        """
-        n, largest = len(self.coefficients), float(abs(self.coefficients).max())
-        epsilon = EPSILON[self.precision]
-        if n > MOST_MIXED:
-            return None
-        if largest <= max(1e-12, 0.0 if epsilon < 1e-15 else 16 * n * epsilon):
-            return {}
-        smallest = 1e-6 * max(1e-6, largest)
-        differences, mixture = self.coefficients[::-1], {}
-        for j in range(1, n + 1):
-            share = math.comb(n - 1, j - 1) / j
-            error = share * 2 ** (j - 1) * 4 * epsilon * max(self.scale, largest)
-            if error > 0.005 * largest:
-                return None
-            b = share * float(differences[0])
-            if abs(b) > max(smallest, error):
-                mixture[j] = b
-            differences = np.diff(differences)
-        return mixture if len(mixture) <= 2 or min(mixture.values()) > 0 else None
-
-    @property
-    def target(self) -> str:
-        """What is maximized, in words."""
-        fits, mixture = self.fits(), self.mixture
-        if len(fits) > 1:
-            return f"undecided in {self.precision}: fits {_passes(fits)}"
-        if fits:
-            one = _close(self.factor, 1.0, self.tolerance)
-            return f"unbiased for {'' if one else f'{self.factor:.4g} times '}Pass@{fits[0]}"
-        if mixture is None:
-            return "not unbiased for any Pass@k"
-        terms = [f"{b:.3g} Pass@{j}" for j, b in mixture.items()]
-        if len(terms) > MOST_TERMS:
-            terms[3:-1] = ["..."]
-        return f"maximizes {' + '.join(terms).replace('+ -', '- ') or 'nothing, F is 0'}"
+def tolerance_of(precision: str, n: int) -> float:
+    """`TOLERANCE` for groups of n: logarithms of factorials, or sums, lose more in larger ones."""
+    return TOLERANCE[precision] * max(1.0, n / 16)
 
 
 class Answer(NamedTuple):
@@ -727,94 +687,80 @@ def check(function: WeightFunction, k: int, n: int, factor: float | None = None)
         factor: also require that F is this number times Pass@k, such as 1 for weights, n for
             advantages. By default any positive factor passes, but its name is told.
 
-    Returns: whether it passed; and what it maximizes with each k (powers of 2 for n > 16), a line
-        each, then the verdict.
+    Returns: whether it passed, and lines of which the last is the verdict.
 
-    Raises: ValueError where the function fails or returns no weights of this k, with the shape and
-        dtype of what it was given; for weights that depend on the order of the responses or on
-        other groups; unless k and n are integers of at least 1. Other k that fail are lines.
+    Raises: ValueError where the function fails or returns no weights, with the shape and dtype of
+        what it was given; for weights that depend on the order of the responses or on other groups;
+        unless k and n are integers of at least 1.
     """
     require_integers(k=k, n=n)
-    groups = binary_groups(n)
-
-    def slope(tried: int) -> Slope:
-        return slope_of(exchangeable_weights(function, groups, tried, some_groups(n)))
-
-    return answer_of(slope, k, n, factor)
+    return answer_of({k: slope_of(function, k, n)}, k, n, factor)
 
 
-def answer_of(slope: Callable[[int], Slope], k: int, n: int, factor: float | None = None) -> Answer:
-    """The answer of `check` for weights whose slope with each k is known.
+def answer_of(slopes: Mapping[int, Slope], k: int, n: int, factor: float | None = None) -> Answer:
+    """The answer of `check` for a function whose slope with this k is known.
 
-    Raises: what `slope` raises for this k.
+    Args:
+        slopes: k -> slope; those of other k tell whether a name of the factor fits them too.
     """
-    ks = range(1, n + 1) if n <= MOST_TRIED else [2**i for i in range(n.bit_length())]
-    lines, slopes = [], {}
-    for tried in sorted({*ks, k}):
-        try:
-            slopes[tried] = slope(tried)
-            lines.append(f"k = {tried:<3} {slopes[tried].target}")
-        except ValueError as error:
-            if tried == k:
-                raise
-            lines.append(f"k = {tried:<3} refused: {error}")
+    slope = slopes[k]
     factors = {j: one.factor for j, one in slopes.items() if one.unbiased_for == j}
-    lines += _notes(slopes[k], factors, k)
-    of_which = f"unbiased with k = {', '.join(map(str, factors))}" if factors else "with no k"
-    verdict, passed = f"not unbiased for Pass@{k} with n = {n}", k in factors
+    passed = k in factors
     if passed:
-        named = _named(factors, k, n, slopes[k].tolerance)
-        verdict = f"unbiased for {named}Pass@{k} with n = {n}"
-        if factor is not None and not _close(factors[k], factor, slopes[k].tolerance):
-            passed, verdict = False, f"{verdict}, not for {factor:g} times Pass@{k}"
-    elif len(slopes[k].fits()) > 1:
-        verdict = f"undecided for Pass@{k} with n = {n} in {slopes[k].precision}"
-    return Answer(passed, [*lines, f"{verdict}; {of_which}"])
+        verdict = f"unbiased for {_named(factors, k, n, slope.tolerance)}Pass@{k} with n = {n}"
+        if factor is not None and not equal(slope.factor, factor, slope.tolerance):
+            passed = False
+            verdict += f", not for {factor:g} times Pass@{k}"
+    elif len(slope.fits()) > 1:
+        verdict = f"undecided for Pass@{k} with n = {n} in {slope.precision}"
+    else:
+        verdict = f"not unbiased for Pass@{k} with n = {n}"
+    return Answer(passed, [*_notes(slope, k), verdict])
 
 
-def _named(factors: Mapping[int, float], k: int, n: int, tolerance: float) -> str:
-    """The factor of k, with a name that fits every k if there is one; empty for 1."""
-    if _close(factors[k], 1.0, tolerance):
-        return ""
-    for name, value in FACTORS.items() if len(factors) > 1 else ():
-        if all(_close(found, value(j, n), tolerance) for j, found in factors.items()):
-            return f"{name} = {factors[k]:.4g} times "
-    return f"{factors[k]:.4g} times "
-
-
-def _notes(slope: Slope, factors: Mapping[int, float], k: int) -> Iterable[str]:
-    """Lines on a factor that depends on k, and on what the precision cannot decide."""
-    tolerance, least = slope.tolerance, min(factors.values(), default=1.0)
-    if any(not _close(found, least, tolerance) for found in factors.values()):
-        yield "the factor depends on k: each k has a learning rate of its own, also in a sum over k"
+def _notes(slope: Slope, k: int) -> Iterator[str]:
+    """Lines on what the precision cannot decide."""
     if slope.precision != "float64":
-        allowed = f"differences up to {tolerance:.2g} of the largest weight count as rounding"
+        allowed = f"differences up to {slope.tolerance:.2g} of the largest weight count as rounding"
         yield f"computed in {slope.precision}: {allowed}, so a smaller bias is not seen"
-    elif k in slope.fits("float32") and not slope.fits():
+    elif not slope.fits() and k in slope._replace(precision="float32").fits():
         yield "as unbiased as float32 allows: a function that computes in float32 must return it"
 
 
-def _close(one: float, other: float, tolerance: float) -> bool:
+def _named(factors: Mapping[int, float], k: int, n: int, tolerance: float) -> str:
+    """The factor of k with the names that fit every k, as "k/n = 0.5 times "; empty for 1."""
+    if equal(factors[k], 1.0, tolerance):
+        return ""
+    names = [
+        name
+        for name in _ratios(k, n)
+        if all(equal(found, _ratios(j, n)[name], tolerance) for j, found in factors.items())
+    ]
+    return f"{' or '.join(names)}{' = ' if names else ''}{factors[k]:.4g} times "
+
+
+def _ratios(k: int, n: int) -> dict[str, float]:
+    """Numbers that occur as factors, by name: n, k/n, (n-k+1)/n and so on."""
+    parts = {"1": 1, "n": n, "k": k, "(n-k)": n - k, "(n-k+1)": n - k + 1}
+    pairs = [(above, below) for below in ("1", "n", "k") for above in parts if above != below]
+    return {f"{a}/{b}".removesuffix("/1"): parts[a] / parts[b] for a, b in pairs}
+
+
+def equal(one: float, other: float, tolerance: float) -> bool:
     """Whether two factors are equal but for rounding, or a 1e-6 that is added to a divisor."""
     return math.isclose(one, other, rel_tol=max(1e-6, tolerance))
 
 
-def tolerance_of(precision: str, n: int) -> float:
-    """`TOLERANCE` for groups of n: logarithms of factorials, or sums, lose more in larger ones."""
-    return TOLERANCE[precision] * max(1.0, n / 16)
+def slope_of(function: WeightFunction, k: int, n: int) -> Slope:
+    """The slope of the weights of a function that treats all responses of a group alike.
 
-
-def _passes(ks: list[int]) -> str:
-    return " and ".join(f"Pass@{k}" for k in (ks if len(ks) < 3 else [ks[0], ks[-1]]))
-
-
-def slope_of(weights: Weights) -> Slope:
-    """The slope of the weights of `binary_groups(n)`, which do not depend on the order."""
-    values, n = weights.values, weights.values.shape[-1]
+    Raises: ValueError as `check`.
+    """
+    weights = exchangeable_weights(function, binary_groups(n), k)
     m = np.arange(n)
-    correct = values[m + 1, 0]  # the first response of a group is correct, the last one wrong
-    coefficients = n * (correct - values[m, -1])
-    return Slope(coefficients, n * float(abs(values).max()), weights.precision)
+    correct = weights.values[m + 1, 0]  # the first response of a group is correct, the last wrong
+    wrong = weights.values[m, -1]
+    return Slope(n * (correct - wrong), n * float(abs(weights.values).max()), weights.precision)
 
 
 def binary_groups(n: int) -> Floats:
@@ -822,41 +768,31 @@ def binary_groups(n: int) -> Floats:
     return np.tril(np.ones((n + 1, n)), -1)
 
 
-def some_groups(n: int) -> list[int]:
-    """Rows of `binary_groups` of which each is also tried alone."""
-    return sorted({0, 1, n // 2, n - 1, n})
-
-
-def exchangeable_weights(
-    function: WeightFunction, groups: Floats, k: int, alone: Iterable[int]
-) -> Weights:
+def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> Weights:
     """The weights of some groups, [groups, n], by a function that treats all responses alike.
 
-    Args:
-        alone: groups that it must also give the same weights without the others.
-
-    Raises: ValueError of one line, which names the group.
+    Raises: ValueError of one line, which names the group, if weights depend on the order of the
+        responses, or on the other groups; and as `weights_of`.
     """
-    name = name_of(function)
     found = weights_of(function, groups, k)
-    for place in alone:
-        for group in (groups[place], groups[[place]]):
-            weights = weights_of(function, group, k).values.reshape(-1)
-            if not found.agree(weights, found.values[place]):
-                raise ValueError(
-                    f"{name} must return the same weights for a group alone and among others, got "
-                    f"{shown(weights)} and {shown(found.values[place])} for {shown(groups[place])}"
-                )
-    rng, n = np.random.default_rng(0), groups.shape[-1]
-    for order in (np.arange(n)[::-1], np.roll(np.arange(n), 1), rng.permutation(n)):
-        reordered = weights_of(function, groups[:, order], k).values
-        for group, before, after in zip(groups, found.values[:, order], reordered, strict=True):
-            if not found.agree(before, after):
-                raise ValueError(
-                    f"{name} must not depend on the order of the responses, got {shown(after)} for "
-                    f"{shown(group[order])}, where those for {shown(group)} are {shown(before)} "
-                    "in this order"
-                )
+    n = groups.shape[-1]
+    trials = []
+    shuffled = np.random.default_rng(0).permutation(n)
+    for order in (np.arange(n)[::-1], np.roll(np.arange(n), 1), shuffled):
+        trials.append(("the order of the responses", groups[:, order], found.values[:, order]))
+    for place in np.linspace(0, len(groups) - 1, 5).astype(int):
+        trials.append(("the other groups", groups[[place]], found.values[[place]]))
+        trials.append(("the other groups", groups[place], found.values[place]))
+    error = tolerance_of(found.precision, n) * float(abs(found.values).max())
+    for what, rewards, expected in trials:
+        again = weights_of(function, rewards, k).values
+        differ = (abs(again - expected) > error).any(axis=-1)
+        if differ.any():
+            group = tuple(np.argwhere(differ)[0])
+            raise ValueError(
+                f"{name_of(function)} must not depend on {what}, got {shown(again[group])} in "
+                f"place of {shown(expected[group])} for {shown(rewards[group])}"
+            )
     return found
 
 
@@ -865,7 +801,8 @@ def weights_of(function: WeightFunction, rewards: Floats, k: int) -> Weights:
 
     Raises: ValueError of one line if it fails, changes its rewards, or returns no weights.
     """
-    name, given = name_of(function), rewards.copy()
+    name = name_of(function)
+    given = rewards.copy()
     try:
         found = function(given, k)
     except Exception as error:  # of a user's function
@@ -882,28 +819,19 @@ def as_weights(found: Any, rewards: Floats, name: str) -> Weights:
 
     Raises: ValueError for another shape, and for weights that are not finite real numbers.
     """
-    if not hasattr(found, "dtype") or tuple(found.shape) != rewards.shape or not found.ndim:
-        got = tuple(found.shape) if hasattr(found, "dtype") else type(found).__name__
-        raise ValueError(f"{name} must return an array of shape {rewards.shape}, got {got}")
-    dtype = str(found.dtype).removeprefix("torch.")
-    if dtype.startswith(("int", "uint", "bool", "float128", "longdouble", "float96")):
-        dtype = "float64"
-    if dtype not in TOLERANCE:
-        allowed = ", ".join(TOLERANCE)
-        raise ValueError(f"{name} must return real numbers, got dtype {dtype}; allowed: {allowed}")
+    shape = tuple(found.shape) if hasattr(found, "dtype") else type(found).__name__
+    if shape != rewards.shape:
+        raise ValueError(f"{name} must return an array of shape {rewards.shape}, got {shape}")
+    precision = precision_of(found)
+    if precision not in TOLERANCE:
+        allowed = f"allowed: {', '.join(TOLERANCE)}"
+        raise ValueError(f"{name} must return real numbers, got dtype {precision}; {allowed}")
     values = as_floats(found)
     if not np.isfinite(values).all():
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        index = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
         wrong = f"{values[index]} at index {index} for the rewards {shown(rewards[index[:-1]])}"
         raise ValueError(f"{name} must return finite weights, got {wrong}")
-    return Weights(values, dtype)
-
-
-def as_floats(numbers: Any) -> Floats:
-    """Numbers of any dtype in float64; a tensor of PyTorch of any device and dtype too."""
-    if hasattr(numbers, "detach"):  # NumPy has no bfloat16
-        numbers = numbers.detach().cpu().double().numpy()
-    return np.asarray(numbers, dtype=np.float64)
+    return Weights(values, precision)
 
 
 def name_of(function: WeightFunction) -> str:
@@ -914,12 +842,6 @@ def shown(group: Floats) -> str:
     """The numbers of a group in a message, the first ones of a large group."""
     numbers = [f"{value:g}" for value in group[:MOST_SHOWN]]
     return f"[{', '.join(numbers)}{', ...' if len(group) > MOST_SHOWN else ''}]"
-
-
-def require_integers(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 # --- The test of this file ------------------------------------------------------------------------
@@ -979,9 +901,8 @@ def _by_subsets(rewards: list[Fraction], k: int) -> tuple[Fraction, Fraction, li
     n, everyone = len(rewards), range(len(rewards))
     subsets = list(itertools.combinations(everyone, k))
     best = {subset: max(rewards[i] for i in subset) for subset in subsets}
-    mean = sum(best.values(), Fraction(0)) / len(subsets)
     pairs = [best[s] * best[t] for s in subsets for t in subsets if not set(s) & set(t)]
-    variance = mean**2 - sum(pairs, Fraction(0)) / len(pairs) if pairs else Fraction(0)
+    variance = mean(best.values()) ** 2 - mean(pairs) if pairs else Fraction(0)
     weights = []
     for i in everyone:
         gains = [
@@ -990,8 +911,8 @@ def _by_subsets(rewards: list[Fraction], k: int) -> tuple[Fraction, Fraction, li
             else rewards[i]
             for others in itertools.combinations([j for j in everyone if j != i], k - 1)
         ]
-        weights.append(Fraction(k, n) * sum(gains, Fraction(0)) / len(gains))
-    return mean, variance, weights
+        weights.append(Fraction(k, n) * mean(gains))
+    return mean(best.values()), variance, weights
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from rspo.objectives import OBJECTIVES, assert_unbiased
+from rspo.objectives.contract import check_weights
 from rspo.objectives.diagnose import diagnose
 from rspo.objectives.unbiased import check_pass_at_k
-from rspo.passk import check
+from rspo.passk import check, slope_of, tolerance_of
 
 Function = Callable[[Any, int], Any]
 WITHOUT_ORDER = [o.name for o in OBJECTIVES.values() if o.has_k and not o.ordered]
@@ -91,7 +92,9 @@ def plug_in(rewards: Any, k: int) -> Any:
 def test_unbiased_weights_pass_in_every_precision_and_with_every_k(
     function: Function, n: int
 ) -> None:
-    answer = check(function, n, n)
+    for k in range(1, n + 1):
+        assert check(function, k, n).lines[-1] == f"unbiased for Pass@{k} with n = {n}"
+    answer = check_pass_at_k(function, n, n)
     assert answer
     ks = ", ".join(map(str, range(1, n + 1)))
     assert answer.lines[-1] == f"unbiased for Pass@{n} with n = {n}; unbiased with k = {ks}"
@@ -107,7 +110,7 @@ def test_diagnose_and_check_say_the_same_of_float32() -> None:
     function = in_numpy("float32")
     assert diagnose(function, 4, 16).weights.unbiased_for == 4
     assert diagnose(function, 4, 8).centred.target == "maximizes 0.5 Pass@3 + 0.5 Pass@4"
-    assert "k = 4   unbiased for Pass@4" in check(function, 4, 16).lines
+    assert "k = 4   unbiased for Pass@4" in check_pass_at_k(function, 4, 16).lines
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -139,13 +142,16 @@ def test_float32_numbers_in_a_float64_array_are_told_what_to_return() -> None:
 
 
 def test_the_verdict_names_a_factor_that_depends_on_k() -> None:
-    answer = check(off_by_one, 4, 8)
+    assert check(off_by_one, 4, 8)
+    answer = check_pass_at_k(off_by_one, 4, 8)
     assert answer
     assert answer.lines[-1] == (
         "unbiased for (n-k+1)/n = 0.625 times Pass@4 with n = 8; "
         "unbiased with k = 1, 2, 3, 4, 5, 6, 7, 8"
     )
-    assert "the factor depends on k" in str(answer)
+    assert "k = 4   unbiased for 0.625 times Pass@4" in answer.lines
+    depends = "the factor depends on k: each k has a learning rate of its own, also in a sum over k"
+    assert depends in answer.lines
     for call in (check, check_pass_at_k):
         assert not call(off_by_one, 4, 8, factor=1)
         assert call(off_by_one, 4, 8, factor=0.625)
@@ -166,9 +172,91 @@ def test_the_verdict_names_a_factor_that_depends_on_k() -> None:
     ],
 )
 def test_common_factors_have_a_name(factor: Callable[[int, int], float], name: str) -> None:
-    answer = check(lambda r, k: factor(k, 8) * in_numpy("float64")(r, k), 4, 8)
+    answer = check_pass_at_k(lambda r, k: factor(k, 8) * in_numpy("float64")(r, k), 4, 8)
     assert f"{name} Pass@4" in answer.lines[-1]
     assert ("depends on k" in str(answer)) == ("k" in name)
+
+
+@pytest.mark.parametrize(
+    ("k", "factor", "named"),
+    [
+        (4, 0.5, "k/n or (n-k)/n = 0.5 times Pass@4"),
+        (4, 0.625, "(n-k+1)/n = 0.625 times Pass@4"),
+        (1, 8.0, "n or (n-k+1) or n/k or (n-k+1)/k = 8 times Pass@1"),
+        (1, 7.0, "(n-k) or (n-k)/k = 7 times Pass@1"),
+        (3, 0.3, "unbiased for 0.3 times Pass@3"),
+        (3, 1.0, "unbiased for Pass@3"),
+    ],
+)
+def test_with_one_k_the_verdict_has_every_name_that_fits(k: int, factor: float, named: str) -> None:
+    answer = check(lambda r, k: factor * in_numpy("float64")(r, k), k, 8)
+    assert answer.passed
+    assert f"{named} with n = 8" in answer.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [
+        (torch.float64, 1e-9),
+        (torch.float32, 1e-5),
+        (torch.float16, 0.004),
+        (torch.bfloat16, 0.03),
+    ],
+)
+@pytest.mark.parametrize("n", [4, 16, 48])
+def test_differences_up_to_the_documented_tolerance_are_allowed(
+    dtype: torch.dtype, tolerance: float, n: int
+) -> None:
+    """Of the largest weight, and in proportion to n above 16. The largest weight here is 1/2."""
+    tolerance *= max(1, n / 16)
+
+    def differing(share: float) -> Function:
+        """Weights R/2 for Pass@1, but where half of the responses are correct."""
+
+        def weights(rewards: Any, k: int) -> Any:
+            half = rewards.sum(axis=-1, keepdims=True) == n // 2
+            return torch.tensor(rewards * 0.5 * (1 - share * half)).to(dtype)
+
+        return weights
+
+    assert tolerance_of(str(dtype).removeprefix("torch."), n) == tolerance
+    assert slope_of(differing(0.7 * tolerance), 1, n).fits()[0] == 1
+    assert 1 not in slope_of(differing(1.5 * tolerance), 1, n).fits()
+    assert 1 not in slope_of(lambda r, k: -differing(0)(r, k), 1, n).fits()
+
+
+def between_correct_ones(rewards: Any, k: int) -> Any:
+    return rewards * (np.roll(rewards, 1, axis=-1) + np.roll(rewards, -1, axis=-1))
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (lambda r, k: r * (np.arange(8) % 2), "the order of the responses"),
+        (lambda r, k: r * abs(np.arange(8) - 3.5), "the order of the responses"),
+        (lambda r, k: r * np.roll(r, 1, axis=-1), "the order of the responses"),
+        (between_correct_ones, "the order of the responses"),
+        (lambda r, k: r * (1 + (r.ndim == 1)), "the other groups"),
+        (lambda r, k: r * (1 + (len(r) == 1)), "the other groups"),
+        (lambda r, k: r - (r - r.mean()) / 100, "the other groups"),
+        (lambda r, k: r * (1 + r.all()), "the other groups"),
+        (lambda r, k: r + (r == 0).all(), "the other groups"),
+    ],
+)
+def test_weights_that_depend_on_other_things_than_the_group_are_refused(
+    function: Function, what: str
+) -> None:
+    for call in (check, check_pass_at_k, check_weights):
+        with pytest.raises(ValueError, match=f"must not depend on {what}, got .* in place of"):
+            call(function, 2, 8)
+
+
+def test_sums_in_another_order_are_no_dependence() -> None:
+    def noisy(rewards: Any, k: int) -> Any:
+        noise = np.random.default_rng(rewards.size).normal(size=rewards.shape)
+        return (in_numpy("float64")(rewards, k) + 1e-7 * noise).astype(np.float32)
+
+    assert check(noisy, 4, 8)
 
 
 @pytest.mark.parametrize("name", WITHOUT_ORDER)
@@ -176,7 +264,7 @@ def test_an_objective_gets_the_same_answer_in_float32(name: str) -> None:
     """Those of the package are computed in float64; a trainer has them in float32."""
     function = OBJECTIVES[name].function
     for k in (1, 2, 4, 7):
-        single = check(lambda r, k: function(r, k).astype(np.float32), k, 8)
+        single = check_pass_at_k(lambda r, k: function(r, k).astype(np.float32), k, 8)
         assert single.passed == check_pass_at_k(name, k, 8).passed
         assert single.lines[-1] == check_pass_at_k(function, k, 8).lines[-1]
 
@@ -206,11 +294,13 @@ def test_a_k_that_fails_does_not_hide_the_others() -> None:
             raise ValueError("k must be below n")
         return in_numpy("float32")(rewards, k)
 
-    answer = check(below_n, 3, 4)
+    assert check(below_n, 3, 4)
+    answer = check_pass_at_k(below_n, 3, 4)
     assert answer
     assert "k = 4   refused: below_n failed for rewards of shape (5, 4)" in str(answer)
-    with pytest.raises(ValueError, match="k must be below n"):
-        check(below_n, 4, 4)
+    for call in (check, check_pass_at_k):
+        with pytest.raises(ValueError, match="k must be below n"):
+            call(below_n, 4, 4)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 4), (2, 4.0), (True, 4)])

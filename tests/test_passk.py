@@ -115,8 +115,8 @@ def test_a_copy_in_an_empty_folder_has_the_numbers_of_exact_fractions(alone: Pat
         ("(k / n) * fraction_all_wrong", "fraction_all_wrong"),
         ("np.maximum(m - (k - 1), 0.0) / m", "np.maximum(m - k, 0.0) / m"),
         ("disjoint = 2.0", "disjoint = 1.0"),
-        ("max(1.0 - total, 1e-14)", "max(1.1 - total, 1e-14)"),
-        ("before + 1 + inside", "before + inside"),
+        ("max(1.0 - inside, 1e-14)", "max(1.1 - inside, 1e-14)"),
+        ("[before + 1, before]", "[before, before - 1]"),
     ],
 )
 def test_the_self_test_of_a_copy_finds_a_fault(alone: Path, name: str, fault: str) -> None:
@@ -149,10 +149,11 @@ def test_n_may_differ_between_problems_and_counts_have_any_dtype() -> None:
         expected = [[estimate(int(n[i, j]), int(c[i, j]), 2) for j in (0, 1)] for i in (0, 1)]
         for dtype in (np.int8, np.uint16, np.float16, np.float32, np.float64):
             assert np.array_equal(estimate(n, c.astype(dtype), 2), expected)
-        assert np.array_equal(estimate(torch.tensor(n).numpy(), torch.tensor(c), 2), expected)
+        assert np.array_equal(estimate(torch.tensor(n), torch.tensor(c), 2), expected)
     assert pass_at_k(n, 1, 2).shape == (2, 2)
-    with pytest.raises(ValueError, match="k = 5 with n = 4 samples"):
-        pass_at_k(n, c, 5)
+    for sizes, counts in ((n, c), (4, [])):
+        with pytest.raises(ValueError, match="k = 5 with n = 4 samples"):
+            pass_at_k(sizes, counts, 5)
 
 
 def test_rewards_may_have_any_float_dtype() -> None:
@@ -257,6 +258,26 @@ def test_problems_that_all_differ_by_the_same_have_an_interval(problems: int) ->
     assert math.isnan(paired_difference([1.0], [0.0]).low)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e12])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_counts_as_the_same_difference_follows_size_and_precision(
+    scale: float, dtype: Any
+) -> None:
+    """Max@k of rewards in other units: its rounding errors grow with it."""
+    second = dtype(scale) * np.random.default_rng(0).random(9).astype(dtype)
+    first = second + dtype(scale / 3)
+    assert np.ptp(first - second) > 0
+    found = paired_difference(first, second, math.inf)
+    assert found.alike
+    assert math.isnan(found.low)
+    assert found.p == 2.0**-8
+    first[0] += scale * 1e-3
+    assert not paired_difference(first, second, math.inf).alike
+    equal = paired_difference(first, first, math.inf)
+    assert equal.alike
+    assert equal.p == 1
+
+
 def test_that_interval_covers_95_percent() -> None:
     """A share of problems differs by 1 and the others by -1; all that were drawn differ by 1."""
     rng = np.random.default_rng(0)
@@ -286,6 +307,45 @@ def test_curves_cross_where_their_exact_formulas_do() -> None:
     assert math.isnan(crossing(wide, wide).k)
 
 
+def crossing_of(curve: list[Fraction]) -> float:
+    """By the definition: the first sign change downwards, on the line between two k."""
+    for k, value in enumerate(curve, start=1):
+        if value < 0 and k == 1:
+            return 1.0
+        if value < 0:
+            before = curve[k - 2]
+            return float(k - 1 + before / (before - value))
+    return math.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_crossing_and_its_interval_are_those_of_resampled_problems(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problems, ks, resamples = 7, 5, 40
+    tenths = rng.integers(-3, 8, (problems, ks)) - 2 * np.arange(ks)
+    exact = [[Fraction(int(value), 10) for value in row] for row in tenths]
+
+    def mean(places: list[int]) -> list[Fraction]:
+        return [sum(exact[i][k] for i in places) / Fraction(problems) for k in range(ks)]
+
+    drawn = np.random.default_rng(seed).integers(problems, size=(resamples, problems))
+    of_all = sorted(crossing_of(mean(places)) for places in drawn.tolist())
+    found = crossing(tenths / 10, np.zeros((problems, ks)), resamples, seed)
+    assert found.k == pytest.approx(crossing_of(mean([*range(problems)])))
+    # The 1st and the 39th of 40: the smallest values up to which 2.5 and 97.5 % lie.
+    assert (found.low, found.high) == pytest.approx((of_all[0], of_all[38]))
+    behind = crossing(np.zeros((problems, ks)), tenths / 10, resamples, seed)
+    assert behind == pytest.approx(found)
+
+
+def test_equal_curves_at_small_k_do_not_decide_who_is_ahead() -> None:
+    first = np.array([[0.0, 1e-12, -0.3, -0.2, 0.2]])
+    found = crossing(first + 0.5, np.full((1, 5), 0.5))
+    assert found.k == pytest.approx(4.5)  # ahead is the second, from k = 3 on
+    larger = crossing(1e12 * first + 1e12, np.full((1, 5), 1e12))
+    assert larger.k == pytest.approx(4.5)
+
+
 def test_the_interval_of_a_crossing_covers_95_percent() -> None:
     """The same two models, with 16 samples of each of 60 problems drawn from both kinds."""
     rng = np.random.default_rng(1)
@@ -305,8 +365,14 @@ def test_the_interval_of_a_crossing_covers_95_percent() -> None:
         (lambda: estimates([[0, 1], [1]], 2), "rewards of problem 1 have the shape"),
         (lambda: estimates([[0, 0.5]], 1), "rewards of problem 0 must be 0 or 1"),
         (lambda: estimates([[0, 1]], 1, "best"), "metric 'best'; allowed: pass_at_k"),
-        (lambda: paired_difference([1, 0], [1]), "two lists of one length"),
-        (lambda: crossing([1, 0], [1, 0]), "two arrays [P, K]"),
+        (
+            lambda: paired_difference([1, 0], [1]),
+            "estimates need 1 axes and the same shape, got (2,) and (1,)",
+        ),
+        (
+            lambda: crossing([1, 0], [1, 0]),
+            "estimates need 2 axes and the same shape, got (2,) and (2,)",
+        ),
         (lambda: pass_at_k_weights([0.5, 1], 1), "rewards must be 0 or 1"),
         (lambda: pass_at_k_weights([0, 1], 3), "k = 3 with n = 2"),
         (lambda: max_at_k_weights([0, math.nan], 1), "must be finite"),

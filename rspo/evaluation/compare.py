@@ -86,9 +86,7 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
     ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
     found = difference_of(ours, theirs, np.inf if metric == "max_at_k" else 1.0)
     means = float(ours.mean()), float(theirs.mean())
-    return Difference(
-        k, *means, found.value, (found.low, found.high), found.p, found.error <= ROUNDING
-    )
+    return Difference(k, *means, found.value, (found.low, found.high), found.p, found.alike)
 
 
 def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:

@@ -11,7 +11,6 @@ from rspo.passk import (
     exchangeable_weights,
     name_of,
     require_integers,
-    some_groups,
 )
 
 GRADED = 8  # groups of rewards other than 0 and 1
@@ -34,11 +33,10 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
     """
     require_integers(k=k, n=n)
     require_signature(function)
-    groups, alone = binary_groups(n), some_groups(n)
+    groups = binary_groups(n)
     if not binary:
-        alone += range(len(groups), len(groups) + GRADED)
         groups = np.concatenate([groups, graded_groups(n)])
-    exchangeable_weights(function, groups, k, alone)
+    exchangeable_weights(function, groups, k)
 
 
 def require_signature(function: WeightFunction) -> None:

@@ -12,12 +12,13 @@ so F is what a weight function maximizes on one prompt, whatever it was derived 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rspo.objectives.contract import check_weights
+from rspo.objectives.mixture import mixture_of, rounding_of, target_of
 from rspo.objectives.registry import OBJECTIVES, response_weights
 from rspo.objectives.risk_neutral import grpo
 from rspo.passk import Floats, Slope, WeightFunction, Weights, binary_groups, weights_of
@@ -71,12 +72,12 @@ class Form:
     def mixture(self) -> dict[int, float] | None:
         """j -> b_j of F = sum_j b_j Pass@j, without those of 0. None if n > 20, if rounding errors
         are too large, or if F has more than two terms of which one is below 0."""
-        return self.exact_slope.mixture
+        return mixture_of(self.exact_slope)
 
     @property
     def target(self) -> str:
         """`unbiased_for` and `factor`, or else `mixture`, in words."""
-        return self.exact_slope.target
+        return target_of(self.exact_slope)
 
 
 @dataclass(frozen=True)
@@ -184,16 +185,15 @@ def _all_groups(n: int) -> Floats:
 def _three_forms(weights: Weights) -> Iterator[Weights]:
     """Weights as they are, centred and standardized.
 
-    Weights of a group that are equal up to rounding stay so: the deviation would enlarge it.
+    Weights of a group that are equal up to rounding become 0: the deviation would enlarge it.
     """
-    values, n = weights.values, weights.values.shape[-1]
-    yield weights
-    if weights.precision != "float64":
-        flat = np.ptp(values, axis=-1) <= weights.rounding * abs(values).max()
-        values = np.where(flat[:, None], values[:, :1], values)
+    values = weights.values
+    n = values.shape[-1]
     centred = values - values.mean(axis=-1, keepdims=True)
-    yield replace(weights, values=centred)
-    yield replace(weights, values=grpo(n * values, 1) if n > 1 else centred)
+    centred[np.ptp(values, axis=-1) <= rounding_of(weights)] = 0.0
+    yield weights
+    yield weights._replace(values=centred)
+    yield weights._replace(values=grpo(n * centred, 1) if n > 1 else centred)
 
 
 def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
@@ -201,7 +201,8 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
 
     Groups with the same number of correct responses are equally likely.
     """
-    weights, n = found.values, rewards.shape[-1]
+    weights = found.values
+    n = rewards.shape[-1]
     correct = rewards.sum(axis=-1).astype(np.int64)
     groups_with = np.bincount(correct, minlength=n + 1)
 
@@ -219,9 +220,9 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
     chance = (chances / groups_with)[:, correct]
     deviations = of_correct - p[:, None] * total - mean[:, None]
     variance = (chance * deviations**2).sum(axis=-1)
-    scale = float(abs(weights).max())
-    varies = variance > (found.rounding * scale) ** 2
-    zero = (abs(weights) <= found.rounding * scale).mean(axis=-1)
+    rounding = rounding_of(found)
+    varies = variance > rounding**2
+    zero = (abs(weights) <= rounding).mean(axis=-1)
     return Form(
         slope=slope,
         value=at_least[:, 1:] @ steps,
@@ -230,7 +231,7 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
         zeros=chances @ mean_by_correct(zero),
         correct=chances @ mean_correct,
         wrong=chances @ mean_wrong,
-        exact_slope=Slope(n * steps, n * scale, found.precision),
+        exact_slope=Slope(n * steps, n * float(abs(weights).max()), found.precision),
     )
 
 

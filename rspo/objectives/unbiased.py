@@ -1,29 +1,56 @@
 """Whether a weight or advantage function gives an unbiased gradient of Pass@k, and for which k."""
 
+from itertools import pairwise
+
 from rspo.objectives.diagnose import diagnose
-from rspo.passk import Answer, Slope, WeightFunction, answer_of, check
+from rspo.objectives.mixture import target_of
+from rspo.passk import Answer, Slope, WeightFunction, answer_of, equal, require_integers, slope_of
+
+MOST_TRIED = 16  # responses for which every k is tried
 
 
 def check_pass_at_k(
     objective: str | WeightFunction, k: int, n: int, factor: float | None = None
 ) -> Answer:
-    """`rspo.passk.check`, also for the name of an objective.
+    """`rspo.passk.check`, also for the name of an objective, with what other k would maximize.
 
     Args:
         objective: a name in `OBJECTIVES`, or a function as `check` takes it.
         k, n, factor: as `check` takes them.
 
-    Returns: the answer, as (passed, lines).
+    Returns: the answer, as (passed, lines): what is maximized with each k (powers of 2 for n > 16),
+        a line each, then those of `check`; the verdict ends with the k that are unbiased.
 
-    Raises: ValueError as `check` does.
+    Raises: ValueError as `check` does. Other k that fail are lines.
     """
+    require_integers(k=k, n=n)
+    tried = range(1, n + 1) if n <= MOST_TRIED else [2**i for i in range(n.bit_length())]
+    lines = []
+    slopes = {}
+    for other in sorted({*tried, k}):
+        try:
+            slopes[other] = _slope(objective, other, n)
+        except ValueError as error:
+            if other == k:
+                raise
+            lines.append(f"k = {other:<3} refused: {error}")
+        else:
+            lines.append(f"k = {other:<3} {target_of(slopes[other])}")
+    factors = {j: slope.factor for j, slope in slopes.items() if slope.unbiased_for == j}
+    tolerance = slopes[k].tolerance
+    if not all(equal(one, other, tolerance) for one, other in pairwise(factors.values())):
+        lines.append(
+            "the factor depends on k: each k has a learning rate of its own, also in a sum over k"
+        )
+    answer = answer_of(slopes, k, n, factor)
+    good = f"unbiased with k = {', '.join(map(str, factors))}" if factors else "with no k"
+    return Answer(answer.passed, [*lines, *answer.lines[:-1], f"{answer.lines[-1]}; {good}"])
+
+
+def _slope(objective: str | WeightFunction, k: int, n: int) -> Slope:
     if callable(objective):
-        return check(objective, k, n, factor)
-
-    def slope(tried: int) -> Slope:
-        return diagnose(objective, tried, n).weights.exact_slope
-
-    return answer_of(slope, k, n, factor)
+        return slope_of(objective, k, n)
+    return diagnose(objective, k, n).weights.exact_slope
 
 
 def assert_unbiased(

@@ -12,6 +12,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import OWN_REWARDS, Reward, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
+from rspo.passk import TOLERANCE, as_floats, precision_of
 from rspo.rewards import Verdict, verify
 
 Floats = NDArray[np.float64]
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 Verify = Callable[..., list[Verdict]]
 # Registered rewards whose first batch did not depend on the other responses.
 _INDEPENDENT: set[Reward] = set()
+LEAST_DEPENDENCE = 1e-3  # of a reward on the other responses, relative to the largest reward
 
 
 def rewards_of(
@@ -47,20 +49,29 @@ def rewards_of(
         return np.where(correct, 1.0 - config.rewards.length_discount * lengths / limit, 0.0)
     responses = VerifiedResponses(texts(), correct, lengths, limit)
     reward = OWN_REWARDS[name]
-    rewards = np.asarray(reward.function(responses), dtype=np.float64)
+    returned = reward.function(responses)
+    rewards = as_floats(returned)
     if rewards.shape != correct.shape or not np.isfinite(rewards).all():
         raise InputError(
             f"reward {name!r} returned {' '.join(repr(rewards).split()):.80}; "
             f"expected {len(correct)} finite numbers"
         )
     if len(correct) > 1 and reward not in _INDEPENDENT:
-        _require_independence(reward, responses, rewards)
+        error = max(LEAST_DEPENDENCE, TOLERANCE.get(precision_of(returned), 0.0))
+        _require_independence(reward, responses, rewards, error)
         _INDEPENDENT.add(reward)
     return rewards
 
 
-def _require_independence(reward: Reward, responses: VerifiedResponses, rewards: Floats) -> None:
-    """Raises: InputError if the first half of the responses gets other rewards when alone."""
+def _require_independence(
+    reward: Reward, responses: VerifiedResponses, rewards: Floats, error: float
+) -> None:
+    """Raises: InputError if the first half of the responses gets other rewards when alone.
+
+    Args:
+        error: differences up to this fraction of the largest reward are allowed: a model's rewards
+            depend on its batches, also those near 0.
+    """
     half = len(rewards) // 2
     alone = VerifiedResponses(
         responses.texts[:half],
@@ -68,7 +79,8 @@ def _require_independence(reward: Reward, responses: VerifiedResponses, rewards:
         responses.tokens[:half],
         responses.max_tokens,
     )
-    if not np.allclose(reward.function(alone), rewards[:half], rtol=1e-3):
+    differences = abs(as_floats(reward.function(alone)) - rewards[:half])
+    if (differences > error * abs(rewards).max()).any():
         raise InputError(
             f"reward {reward.name!r} gave the first {half} of {len(rewards)} responses other "
             "values when they were alone; the reward of a response must not depend on the others"

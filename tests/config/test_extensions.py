@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.load import config_of
-from rspo.config.names import Reward, Verifier, register
+from rspo.config.names import Reward, VerifiedResponses, Verifier, register
 from rspo.core.errors import InputError
 from rspo.rewards import verify
 from rspo.rewards.configured import rewards_of
@@ -167,6 +168,25 @@ def test_a_reward_that_depends_on_the_other_responses_is_refused(tmp_path: Path)
     register(Reward("centred", lambda responses: responses.correct - responses.correct.mean()))
     with pytest.raises(InputError, match="'centred' gave the first 1 of 2 responses other values"):
         rewards_of(config, "centred", np.array([True, False]), [3, 4], lambda: ["a", "b"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_reward_may_have_the_rounding_errors_of_its_precision(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    """A model's reward near 0 is the difference of large numbers, which depend on the batch."""
+
+    def scored(responses: VerifiedResponses) -> Any:
+        large = torch.tensor([2.0, 1.0, -2.0, 1.0])[: len(responses.correct)]
+        rounding = torch.finfo(dtype).eps * len(large)
+        return torch.where(large == 1, rounding, large).to(dtype)
+
+    config = tiny_world.load(tmp_path).config
+    name = f"scored_{dtype.itemsize}"
+    register(Reward(name, scored))
+    found = rewards_of(config, name, np.ones(4, dtype=bool), [3] * 4, lambda: [*"abcd"])
+    assert found.dtype == np.float64
+    assert found[[0, 2]].tolist() == [2, -2]
 
 
 def test_an_extension_that_ends_the_program_is_an_error(tmp_path: Path) -> None:

@@ -154,6 +154,30 @@ def test_mixtures_are_exact(
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-6))
 
 
+@pytest.mark.parametrize(("dtype", "largest"), [("float16", 2), ("float32", 12), ("float64", 20)])
+def test_a_mixture_is_told_where_its_terms_are_known_to_half_a_percent(
+    dtype: str, largest: int
+) -> None:
+    for n in range(2, 22):
+        mixture = diagnose(
+            lambda r, k: response_weights(r, "maxrl", k).astype(dtype), 1, n
+        ).weights.mixture
+        assert (mixture is not None) == (n <= largest)
+        if mixture is not None:
+            assert mixture == pytest.approx({j: 1 / j for j in range(1, n)}, rel=0.02)
+
+
+@pytest.mark.parametrize(("share", "nothing"), [(0.9e-9, True), (1.1e-9, False)])
+def test_what_is_rounding_of_the_weights_is_no_mixture(share: float, nothing: bool) -> None:
+    """For n <= 16, up to 1e-9 of the largest weight."""
+
+    def nearly_constant(rewards: Floats, k: int) -> Floats:
+        return 1 + share * response_weights(rewards, "maxrl_uncentred", k)
+
+    expected = {} if nothing else {j: pytest.approx(share / j, rel=1e-3) for j in range(1, 9)}
+    assert diagnose(nearly_constant, 1, 8).weights.mixture == expected
+
+
 def centred_pkpo(rewards: Floats, k: int) -> Floats:
     weights = response_weights(rewards, "pkpo_s", k)
     return weights - weights.mean(axis=-1, keepdims=True)
@@ -204,6 +228,20 @@ def test_a_constant_factor_changes_only_the_factor() -> None:
             assert one.variance / factor**2 == pytest.approx(other.variance)
 
 
+@pytest.mark.parametrize("factor", [1e-15, 1e15])
+def test_units_of_the_weights_do_not_decide_what_is_maximized(factor: float) -> None:
+    def scaled(rewards: Floats, k: int) -> Floats:
+        return factor * response_weights(rewards, "maxrl", k)
+
+    mixture = diagnose(scaled, 1, 8).weights.mixture
+    assert mixture is not None
+    assert mixture == pytest.approx({j: factor / j for j in range(1, 8)})
+    nothing = diagnose(lambda r, k: factor * centred_pkpo(r, k), 8, 8)
+    for form in (nothing.weights, nothing.centred):
+        assert form.target == "maximizes nothing, F is 0"
+        assert form.mixture == {}
+
+
 # --- Errors, all of one line -------------------------------------------------------------------
 
 Rule = Callable[[Floats, int], Any]
@@ -214,13 +252,20 @@ def in_place(rewards: Floats, k: int) -> Floats:
     return rewards
 
 
-OTHERS, ORDER = "the same weights for a group alone and among others", "the order of the responses"
+OTHERS = "must not depend on the other groups"
+ORDER = "must not depend on the order of the responses"
 BROKEN: list[tuple[Any, str]] = [
     (lambda r, k: r / np.where(r.any(-1, keepdims=True), 1, np.nan), "finite weights, got nan at"),
     (lambda r, k: r.mean(axis=-1), "must return an array of shape (4, 3), got (4,)"),
     (lambda r, k: r.tolist(), "must return an array of shape (4, 3), got list"),
-    (lambda r, k: r * np.arange(r.shape[-1]), f"{ORDER}, got [0, 0, 2] for [0, 0, 1]"),
-    (lambda r, k: r * (np.cumsum(r, -1) == 1), f"{ORDER}, got [0, 1, 0] for [0, 1, 1]"),
+    (
+        lambda r, k: r * np.arange(r.shape[-1]),
+        f"{ORDER}, got [0, 0, 2] in place of [0, 0, 0] for [0, 0, 1]",
+    ),
+    (
+        lambda r, k: r * (np.cumsum(r, -1) == 1),
+        f"{ORDER}, got [0, 1, 0] in place of [0, 0, 1] for [0, 1, 1]",
+    ),
     (lambda r, k: r - r.mean(), OTHERS),
     (lambda r, k: r * (1 + 0.01 * (r.shape[0] > 1)), OTHERS),
     (in_place, "must not change the rewards that it is given"),

@@ -1,0 +1,61 @@
+"""What weights maximize as a sum of Pass@j, and in words."""
+
+import math
+
+import numpy as np
+
+from rspo.passk import Slope, Weights, equal
+
+MOST_MIXED = 20  # responses: the rounding errors of `mixture_of` grow with n, to 1e-8 at 20
+MOST_TERMS = 4  # of a mixture in words
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def rounding_of(weights: Weights) -> float:
+    """Numbers up to this one, of the size of the weights, are rounding errors."""
+    return max(1e-12, 4 * EPSILON[weights.precision]) * float(abs(weights.values).max())
+
+
+def mixture_of(slope: Slope) -> dict[int, float] | None:
+    """j -> b_j of F = sum_j b_j Pass@j, without those of 0.
+
+    Newton's forward differences of a_(n-1-t) over t give b_j: C(n-1, j-1)/j times the difference of
+    order j-1 at t = 0. None if n > 20, if rounding errors are too large, or if F has more than two
+    terms of which one is below 0, which says little.
+    """
+    n = len(slope.coefficients)
+    largest = float(abs(slope.coefficients).max())
+    epsilon = EPSILON[slope.precision]
+    if n > MOST_MIXED:
+        return None
+    if largest <= slope.tolerance * slope.scale:
+        return {}
+    differences = slope.coefficients[::-1]
+    mixture = {}
+    for j in range(1, n + 1):
+        share = math.comb(n - 1, j - 1) / j
+        error = share * 2 ** (j - 1) * 4 * epsilon * max(slope.scale, largest)
+        if error > 0.005 * largest:
+            return None
+        b = share * float(differences[0])
+        if abs(b) > max(1e-6 * largest, error):
+            mixture[j] = b
+        differences = np.diff(differences)
+    return mixture if len(mixture) <= 2 or min(mixture.values()) > 0 else None
+
+
+def target_of(slope: Slope) -> str:
+    """What is maximized, in words."""
+    fits = slope.fits()
+    if len(fits) > 1:
+        return f"undecided in {slope.precision}: fits Pass@{fits[0]} and Pass@{fits[-1]}"
+    if fits:
+        one = equal(slope.factor, 1.0, slope.tolerance)
+        return f"unbiased for {'' if one else f'{slope.factor:.4g} times '}Pass@{fits[0]}"
+    mixture = mixture_of(slope)
+    if mixture is None:
+        return "not unbiased for any Pass@k"
+    terms = [f"{b:.3g} Pass@{j}" for j, b in mixture.items()]
+    if len(terms) > MOST_TERMS:
+        terms[3:-1] = ["..."]
+    return f"maximizes {' + '.join(terms).replace('+ -', '- ') or 'nothing, F is 0'}"
