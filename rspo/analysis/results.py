@@ -4,6 +4,7 @@ docs/statistics.md defines the verdicts, and says which errors they control.
 """
 
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ CONTRADICTED = "contradicted"
 NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
-FOR, AGAINST, OPEN = "for", "against", "open"
+FOR, AGAINST, TIE, OPEN = "for", "against", "tie", "open"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
     *("id", "study", "claim", "variant", "method_a", "method_b", "metric", "k", "where"),
     *("decides", "margin", "estimate", "low", "high", "error_problems", "error_seeds", "error"),
-    *("degrees", "pool", "p_equal", "family", "tests", "p", "p_adjusted", "outcome"),
+    *("degrees", "pool", "p_equal", "family", "tests", "p", "p_adjusted"),
+    *("tie_margin", "p_tie", "p_tie_adjusted", "outcome"),
     *("seeds", "problems", "samples", "cells"),
 ]
 _ID = ("study", "claim", "variant", "method_a", "method_b", "metric", "k", "where", "family")
@@ -36,6 +38,7 @@ _WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
 _NUMBERS = {
     *("estimate", "low", "high", "lowest", "highest", "error", "error_problems", "error_seeds"),
     *("degrees", "pool", "p_equal", "tests", "p", "p_adjusted", "margin"),
+    *("tie_margin", "p_tie", "p_tie_adjusted"),
     *("seeds", "problems", "samples", "count"),
     *("wall_seconds", "cpu_seconds", "gpu_seconds"),
 }
@@ -45,7 +48,8 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
     """The rows of `row_of` with ids, and with p-values adjusted within each family of tests.
 
     A family of a claim is of its deciding comparisons, or of the others. Comparisons of a study
-    without a family are not tested, and those that decide no claim decide nothing.
+    without a family are not tested, and those that decide no claim decide nothing. The p-values of
+    ties are adjusted over the same families, but only for the comparisons that may be a tie.
     """
     for row in rows:
         row["study"] = study
@@ -59,8 +63,14 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
             families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
         adjusted = holm([row["two_sided"] for row in family]).tolist()
+        may_tie = [row for row in family if row["tie_margin"] is not None]
+        of_ties = holm([row["p_tie"] for row in may_tie]).tolist()
         for row, p_adjusted in zip(family, adjusted, strict=True):
             row |= {"tests": len(family), "p": row["two_sided"], "p_adjusted": p_adjusted}
+            row["p_tie_adjusted"] = nan
+        for row, p_tie_adjusted in zip(may_tie, of_ties, strict=True):
+            row["p_tie_adjusted"] = p_tie_adjusted
+        for row in family:
             row["outcome"] = _outcome(row) if row["decides"] else ""
     return rows
 
@@ -68,9 +78,9 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
 def _outcome(row: Row) -> str:
     is_for = row["p_for"] < row["p_against"]
     p = row["p"] if is_for and row["decides"] == "yes" else row["p_adjusted"]
-    if not p < LEVEL:
-        return OPEN
-    return FOR if is_for else AGAINST
+    if p < LEVEL:  # a difference, though perhaps a small one
+        return FOR if is_for else AGAINST
+    return TIE if row["p_tie_adjusted"] < LEVEL else OPEN
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -80,7 +90,17 @@ def verdict(rows: Sequence[Row]) -> str:
         return CONTRADICTED
     if outcomes == {FOR}:
         return SUPPORTED
-    return DOES_NOT_TRANSFER if any(_is_lost(rows, row) for row in rows) else NOT_RESOLVED
+    if any(_is_lost(rows, row) for row in rows):
+        return DOES_NOT_TRANSFER
+    if outcomes <= {FOR, TIE}:
+        widest = max(row["tie_margin"] for row in deciding(rows) if row["outcome"] == TIE)
+        return tie_within(widest)
+    return NOT_RESOLVED
+
+
+def tie_within(margin: float) -> str:
+    """The verdict on a claim whose differences are above 0, or within the margin."""
+    return f"{TIE} within {100 * margin:g} points"
 
 
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
@@ -136,12 +156,23 @@ def row_of(
         "pool": of_seeds.methods or None,
         "p_equal": of_seeds.p_equal,
         "family": comparison.family,
+        "tie_margin": comparison.tie_margin,
+        "p_tie": _p_of_tie(estimate, comparison.tie_margin),
         "seeds": seeds,
         "problems": problems or None,
         "samples": samples or None,
         "cells": " ".join(comparison.policies),
         **estimate.p_values(comparison.margin)._asdict(),
     }
+
+
+def _p_of_tie(estimate: Estimate, margin: float | None) -> float:
+    """The p-value of "the true value is between -margin and margin"; NaN without a margin."""
+    if margin is None:
+        return nan
+    found = estimate.p_values(margin)
+    # `two_sided` is that of the opposite for an estimate nearer to it.
+    return found.two_sided if found.p_for < found.p_against else found.p_for
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:

@@ -34,9 +34,10 @@ CAPTION = (
 )
 COLUMNS = [
     *("against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"),
-    *("seeds", "problems", "samples"),
+    *("tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples"),
 ]
-_NUMBERS = ["estimate", "low", "high", "error", "p", "seeds", "problems", "samples"]
+_POINTS = ["estimate", "low", "high", "error", "tie_margin"]
+_NUMBERS = [*_POINTS, "p", "p_tie", "seeds", "problems", "samples"]
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -56,11 +57,10 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
                 tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
                 found.append(tested[_NUMBERS].assign(against=name, k=rspo.k))
     result = pd.concat(found) if found else pd.DataFrame(columns=COLUMNS)
-    points = ["estimate", "low", "high", "error"]
-    result[points] = 100 * result[points]
+    result[_POINTS] = 100 * result[_POINTS]
     counts = dict.fromkeys(("seeds", "problems", "samples"), int)
-    result = result.astype(counts).assign(p_adjusted=holm(result["p"]))
-    return result[COLUMNS].reset_index(drop=True)
+    adjusted = {f"{kind}_adjusted": holm(result[kind]) for kind in ("p", "p_tie")}
+    return result.astype(counts).assign(**adjusted)[COLUMNS].reset_index(drop=True)
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:

@@ -31,7 +31,9 @@ def plus_minus(
 
 
 def p_value(p: float) -> str:
-    """A p-value with two significant digits; the sign = or < comes first."""
+    """A p-value with two significant digits; the sign = or < comes first. "-" if it is unknown."""
+    if math.isnan(p):
+        return "-"
     if p < 1e-4:
         return "< 0.0001"
     return "= 1" if p > 0.995 else f"= {p:.2g}"

@@ -14,7 +14,7 @@ from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.figures import draw
 from rspo.report.page import environment
 from rspo.report.read import claims
-from rspo.report.text import MINUS, one_line, plus_minus
+from rspo.report.text import MINUS, one_line, p_value, plus_minus
 from tests.support import planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
@@ -35,6 +35,24 @@ def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 @pytest.fixture(scope="module")
 def opposite(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return with_claims(tmp_path_factory.mktemp("opposite"), planted.the_opposite)
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """All methods are alike; the margin is 5 points."""
+    return with_claims(tmp_path_factory.mktemp("alike"), planted.all_alike)
+
+
+@pytest.fixture(scope="module")
+def too_little(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """All methods are alike, which is not known to within the margin of 0.1 points."""
+    root = tmp_path_factory.mktemp("little")
+    planted.plant_all(root, planted.all_alike)
+    changes = {"seeds": 2, "evaluation": {"equivalence_margin": 0.001}}
+    experiment = Experiment.load("tiny", changes, root=root)
+    write_claims(experiment)
+    draw(experiment, "fig_difference")
+    return experiment
 
 
 def pass_at_k(experiment: Experiment, objective: str, k: int, trained_k: int) -> float:
@@ -63,7 +81,7 @@ def sentence_of(experiment: Experiment) -> str:
 def reasons_of(experiment: Experiment, name: str) -> list[str]:
     say = sentences(experiment)
     claim = next(one for one in say.claims if one["claim"] == name)
-    return [one_line(say.why(claim, one)) for one in claim["unresolved"]]
+    return [one_line(say.why(claim, one)) for one in claim["not_as_claimed"]]
 
 
 def test_the_headline_has_the_differences_of_the_scores_and_the_claims_intervals(
@@ -122,6 +140,59 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
         against = ["significantly the opposite" in reason for reason in reasons]
         assert sum(against) == (own["outcome"] == "against").sum()
         assert against == sorted(against, reverse=True)  # they come first
+
+
+def test_the_headline_says_that_methods_tie(alike: Experiment, too_little: Experiment) -> None:
+    said = sentence_of(alike)
+    for against in ("RSPO's difference to the baseline", "its difference to policy gradient"):
+        (values,) = re.findall(rf"{against}, (.*?), is a tie within 5 points[;.]", said)
+        assert [k for *_, k in re.findall(rf"{VALUE} \(k\u00a0=\u00a0(\d)\)", values)] == [*"248"]
+    assert "not resolved" not in said
+    assert "less than 5 points by two one-sided tests" in str(sentences(alike).remarks())
+    said = sentence_of(too_little)
+    assert said.count(", is not resolved") == 2
+    assert "tie" not in said
+
+
+def test_more_seeds_are_asked_for_only_where_neither_a_difference_nor_a_tie_is_shown(
+    alike: Experiment, too_little: Experiment, opposite: Experiment
+) -> None:
+    asks = ("seeds would halve", "Only more problems would halve")
+    (claim,) = (one for one in sentences(alike).claims if one["claim"] == "C1")
+    assert claim["verdict"] == "tie within 5 points"
+    for reason in reasons_of(alike, "C1"):
+        assert re.search(
+            r", a tie: within ± 5 by two one-sided tests \(adjusted p [=<] \S+\)\.$", reason
+        )
+    for reason in reasons_of(too_little, "C1"):
+        assert re.search(
+            r"includes 0, and a tie is not shown either \(adjusted p = \S+\)\.", reason
+        )
+        assert any(ask in reason for ask in asks)
+    for reason in reasons_of(opposite, "C1"):
+        assert "significantly the opposite" in reason
+        assert not any(ask in reason for ask in asks)
+
+
+def test_the_page_counts_the_verdicts(alike: Experiment) -> None:
+    said = one_line(str(sentences(alike).verdicts()))
+    rows = read_csv(alike.reports / "claims.csv")["verdict"].tolist()
+    ties, supported = rows.count("tie within 5 points"), rows.count("supported")
+    assert ties > 1
+    assert f"Of 12 claims {supported} {'is' if supported == 1 else 'are'} supported," in said
+    assert re.search(rf", {ties} tie within 5 points[,.]", said)
+
+
+def test_a_comparison_without_a_p_value_is_open_and_says_so(alike: Experiment) -> None:
+    """As with two training seeds, whose interval may exclude 0."""
+    say = sentences(alike)
+    claim = next(one for one in say.claims if one["claim"] == "C1")
+    one = claim["deciding"][0] | {"outcome": "open", "p": math.nan, "p_adjusted": math.nan}
+    one |= {"p_tie_adjusted": math.nan, "low": 0.5, "seeds_to_halve": math.nan}
+    assert one_line(say.why(claim, one)).endswith(
+        ", without a p-value: two training seeds give an interval only."
+    )
+    assert p_value(math.nan) == "-"
 
 
 def test_digits_are_those_of_the_unit() -> None:
