@@ -82,7 +82,7 @@ def claims(experiment: Experiment) -> list[Row]:
 
     `verdict` is without its `reason`, which untested claims have.
     `weakest`: the comparison with the weakest evidence, or None. `not_as_claimed`: the comparisons
-    that are against the claim, then the open ones by p, each with `seeds_to_halve`, then the ties.
+    that are against the claim, then the open ones by p, then the ties, each with `seeds_to_halve`.
     `transfer`: differences between two suites.
     """
     every = _comparisons(experiment)
@@ -103,8 +103,7 @@ def claims(experiment: Experiment) -> list[Row]:
             "not_as_claimed": others,
         }
         for one in others:
-            if one["outcome"] == OPEN:
-                one["seeds_to_halve"] = _seeds_to_halve(one)
+            one["seeds_to_halve"] = _seeds_to_halve(one)
     return found
 
 

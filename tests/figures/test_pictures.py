@@ -216,6 +216,8 @@ def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
         }
         seen |= {mark for mark, _ in marks}
     assert seen == {"*", "="}
+    p = forest[["p_adjusted", "p_tie_adjusted"]]
+    assert (p < 0.05).all(axis="columns").any()  # then the star is shown
     shown = {point for line in last.lines for point in points(*line.get_data())}
     by_k = frontier.pivot(index=["method", "variant"], columns="k", values="estimate")
     assert shown == {*points(by_k["1"], by_k["16"])}

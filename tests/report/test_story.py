@@ -11,7 +11,8 @@ import pytest
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame
-from rspo.figures import draw
+from rspo.figures import difference, draw
+from rspo.report import read
 from rspo.report.page import environment
 from rspo.report.read import claims
 from rspo.report.text import MINUS, one_line, p_value, plus_minus
@@ -152,6 +153,21 @@ def test_the_headline_says_that_methods_tie(alike: Experiment, too_little: Exper
     said = sentence_of(too_little)
     assert said.count(", is not resolved") == 2
     assert "tie" not in said
+
+
+def test_the_headline_calls_a_small_but_significant_difference_a_difference(
+    alike: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is within the margin, too. Without p-values, as with two seeds, nothing is resolved."""
+    drawn = read._drawn(alike, difference.FIGURE)
+    p_values = [(0.01, 0.01), (0.5, 0.01), (0.5, 0.5), (math.nan, math.nan)]
+    rows = [
+        row | {"p_adjusted": p, "p_tie_adjusted": p_tie, "estimate": -0.5}
+        for row, (p, p_tie) in zip(drawn, p_values, strict=False)
+    ]
+    monkeypatch.setattr(read, "_drawn", lambda *_: rows)
+    outcomes = [row["outcome"] for row in read.headline(alike)["rows"]]
+    assert outcomes == ["below", "tie", "open", "open"]
 
 
 def test_more_seeds_are_asked_for_only_where_neither_a_difference_nor_a_tie_is_shown(

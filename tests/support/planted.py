@@ -259,6 +259,6 @@ def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:
         p = number % 97 / 97
         row |= {"p": p, "p_adjusted": min(1.0, 2 * p)}
         if row["tie_margin"] is not None:
-            of_tie = number % 53 / 53
+            of_tie = p if number % 2 else number % 31 / 31
             row |= {"p_tie": of_tie, "p_tie_adjusted": min(1.0, 2 * of_tie)}
     return rows
