@@ -17,6 +17,7 @@ from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
 from rspo.config import steps
 from rspo.config.experiment import BASE, Cell, Experiment, base_name
+from rspo.config.names import OWN_REWARDS
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.core.step import Step
 
@@ -96,6 +97,14 @@ class GridMethods:
     def base(self) -> Method:
         return Method(BASE, (base_name(self.model),))
 
+    @property
+    def tie_margin(self) -> float | None:
+        """Within which a difference is a tie; None for rewards whose range is not known."""
+        evaluation = self.experiment.config.evaluation
+        if self.metric == "max_at_k" and evaluation.reward in OWN_REWARDS:
+            return None
+        return evaluation.equivalence_margin
+
     def by_k(self, objective: str) -> dict[int, Method]:
         """The methods of an objective by the k they are trained for.
 
@@ -139,11 +148,24 @@ class GridMethods:
         decides: bool = True,
         margin: float | None = None,
     ) -> Comparison:
-        """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
-        labels, terms = (one.label, other.label), tuple(difference(one, other, ks))
-        benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
+        """One method minus another, averaged over `ks`, on all problems or on a benchmark.
+
+        Whether they tie is tested too, unless this is what the claim says.
+
+        Args:
+            margin: the claim says that the difference is between -margin and margin; default: that
+                it is above 0.
+        """
         return Comparison(
-            *labels, self.metric, terms, where, benchmarks, decides=decides, margin=margin
+            one.label,
+            other.label,
+            self.metric,
+            terms=tuple(difference(one, other, ks)),
+            where=where,
+            benchmarks=tuple(self.benchmarks) if where == POOLED else (where,),
+            decides=decides,
+            margin=margin,
+            tie_margin=self.tie_margin if margin is None else None,
         )
 
 
@@ -224,6 +246,7 @@ def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
             grid.compare(rspo[k], baseline[k], (k,), decides=False),
             against=tuple(usual.benchmarks),
             family=TRANSFER,
+            tie_margin=None,  # equal advantages on both suites are no tie of methods
         )
         for k in grid.planned
         if k in rspo and k in baseline

@@ -67,6 +67,8 @@ class Comparison:
     against: benchmarks whose mean is subtracted from that of `benchmarks`.
     decides: whether a claim's verdict depends on it; if not, it is for information.
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
+    tie_margin: values between -tie_margin and tie_margin are a tie, which is tested beside the
+        claim; None: no tie is tested.
     claim, variant: that it is about, if any.
     family: the tests that its p-value is adjusted with; empty: it is not tested.
     runs: terms whose sum is one run's value; runs are independent, and the value is their mean.
@@ -82,6 +84,7 @@ class Comparison:
     against: tuple[str, ...] = ()
     decides: bool = True
     margin: float | None = None
+    tie_margin: float | None = None
     claim: str = ""
     variant: str = ""
     family: str = ""

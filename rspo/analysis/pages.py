@@ -24,7 +24,7 @@ def render(template: Path, contents: Mapping[str, Any]) -> str:
     """A page in Markdown."""
     found = environment(template.parent, FOLDER)
     found.filters |= {"points": points, "interval": interval, "number": number}
-    found.globals["significant"] = significant
+    found.globals |= {"significant": significant, "tied": tied}
     return fill(found, template.name, contents)
 
 
@@ -76,6 +76,15 @@ def significant(rows: list[dict[str, Any]], sign: int = 0) -> list[dict[str, Any
         row
         for row in rows
         if row["p_adjusted"] < LEVEL and (not sign or sign * row["estimate"] > 0)
+    ]
+
+
+def tied(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that are ties: not significant, and significantly within the margin of a tie."""
+    return [
+        row
+        for row in rows
+        if row["p_tie_adjusted"] < LEVEL and not row["p_adjusted"] < LEVEL  # which may be NaN
     ]
 
 

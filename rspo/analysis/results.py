@@ -4,6 +4,7 @@ docs/statistics.md defines the verdicts, and says which errors they control.
 """
 
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ CONTRADICTED = "contradicted"
 NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
-FOR, AGAINST, OPEN = "for", "against", "open"
+FOR, AGAINST, TIE, OPEN = "for", "against", "tie", "open"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
     *("id", "study", "claim", "variant", "method_a", "method_b", "metric", "k", "where"),
     *("decides", "margin", "estimate", "low", "high", "error_problems", "error_seeds", "error"),
-    *("degrees", "family", "tests", "p_computed", "p", "p_adjusted", "outcome"),
+    *("degrees", "family", "tests", "p_computed", "p", "p_adjusted"),
+    *("tie_margin", "p_tie", "p_tie_adjusted", "outcome"),
     *("seeds", "problems", "samples", "cells"),
 ]
 _ID = ("study", "claim", "variant", "method_a", "method_b", "metric", "k", "where", "family")
@@ -37,6 +39,7 @@ _WHOLE = ["tests", "seeds", "problems", "samples"]
 _NUMBERS = {
     *("estimate", "low", "high", "lowest", "highest", "error", "error_problems", "error_seeds"),
     *("degrees", "tests", "p_computed", "p", "p_adjusted", "margin"),
+    *("tie_margin", "p_tie", "p_tie_adjusted"),
     *("seeds", "problems", "samples", "count"),
     *("wall_seconds", "cpu_seconds", "gpu_seconds"),
 }
@@ -46,7 +49,8 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
     """The rows of `row_of` with ids, and with p-values adjusted within each family of tests.
 
     A family of a claim is of its deciding comparisons, or of the others. Comparisons of a study
-    without a family are not tested, and those that decide no claim decide nothing.
+    without a family are not tested, and those that decide no claim decide nothing. The p-values of
+    ties are adjusted over the same families, but only for the comparisons that may be a tie.
     """
     for row in rows:
         row["study"] = study
@@ -60,21 +64,31 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
             families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
         adjusted = holm([row["p_computed"] for row in family]).tolist()
+        may_tie = [row for row in family if row["tie_margin"] is not None]
+        of_ties = holm([row["p_tie"] for row in may_tie]).tolist()
         for row, p_adjusted in zip(family, adjusted, strict=True):
-            least = least_p_of_seeds(row["seeds"])
             row["tests"] = len(family)
-            row["p"] = float(np.maximum(row["p_computed"], least))
-            row["p_adjusted"] = float(np.maximum(p_adjusted, least))
+            row["p"] = printed(row["p_computed"], row["seeds"])
+            row["p_adjusted"] = printed(p_adjusted, row["seeds"])
+            row["p_tie_adjusted"] = nan
+        for row, p_tie_adjusted in zip(may_tie, of_ties, strict=True):
+            row["p_tie_adjusted"] = printed(p_tie_adjusted, row["seeds"])
+        for row in family:
             row["outcome"] = _outcome(row) if row["decides"] else ""
     return rows
+
+
+def printed(p: float, seeds: int) -> float:
+    """A p-value, or the smallest that its number of seeds supports."""
+    return float(np.maximum(p, least_p_of_seeds(seeds)))
 
 
 def _outcome(row: Row) -> str:
     is_for = row["p_for"] < row["p_against"]
     p = row["p"] if is_for and row["decides"] == "yes" else row["p_adjusted"]
-    if not p < LEVEL:
-        return OPEN
-    return FOR if is_for else AGAINST
+    if p < LEVEL:  # a difference, though perhaps a small one
+        return FOR if is_for else AGAINST
+    return TIE if row["p_tie_adjusted"] < LEVEL else OPEN
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -84,7 +98,17 @@ def verdict(rows: Sequence[Row]) -> str:
         return CONTRADICTED
     if outcomes == {FOR}:
         return SUPPORTED
-    return DOES_NOT_TRANSFER if any(_is_lost(rows, row) for row in rows) else NOT_RESOLVED
+    if any(_is_lost(rows, row) for row in rows):
+        return DOES_NOT_TRANSFER
+    if outcomes <= {FOR, TIE}:
+        widest = max(row["tie_margin"] for row in deciding(rows) if row["outcome"] == TIE)
+        return tie_within(widest)
+    return NOT_RESOLVED
+
+
+def tie_within(margin: float) -> str:
+    """The verdict on a claim whose differences are above 0, or within the margin."""
+    return f"{TIE} within {100 * margin:g} points"
 
 
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
@@ -136,6 +160,8 @@ def row_of(
         "error": estimate.error,
         "degrees": estimate.degrees,
         "family": comparison.family,
+        "tie_margin": comparison.tie_margin,
+        "p_tie": _p_of_tie(estimate, comparison.tie_margin),
         "seeds": estimate.seeds,
         "problems": problems or None,
         "samples": samples or None,
@@ -144,6 +170,15 @@ def row_of(
         "p_against": p_values.p_against,
         "p_computed": p_values.two_sided,
     }
+
+
+def _p_of_tie(estimate: Estimate, margin: float | None) -> float:
+    """The p-value of "the true value is between -margin and margin"; NaN without a margin."""
+    if margin is None:
+        return nan
+    found = estimate.p_values(margin)
+    # `two_sided` is that of the opposite for an estimate nearer to it.
+    return found.two_sided if found.p_for < found.p_against else found.p_for
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:

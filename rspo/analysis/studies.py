@@ -110,7 +110,8 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
     found = [replace(comparison, benchmarks=benchmarks) for comparison in found]
     for contrast in study.contrasts:
         found += _of_claims(experiment, name, contrast)
-    return found
+    margin = experiment.config.evaluation.equivalence_margin
+    return [replace(one, tie_margin=margin) if one.family else one for one in found]
 
 
 def _of_scores(

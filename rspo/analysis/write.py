@@ -1,7 +1,7 @@
 """`rspo claims` and `rspo study`: measure, and write tables and pages (docs/files.md)."""
 
 from collections.abc import Sequence
-from operator import itemgetter
+from math import inf, isnan
 from typing import Any
 
 import pandas as pd
@@ -60,7 +60,7 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
     chosen = deciding(rows)
     if not chosen:
         return found | {"comparisons": 0}
-    weakest = max(chosen, key=itemgetter("p_for"))
+    weakest = max(chosen, key=lambda row: inf if isnan(row["p_for"]) else row["p_for"])
     margins = dict.fromkeys(row["margin"] for row in chosen)
     of_one = any(row["seeds"] == 1 for row in chosen)
     notes = [
@@ -134,6 +134,7 @@ def study_contents(
         **{key: int(table[key].max()) for key in ("seeds", "problems", "samples")},
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
+        "margin": experiment.config.evaluation.equivalence_margin,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,

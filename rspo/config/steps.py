@@ -204,6 +204,7 @@ def study(experiment: Experiment, name: str) -> Step:
 
     k = list(experiment.config.evaluation.k)
     settings: Settings = {"scale": experiment.scale, "k": k} | counted("policies", policies)
+    settings["equivalence_margin"] = experiment.config.evaluation.equivalence_margin
     settings["study"] = chosen.model_dump(mode="json", exclude={"cells"})
     if chosen.page:
         file = experiment.root / chosen.page

@@ -35,9 +35,10 @@ CAPTION = (
 )
 COLUMNS = [
     *("against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"),
-    *("seeds", "problems", "samples"),
+    *("tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples"),
 ]
-_NUMBERS = ["estimate", "low", "high", "error", "p_computed", "p", "seeds", "problems", "samples"]
+_POINTS = ["estimate", "low", "high", "error", "tie_margin"]
+_NUMBERS = [*_POINTS, "p_computed", "p", "p_tie", "seeds", "problems", "samples"]
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -56,13 +57,14 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
                 cells = " ".join(rspo.policies + other.policies)
                 tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
                 found.append(tested[_NUMBERS].assign(against=name, k=rspo.k))
-    result = pd.concat(found) if found else pd.DataFrame(columns=[*_NUMBERS, "against", "k"])
-    points = ["estimate", "low", "high", "error"]
-    result[points] = 100 * result[points]
+    columns = [*_NUMBERS, "against", "k"]
+    result = pd.concat(found) if found else pd.DataFrame(columns=columns)
+    result[_POINTS] = 100 * result[_POINTS]
     counts = dict.fromkeys(("seeds", "problems", "samples"), int)
     result = result.astype(counts)
     least = result["seeds"].map(least_p_of_seeds)
-    result["p_adjusted"] = np.maximum(holm(result["p_computed"]), least)
+    for adjusted, computed in (("p_adjusted", "p_computed"), ("p_tie_adjusted", "p_tie")):
+        result[adjusted] = np.maximum(holm(result[computed]), least)
     return result[COLUMNS].reset_index(drop=True)
 
 

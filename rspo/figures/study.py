@@ -26,7 +26,7 @@ from rspo.figures.style import Axes, Picture
 
 COLUMNS = [
     *("part", "method", "variant", "against", "claim", "k", "estimate", "low", "high"),
-    *("p_adjusted", "seeds", "problems", "samples"),
+    *("p_adjusted", "p_tie_adjusted", "seeds", "problems", "samples"),
 ]
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
@@ -49,7 +49,7 @@ def of_study(name: str, study: Study) -> Figure:
         frontier = f" Right: Pass@{x} and Pass@{y}; a line connects the variants of a method."
     caption = (
         f"{study.title}: differences in percentage points with 95 % intervals, paired over "
-        "problems and not adjusted; *: significant after the adjustment for the tests."
+        "problems and not adjusted; *: significant after the adjustment for the tests; =: a tie."
         f"{frontier}"
     )
     if study.k:
@@ -111,7 +111,9 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
         panel.margins(x=0.14 if levels.empty else 0.22)  # room for stars, also in narrow panels
         panel.label_outer()
     axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)")
-    _note(picture, table, experiment, figure, "whiskers", "*: significant", *_orders(levels))
+    margin = 100 * experiment.config.evaluation.equivalence_margin
+    marks = f"*: significant, =: tie within {margin:g} points"
+    _note(picture, table, experiment, figure, "whiskers", marks, *_orders(levels))
     if not levels.empty:
         _draw_frontier(sides[1].subplots(), levels, looks)
     return picture
@@ -209,15 +211,17 @@ def _labels(forest: pd.DataFrame) -> pd.Series:
 
 
 def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
-    """A point with a whisker for each row, at its place, and a star where it is significant."""
+    """A point with a whisker for each row, at its place, and the mark of its test, if any."""
     style.draw(axes, rows, looks, "estimate", "place", ends=("low", "high"), kind="forest")
     axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
-    for row in rows[rows["p_adjusted"] < LEVEL].itertuples():
+    significant, tied = rows["p_adjusted"] < LEVEL, rows["p_tie_adjusted"] < LEVEL
+    rows = rows.assign(mark=np.select([significant, tied], ["*", "="], ""))
+    for row in rows[rows["mark"] != ""].itertuples():
         right = row.estimate > 0  # away from the line at 0
         end = (row.high if right else row.low, row.place)
         side = "left" if right else "right"
-        shift = (1.5 if right else -1.5, -2.5)
-        axes.annotate("*", end, xytext=shift, textcoords="offset points", ha=side, va="center")
+        shift = (1.5 if right else -1.5, -2.5 if row.mark == "*" else 0)  # a star stands high
+        axes.annotate(row.mark, end, xytext=shift, textcoords="offset points", ha=side, va="center")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
 

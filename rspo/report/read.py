@@ -1,16 +1,28 @@
 """What the pages show: tables as rows for the templates, and what follows from them."""
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator
-from math import ceil, inf, isnan, nan
-from operator import itemgetter
+from math import inf, isnan, nan, sqrt
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from rspo.analysis.claims import TRANSFER
-from rspo.analysis.results import AGAINST, OPEN, Row, read_rows
+from rspo.analysis.results import (
+    AGAINST,
+    CONTRADICTED,
+    DOES_NOT_TRANSFER,
+    FOR,
+    NOT_RESOLVED,
+    NOT_TESTED,
+    OPEN,
+    SUPPORTED,
+    TIE,
+    Row,
+    read_rows,
+)
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
@@ -19,21 +31,33 @@ from rspo.core.tables import CURVES, read_frame
 from rspo.core.trace import content_of, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
+from rspo.evaluation.statistics import LEVEL, Estimate
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
-_SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
+_SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high"]
+_SCALED += ["margin", "tie_margin"]
+# How verdicts begin, in the order in which pages count them.
+_VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
+MOST_SEEDS = 1000  # to ask for
 
 
 # --- what the pages conclude ----------------------------------------------------------------------
 
 
 def headline(experiment: Experiment) -> dict[str, Any]:
-    """The models and the rows of fig_difference."""
+    """The models and the rows of fig_difference, each with its `outcome`.
+
+    That is "above" or "below", if the difference is significant, else "tie" or "open".
+    """
     rows = _drawn(experiment, difference.FIGURE)
+    for row in rows:
+        row["outcome"] = TIE if row["p_tie_adjusted"] < LEVEL else OPEN
+        if row["p_adjusted"] < LEVEL:
+            row["outcome"] = "above" if row["estimate"] > 0 else "below"
     policies = difference.FIGURE.policies(experiment) if rows else []
     return {"models": model_labels(experiment, policies), "rows": rows}
 
@@ -58,9 +82,9 @@ def claims(experiment: Experiment) -> list[Row]:
     """The rows of claims.csv, each with the comparisons that decide it.
 
     `verdict` is without its `reason`, which untested claims have.
-    `weakest`: the comparison with the weakest evidence, or None. `unresolved`: the comparisons that
-    are not as claimed, those against the claim first, then the open ones by p, each with
-    `seeds_to_halve`. `transfer`: differences between two suites.
+    `weakest`: the comparison with the weakest evidence, or None. `not_as_claimed`: the comparisons
+    that are against the claim, then the open ones by p, then the ties, each with `seeds_to_halve`.
+    `transfer`: differences between two suites.
     """
     every = _comparisons(experiment)
     tested = [one for one in every if one["decides"] == "yes"]
@@ -69,19 +93,36 @@ def claims(experiment: Experiment) -> list[Row]:
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
         deciding = [one for one in tested if one["claim"] == row["claim"]]
-        open_ones = [one for one in deciding if one["outcome"] == OPEN]
-        open_ones.sort(key=itemgetter("p"))
+        others = [one for one in deciding if one["outcome"] != FOR]
+        others.sort(key=_place)
         row |= {
             "verdict": verdict,
             "reason": reason,
             "deciding": deciding,
             "transfer": [one for one in every if one["family"] == TRANSFER],
             "weakest": by_id[row["comparison"]] if deciding else None,
-            "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
+            "not_as_claimed": others,
         }
-        for one in row["unresolved"]:
+        for one in others:
             one["seeds_to_halve"] = _seeds_to_halve(one)
     return found
+
+
+def _place(one: Row) -> tuple[int, float]:
+    """The place of a comparison that is not as claimed: by its outcome, and if it is open by p."""
+    p = inf if isnan(one["p"]) else one["p"]
+    return [AGAINST, OPEN, TIE].index(one["outcome"]), p if one["outcome"] == OPEN else 0.0
+
+
+def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
+    """Each verdict, without the reason that it may have, and the number of claims with it."""
+    counts = Counter(claim["verdict"] for claim in claims)
+    return [
+        (verdict, count)
+        for start in _VERDICTS
+        for verdict, count in counts.items()
+        if verdict.startswith(start)
+    ]
 
 
 def _comparisons(experiment: Experiment) -> list[Row]:
@@ -92,15 +133,23 @@ def _comparisons(experiment: Experiment) -> list[Row]:
 
 
 def _seeds_to_halve(one: Row) -> float:
-    """The number of seeds with which the error of a comparison is half of the measured one.
+    """The number of seeds with which the interval of a comparison is half as wide.
 
-    NaN with one seed; infinite if that of the problems is more than half (docs/statistics.md).
+    NaN with one seed; infinite if `MOST_SEEDS` are not enough (docs/statistics.md).
     """
     if isnan(one["error_seeds"]) or isnan(one["error"]) or one["error"] == 0:
         return nan
-    rest = max(0.0, one["error"] ** 2 - one["error_seeds"] ** 2)
-    left = (one["error"] / 2) ** 2 - rest
-    return ceil(one["seeds"] * one["error_seeds"] ** 2 / left) if left > 0 else inf
+    half = (one["high"] - one["low"]) / 2
+    of_problems = max(0.0, one["error"] ** 2 - one["error_seeds"] ** 2)  # does not fall
+    for seeds in range(int(one["seeds"]) + 1, MOST_SEEDS + 1):
+        fewer = one["seeds"] / seeds
+        of_seeds = one["error_seeds"] ** 2 * fewer
+        error_problems = sqrt(of_problems + (one["error_problems"] ** 2 - of_problems) * fewer)
+        error = sqrt(of_problems + of_seeds)
+        expected = Estimate(0.0, error_problems, sqrt(of_seeds), error, one["degrees"], seeds)
+        if expected.interval()[1] <= half / 2:
+            return seeds
+    return inf
 
 
 # --- what was run ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import math
 import unicodedata
 
 from rspo.analysis.pages import MINUS
+from rspo.evaluation.statistics import least_p_of_seeds
 
 # In percentage points, units of reward, nats per token, and percent.
 _DECIMALS = {"pass_at_k": 1, "max_at_k": 3, "entropy": 3, "time_of_dropping": 1}
@@ -30,8 +31,17 @@ def plus_minus(
     return text if math.isnan(low) else f"{text}\u00a0±\u00a0{rounded((high - low) / 2, metric)}"
 
 
-def p_value(p: float) -> str:
-    """A p-value with two significant digits; the sign = or < comes first."""
+def p_value(p: float, seeds: int = 0) -> str:
+    """A p-value with two significant digits; the sign = or < comes first. "-" if it is unknown.
+
+    Args:
+        seeds: training seeds of the comparison, which support no smaller p than `least_p_of_seeds`.
+    """
+    if math.isnan(p):
+        return "-"
+    least = least_p_of_seeds(seeds)
+    if p <= least:
+        return f"< {least:g}"
     if p < 1e-4:
         return "< 0.0001"
     return "= 1" if p > 0.995 else f"= {p:.2g}"

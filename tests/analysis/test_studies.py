@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy import stats
 
 from rspo.analysis import pages, studies
 from rspo.analysis.evidence import Evidence
@@ -237,11 +238,35 @@ def page(made: Experiment, template: Path, table: pd.DataFrame) -> str:
 def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
     table = read_rows(studies.step(made, "rates").outputs[0])
     tested = table["family"] == "against RSPO"
-    table.loc[tested, ["estimate", "p_adjusted"]] = [-0.031, 0.001]
+    columns = ["estimate", "p_adjusted", "p_tie_adjusted"]
     template = pages.FOLDER / "study.md.jinja"
-    assert "1 of 1 differences are significant; the largest is PG" in page(made, template, table)
-    table.loc[tested, "p_adjusted"] = 0.2
-    assert "none of 1 differences is significant" in page(made, template, table)
+    for values, sentence in (
+        ([-0.031, 0.001, 0.3], "1 of 1 differences are significant; the largest is PG (rate"),
+        ([-0.001, 0.001, 0.001], "minus RSPO k=4); none are ties within 5 points."),
+        ([-0.031, 0.2, 0.3], "none of 1 differences is significant; none are ties within 5"),
+        ([-0.031, np.nan, np.nan], "none of 1 differences is significant; none are ties within 5"),
+        ([-0.001, 0.2, 0.001], "none of 1 differences is significant; 1 is a tie within 5 points."),
+    ):
+        table.loc[tested, columns] = values
+        assert sentence in page(made, template, table)
+
+
+def test_ties_of_a_contrast_are_tested_and_adjusted_in_its_family(made: Experiment) -> None:
+    """By two one-sided tests, where one is smallest and one largest among the adjusted ones."""
+    tested = rows(made, "errors", family="changes")
+    assert {row["tie_margin"] for row in tested} == {0.05}
+    p = [
+        max(
+            stats.t.sf((0.05 - sign * row["estimate"]) / row["error"], row["degrees"])
+            for sign in (1, -1)
+        )
+        for row in tested
+    ]
+    assert [row["p_tie"] for row in tested] == pytest.approx(p)
+    smallest = min(tested, key=lambda row: row["p_tie"])
+    assert smallest["p_tie_adjusted"] == pytest.approx(min(1.0, len(p) * min(p)))
+    levels = rows(made, "errors", method_b="", claim="")
+    assert all(np.isnan(row["tie_margin"]) for row in levels)
 
 
 def test_settings_with_more_at_both_k_are_ahead() -> None:

@@ -198,7 +198,7 @@ def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
     table, picture = drawn("tiny", "fig_peers")
     forest, frontier = (table[table["part"] == part] for part in ("forest", "frontier"))
     *panels, last = picture.axes
-    rows = [label.get_text() for label in panels[0].get_yticklabels()]
+    rows, seen = [label.get_text() for label in panels[0].get_yticklabels()], set[str]()
     for axes, k in zip(panels, ("1", "4", "16"), strict=True):
         of_k = forest[forest["k"] == k]
         places = [rows.index(label) for label in forest_labels(of_k)]
@@ -208,6 +208,16 @@ def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
             ((round(low, 9), y), (round(high, 9), y))
             for low, high, y in zip(of_k["low"], of_k["high"], places, strict=True)
         }
+        marks = {(text.get_text(), text.xy[1]) for text in axes.texts}
+        assert marks == {
+            ("*" if p < 0.05 else "=", y)
+            for p, tie, y in zip(of_k["p_adjusted"], of_k["p_tie_adjusted"], places, strict=True)
+            if p < 0.05 or tie < 0.05
+        }
+        seen |= {mark for mark, _ in marks}
+    assert seen == {"*", "="}
+    p = forest[["p_adjusted", "p_tie_adjusted"]]
+    assert (p < 0.05).all(axis="columns").any()  # then the star is shown
     shown = {point for line in last.lines for point in points(*line.get_data())}
     by_k = frontier.pivot(index=["method", "variant"], columns="k", values="estimate")
     assert shown == {*points(by_k["1"], by_k["16"])}

@@ -161,10 +161,13 @@ def test_differences_are_the_claims_comparisons_at_the_trained_k(
         for column in ("estimate", "low", "high", "error"):
             assert point[column] == pytest.approx(100 * row[column])
         assert point["p"] == row["p"]
-    ordered = sorted(table["p"])  # (m - i) p of the ordered ones never falls
-    for p, found in zip(table["p"], table["p_adjusted"], strict=True):
-        steps = [(len(table) - i) * one for i, one in enumerate(ordered) if one <= p]
-        assert found == pytest.approx(min(1.0, max(steps)))
+        assert point["p_tie"] == row["p_tie"]
+        assert point["tie_margin"] == 2.0
+    for kind in ("p", "p_tie"):
+        ordered = sorted(table[kind])  # (m - i) p of the ordered ones never falls
+        for p, found in zip(table[kind], table[f"{kind}_adjusted"], strict=True):
+            steps = [(len(table) - i) * one for i, one in enumerate(ordered) if one <= p]
+            assert found == pytest.approx(min(1.0, max(steps)))
 
 
 def test_without_such_comparisons_the_figure_of_differences_is_empty(

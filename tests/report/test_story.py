@@ -3,18 +3,23 @@
 import math
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame
-from rspo.figures import draw
+from rspo.evaluation.statistics import Estimate, mean_of_scores
+from rspo.figures import difference, draw
+from rspo.report import read
 from rspo.report.page import environment
 from rspo.report.read import claims
-from rspo.report.text import MINUS, one_line, plus_minus
+from rspo.report.text import MINUS, one_line, p_value, plus_minus
 from tests.support import planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
@@ -35,6 +40,24 @@ def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 @pytest.fixture(scope="module")
 def opposite(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return with_claims(tmp_path_factory.mktemp("opposite"), planted.the_opposite)
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """All methods are alike; the margin is 5 points."""
+    return with_claims(tmp_path_factory.mktemp("alike"), planted.all_alike)
+
+
+@pytest.fixture(scope="module")
+def too_little(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """All methods are alike, which is not known to within the margin of 0.1 points."""
+    root = tmp_path_factory.mktemp("little")
+    planted.plant_all(root, planted.all_alike)
+    changes = {"seeds": 3, "evaluation": {"equivalence_margin": 0.001}}
+    experiment = Experiment.load("tiny", changes, root=root)
+    write_claims(experiment)
+    draw(experiment, "fig_difference")
+    return experiment
 
 
 def pass_at_k(experiment: Experiment, objective: str, k: int, trained_k: int) -> float:
@@ -63,7 +86,7 @@ def sentence_of(experiment: Experiment) -> str:
 def reasons_of(experiment: Experiment, name: str) -> list[str]:
     say = sentences(experiment)
     claim = next(one for one in say.claims if one["claim"] == name)
-    return [one_line(say.why(claim, one)) for one in claim["unresolved"]]
+    return [one_line(say.why(claim, one)) for one in claim["not_as_claimed"]]
 
 
 def test_the_headline_has_the_differences_of_the_scores_and_the_claims_intervals(
@@ -124,7 +147,117 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
         assert against == sorted(against, reverse=True)  # they come first
 
 
+def test_the_headline_says_that_methods_tie(alike: Experiment, too_little: Experiment) -> None:
+    said = sentence_of(alike)
+    for against in ("RSPO's difference to the baseline", "its difference to policy gradient"):
+        (values,) = re.findall(rf"{against}, (.*?), is a tie within 5 points[;.]", said)
+        assert [k for *_, k in re.findall(rf"{VALUE} \(k\u00a0=\u00a0(\d)\)", values)] == [*"248"]
+    assert "not resolved" not in said
+    assert "less than 5 points by two one-sided tests" in str(sentences(alike).remarks())
+    said = sentence_of(too_little)
+    assert said.count(", is not resolved") == 2
+    assert "tie" not in said
+
+
+def test_the_headline_calls_a_small_but_significant_difference_a_difference(
+    alike: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is within the margin, too. Without p-values, as with two seeds, nothing is resolved."""
+    drawn = read._drawn(alike, difference.FIGURE)
+    p_values = [(0.01, 0.01), (0.5, 0.01), (0.5, 0.5), (math.nan, math.nan)]
+    rows = [
+        row | {"p_adjusted": p, "p_tie_adjusted": p_tie, "estimate": -0.5}
+        for row, (p, p_tie) in zip(drawn, p_values, strict=False)
+    ]
+    monkeypatch.setattr(read, "_drawn", lambda *_: rows)
+    outcomes = [row["outcome"] for row in read.headline(alike)["rows"]]
+    assert outcomes == ["below", "tie", "open", "open"]
+
+
+def test_more_seeds_are_asked_for_only_where_neither_a_difference_nor_a_tie_is_shown(
+    alike: Experiment, too_little: Experiment, opposite: Experiment
+) -> None:
+    asks = ("seeds would halve", "Only more problems would halve")
+    (claim,) = (one for one in sentences(alike).claims if one["claim"] == "C1")
+    assert claim["verdict"] == "tie within 5 points"
+    for reason in reasons_of(alike, "C1"):
+        assert re.search(
+            r", a tie: within ± 5 by two one-sided tests \(adjusted p [=<] \S+\)\.$", reason
+        )
+    for reason in reasons_of(too_little, "C1"):
+        assert re.search(
+            r"includes 0, and a tie is not shown either \(adjusted p = \S+\)\.", reason
+        )
+        assert any(ask in reason for ask in asks)
+    for reason in reasons_of(opposite, "C1"):
+        assert "significantly the opposite" in reason
+        assert not any(ask in reason for ask in asks)
+
+
+def test_the_page_counts_the_verdicts(alike: Experiment) -> None:
+    said = one_line(str(sentences(alike).verdicts()))
+    rows = read_csv(alike.reports / "claims.csv")["verdict"].tolist()
+    ties, supported = rows.count("tie within 5 points"), rows.count("supported")
+    assert ties > 1
+    assert f"Of 12 claims {supported} {'is' if supported == 1 else 'are'} supported," in said
+    assert re.search(rf", {ties} tie within 5 points[,.]", said)
+
+
+def test_a_comparison_without_a_p_value_is_open_and_says_so(alike: Experiment) -> None:
+    """As with two training seeds, whose interval may exclude 0."""
+    say = sentences(alike)
+    claim = next(one for one in say.claims if one["claim"] == "C1")
+    one = claim["deciding"][0] | {"outcome": "open", "p": math.nan, "p_adjusted": math.nan}
+    one |= {"p_tie_adjusted": math.nan, "low": 0.5, "seeds_to_halve": math.nan}
+    assert one_line(say.why(claim, one)).endswith(
+        ", without a p-value: two training seeds give an interval only."
+    )
+    assert p_value(math.nan) == "-"
+
+
 def test_digits_are_those_of_the_unit() -> None:
     assert plus_minus(3.7560, 2.6, 5.0) == "+3.8\u00a0\u00b1\u00a01.2"
     assert plus_minus(-0.0043, -0.006, -0.0026, "entropy") == f"{MINUS}0.004\u00a0\u00b1\u00a00.002"
     assert plus_minus(-0.04, math.nan, math.nan, signed=False) == "0.0"
+
+
+def test_a_p_value_is_not_printed_below_the_least_of_its_seeds() -> None:
+    assert [p_value(0.01, seeds) for seeds in (1, 3, 5)] == ["= 0.01", "< 0.01", "= 0.01"]
+    assert [p_value(0.001, seeds) for seeds in (3, 5)] == ["< 0.01", "< 0.001"]
+    assert p_value(0.00001) == "< 0.0001"
+
+
+def test_the_seeds_to_ask_for_halve_the_interval_of_simulated_trainings() -> None:
+    """In the mean over trainings that are drawn with known errors."""
+    rng = np.random.default_rng(0)
+    by_problem, by_seed, by_both, problems = 0.1, 0.02, 0.3, 400
+
+    def drawn(seeds: int) -> Estimate:
+        values = by_problem * rng.standard_normal((1, problems))
+        values = values + by_seed * rng.standard_normal((seeds, 1))
+        values = values + by_both * rng.standard_normal((seeds, problems))
+        return mean_of_scores(values, (problems,))
+
+    def half_width(seeds: int) -> float:
+        return float(np.mean([np.diff(drawn(seeds).interval()) / 2 for _ in range(300)]))
+
+    asked = []
+    for _ in range(300):
+        found = drawn(4)
+        low, high = found.interval()
+        asked.append(read._seeds_to_halve(asdict(found) | {"low": low, "high": high}))
+    seeds = round(float(np.median(asked)))
+    assert half_width(seeds) == pytest.approx(half_width(4) / 2, rel=0.15)
+
+
+def test_where_problems_are_most_of_the_error_no_number_of_seeds_halves_it() -> None:
+    row = {"seeds": 3, "error": 0.02, "error_seeds": 0.004, "error_problems": 0.0196, "degrees": 99}
+    assert read._seeds_to_halve(row | {"low": -0.04, "high": 0.04}) == math.inf
+    assert math.isnan(read._seeds_to_halve(row | {"error_seeds": math.nan}))
+    entropy = {"seeds": 3, "error": 0.1, "error_seeds": 0.1, "degrees": 2}
+    half = 0.1 * stats.t.isf(0.025, 2)
+    entropy |= {"error_problems": math.nan, "low": -half, "high": half}
+    expected = next(
+        n for n in range(4, 99) if (3 / n) ** 0.5 * 0.1 * stats.t.isf(0.025, n - 1) <= half / 2
+    )
+    assert read._seeds_to_halve(entropy) == expected

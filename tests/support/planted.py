@@ -258,4 +258,7 @@ def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:
     for number, row in enumerate(with_p_values(rows)):
         p = number % 97 / 97
         row |= {"p_computed": p, "p": p, "p_adjusted": min(1.0, 2 * p)}
+        if row["tie_margin"] is not None:
+            of_tie = p if number % 2 else number % 31 / 31
+            row |= {"p_tie": of_tie, "p_tie_adjusted": min(1.0, 2 * of_tie)}
     return rows
