@@ -86,7 +86,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         Pass@k = 1 - C(n-c, k) / C(n, k)                     (Chen et al., arXiv 2107.03374)
 
     Args:
-        n: number of samples, an integer or integers of a shape that broadcasts with c.
+        n: number of samples, a whole number or an array of them that broadcasts with c.
         c: number of correct samples, whole numbers of any shape, also none.
 
     Returns: float64 of the same shape.
@@ -215,9 +215,11 @@ def _by_size(n: Any, c: Any, k: int, estimate: Callable[[int, Integers], Floats]
 
 def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
     """n and c as integers of one shape."""
+    require_integers(k=k)
     sizes = _array(n)
-    if sizes.dtype.kind not in "iu":
-        raise ValueError(f"n must be an integer, got {n!r}")
+    if sizes.dtype.kind not in "iuf" or (sizes % 1 != 0).any():
+        raise ValueError(f"n must be whole numbers, got {n!r}")
+    sizes = sizes.astype(np.int64)
     for size in np.unique(sizes).tolist():
         _require_k(k, size)
     sizes, counts = np.broadcast_arrays(sizes, _array(c))
@@ -225,7 +227,7 @@ def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
         raise ValueError(f"counts are true or false; with n = {n}, sum them over the samples")
     if not ((counts >= 0) & (counts <= sizes) & (counts % 1 == 0)).all():
         raise ValueError(f"counts of correct samples must be integers from 0 to n = {n}")
-    return sizes.astype(np.int64), counts.astype(np.int64)
+    return sizes, counts.astype(np.int64)
 
 
 def _groups(rewards: Any, k: int) -> Floats:
@@ -305,6 +307,7 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
     """
     if metric not in ("pass_at_k", "pass_hat_k", "max_at_k"):
         raise ValueError(f"metric {metric!r}; allowed: pass_at_k, pass_hat_k, max_at_k")
+    require_integers(k=k)
     values = np.empty(len(groups))
     variances = np.empty(len(groups))
     for place, group in enumerate(groups):
@@ -370,10 +373,12 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
 
         value -+ t sqrt(var(first - second) / P),    t of P - 1 degrees of freedom  (Student 1908)
 
-    p is at least `least_p`: with few problems that differ, the t-test would claim too much. Where
-    all problems differ by the same amount d, the t-test has no error. The interval then allows that
-    a share q = 1 - 0.025^(1/P) of all problems differs otherwise (Clopper and Pearson 1934), by any
-    amount from -largest to largest: d - q (largest + d) to d + q (largest - d).
+    p is at least `least_p`: with few problems that differ, the t-test would claim too much; the
+    interval is extended to 0 where p is then not below .05. Where all problems differ by the same
+    amount d, the t-test has no error. The interval then allows that a share q = 1 - 0.025^(1/P) of
+    all problems differs otherwise (Clopper and Pearson 1934), by any amount from -L to L, L =
+    `largest`: d - q (L + d) to d + q (L - d). p is that of the level at which it begins to exclude
+    0, 2 (L / (L + |d|))^P.
 
     Args:
         first, second: estimates, [P], of problems in the same order.
@@ -381,9 +386,10 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
             Max@k of rewards without bounds.
 
     Returns: NaN for what cannot be known: all but the value for one problem, everything for none,
-        and the interval if all differ by the same amount and `largest` is infinite.
+        and the interval if all differ by the same amount and `largest` is infinite, where p is
+        `least_p`.
 
-    Raises: ValueError unless both are [P].
+    Raises: ValueError unless both are finite and [P].
     """
     differences = _differences(first, second, axes=1)
     rounding = _rounding(first, second)
@@ -394,16 +400,30 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
     deviation = float(differences.std(ddof=1))
     error = deviation / math.sqrt(problems)
     smallest = least_p(int((abs(differences) > rounding).sum()))
-    if deviation <= rounding:
-        share = 1 - 0.025 ** (1 / problems) if math.isfinite(largest) else math.nan
-        low = value - share * (largest + value)
-        high = value + share * (largest - value)
-        return Difference(value, error, low, high, smallest, problems, alike=True)
-    half = error * t_quantile(problems - 1)
-    low = max(value - half, -largest)
-    high = min(value + half, largest)
-    p = max(two_sided_p(value / error, problems - 1), smallest)
-    return Difference(value, error, low, high, p, problems)
+    alike = deviation <= rounding
+    if alike:
+        low, high, p = _of_alike(value, problems, largest)
+    else:
+        half = error * t_quantile(problems - 1)
+        low = max(value - half, -largest)
+        high = min(value + half, largest)
+        p = two_sided_p(value / error, problems - 1)
+    p = max(p, smallest)
+    if p >= 0.05:
+        low = min(low, 0.0)
+        high = max(high, 0.0)
+    return Difference(value, error, low, high, p, problems, alike)
+
+
+def _of_alike(value: float, problems: int, largest: float) -> tuple[float, float, float]:
+    """Interval and p where all problems differ by `value`; NaN and 0 for an infinite `largest`."""
+    if math.isinf(largest):
+        return math.nan, math.nan, 0.0
+    share = 1 - 0.025 ** (1 / problems)
+    low = value - share * (largest + value)
+    high = value + share * (largest - value)
+    p = 2 * (largest / (largest + abs(value))) ** problems
+    return low, high, min(p, 1.0)
 
 
 def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
@@ -412,14 +432,19 @@ def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
     if ours.ndim != axes or ours.shape != theirs.shape:
         both = f"{ours.shape} and {theirs.shape}"
         raise ValueError(f"estimates need {axes} axes and the same shape, got {both}")
+    if not np.isfinite(ours - theirs).all():
+        raise ValueError("estimates must be finite; got NaN or infinity")
     return ours - theirs
 
 
 def _rounding(first: Any, second: Any) -> float:
-    """Differences that are rounding errors of estimates in these dtypes and of this size."""
+    """Differences that are rounding errors of estimates in these dtypes and of this size.
+
+    A quarter of `TOLERANCE`, which is that of several operations: an estimate was rounded once.
+    """
     largest = max(abs(as_floats(values)).max(initial=1.0) for values in (first, second))
     relative = max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
-    return float(largest * relative)
+    return float(largest * max(ROUNDING, relative / 4))
 
 
 def least_p(differing: int) -> float:

@@ -194,7 +194,8 @@ def test_a_mean_and_its_errors_are_those_of_all_subsets(spread: float) -> None:
         (lambda: max_at_k([0.0, float("nan")], 1), "must be finite"),
         (lambda: pass_at_k(10, [3], 2.5), "k must be an integer of at least 1, got 2.5"),  # type: ignore[arg-type]
         (lambda: max_at_k([1, 2], True), "k must be an integer of at least 1, got True"),
-        (lambda: pass_at_k(10.0, [3], 2), "n must be an integer, got"),  # type: ignore[arg-type]
+        (lambda: pass_at_k(10.5, [3], 2), "n must be whole numbers, got"),
+        (lambda: pass_at_k([10.0, np.nan], [3, 4], 2), "n must be whole numbers, got"),
         (lambda: max_at_k(3.0, 1), "rewards need a last axis of n samples"),
         (lambda: distinct_values(4, [4, 4], 2), "counts of values must sum to at most n = 4"),
     ],

@@ -245,7 +245,7 @@ def test_a_paired_difference_is_that_of_the_t_test(problems: int) -> None:
 
 @pytest.mark.parametrize("problems", [2, 5, 6, 100])
 def test_problems_that_all_differ_by_the_same_have_an_interval(problems: int) -> None:
-    """It excludes 0 exactly where the sign-flip test, p = 2^(1-P), is below 5 %."""
+    """It excludes 0 exactly where p is below 5 %; for differences of 1, p is of the sign flips."""
     found = paired_difference(np.ones(problems), np.zeros(problems))
     assert found.p == 2.0 ** (1 - problems)
     assert (found.low > 0) == (found.p < 0.05)
@@ -256,6 +256,54 @@ def test_problems_that_all_differ_by_the_same_have_an_interval(problems: int) ->
     assert alike.p == 1.0
     assert math.isnan(paired_difference(np.ones(problems), np.zeros(problems), np.inf).low)
     assert math.isnan(paired_difference([1.0], [0.0]).low)
+
+
+@pytest.mark.parametrize("amount", [0.01, 0.1, 0.25, 0.4, 0.9, 1.0])
+@pytest.mark.parametrize("problems", [2, 6, 12, 13, 17, 300])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_p_and_the_interval_agree_where_all_problems_differ_by_the_same(
+    amount: float, problems: int, sign: int
+) -> None:
+    """p is the level at which the interval begins to exclude 0."""
+    found = paired_difference(np.full(problems, sign * amount), np.zeros(problems))
+    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+    share = 1 - (found.p / 2) ** (1 / problems)  # of the interval of the level p
+    if found.p < 1:
+        assert amount - share * (1 + amount) == pytest.approx(0)
+
+
+def test_whole_numbers_of_samples_may_be_floats_and_there_may_be_none() -> None:
+    """As the counts in a table with missing values are."""
+    n, c = np.array([16.0, 128.0]), np.array([3.0, 4.0])
+    expected = [1 - comb(13, 4) / comb(16, 4), 1 - comb(124, 4) / comb(128, 4)]
+    assert passk.pass_at_k(n, c, 4).tolist() == pytest.approx(expected)
+    assert passk.pass_at_k([], [], 4).shape == (0,)
+    with pytest.raises(ValueError, match="k must be an integer"):
+        passk.mean_with_errors([], 0)
+    with pytest.raises(ValueError, match="finite"):
+        paired_difference([0.5, math.nan], [0.5, 0.5])
+
+
+def test_p_and_the_interval_agree_where_few_problems_differ() -> None:
+    """Five of 60 differ: p is that of sign flips, where the t-test's is .02."""
+    first = np.where(np.arange(60) < 5, 1.0, 0.0)
+    found = paired_difference(np.zeros(60), first)
+    assert found.p == 2.0**-4
+    assert found.high == 0.0
+    low, _ = stats.ttest_rel(np.zeros(60), first).confidence_interval()
+    assert found.low == pytest.approx(low)
+    assert stats.ttest_rel(np.zeros(60), first).confidence_interval()[1] < 0
+    assert paired_difference(first, np.zeros(60)).low == 0.0
+
+
+def test_differences_of_bfloat16_that_vary_are_not_called_the_same() -> None:
+    rng = np.random.default_rng(0)
+    second = rng.random(2000)
+    first = second + 0.01 + 0.02 * rng.standard_normal(2000)
+    rounded = [torch.tensor(side, dtype=torch.bfloat16) for side in (first, second)]
+    assert not paired_difference(*rounded).alike
+    same = torch.tensor(second, dtype=torch.bfloat16)
+    assert paired_difference(same + 0.25, same).alike
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e6, 1e12])

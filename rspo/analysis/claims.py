@@ -403,7 +403,7 @@ CLAIMS: dict[str, Claim] = {
             "Dropping responses of weight 0 shortens training",
             "time of the update without dropping - with it, mean over steps, > 0 for each "
             "method of grid.dropping; the unit is the time of sampling in the same step, and the "
-            "difference is relative to the time of a step with dropping",
+            "mean difference is relative to the time of the whole training with dropping",
             dropping_saves_time,
             "both trainings have the same seed, prompts and weights; times are those of this "
             "machine",

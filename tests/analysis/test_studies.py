@@ -242,7 +242,7 @@ def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
     template = pages.FOLDER / "study.md.jinja"
     for values, sentence in (
         ([-0.031, 0.001, 0.3], "1 of 1 differences are significant; the largest is PG (rate"),
-        ([-0.001, 0.001, 0.001], "minus RSPO k=4); none are ties within 5 points."),
+        ([-0.001, 0.001, 0.001], "minus RSPO k=4); none are ties within 5 points and none are not resolved."),
         ([-0.031, 0.2, 0.3], "none of 1 differences is significant; none are ties within 5"),
         ([-0.031, np.nan, np.nan], "none of 1 differences is significant; none are ties within 5"),
         ([-0.001, 0.2, 0.001], "none of 1 differences is significant; 1 is a tie within 5 points."),
