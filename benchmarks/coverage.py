@@ -70,7 +70,7 @@ class Limits:
     below: float
 
 
-LIMITS = {2: Limits(0.88, np.nan), 3: Limits(0.91, 0.04), 5: Limits(0.93, 0.02)}
+LIMITS = {2: Limits(0.9, np.nan), 3: Limits(0.93, 0.02), 5: Limits(0.94, 0.015)}
 
 
 @dataclass(frozen=True)

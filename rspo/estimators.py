@@ -8,8 +8,8 @@
 The error is the standard error over new samples of the same problems. Samples of different problems
 are independent, so the variance of a sum is the sum of their variances.
 
-All but `distinct_values` are functions of `rspo.passk`, a file that also works alone. They raise
-ValueError. This module needs numpy only.
+All but `distinct_values` and `max_at_k_with_errors` are functions of `rspo.passk`, a file that also
+works alone. They raise ValueError. This module needs numpy only.
 """
 
 from collections.abc import Sequence

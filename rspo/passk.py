@@ -389,11 +389,13 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
         and the interval if all differ by the same amount and `largest` is infinite, where p is
         `least_p`.
 
-    Raises: ValueError unless both are finite and [P].
+    Raises: ValueError unless both are finite and [P], or for a difference above `largest`.
     """
     differences = _differences(first, second, axes=1)
     rounding = _rounding(first, second)
     problems = len(differences)
+    if (abs(differences) > largest + rounding).any():
+        raise ValueError(f"a difference is above largest = {largest:g}; for Max@k, use infinity")
     value = float(differences.sum()) / problems if problems else math.nan
     if problems < 2:
         return Difference(value, math.nan, math.nan, math.nan, math.nan, problems)
@@ -455,7 +457,7 @@ def least_p(differing: int) -> float:
     equal; the larger of the two is to be used.
 
     Args:
-        differing: number of problems whose difference is above `ROUNDING`.
+        differing: number of problems whose difference is more than a rounding error.
     """
     return float(2.0 ** (1 - max(differing, 1)))
 
@@ -518,6 +520,7 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
 
     Raises: ValueError unless both are [P, K].
     """
+    require_integers(resamples=resamples)
     differences = _differences(first, second, axes=2)
     problems = len(differences)
     of_all = differences.sum(axis=0) / max(problems, 1)
@@ -535,7 +538,10 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
 
 def curve(n: ArrayLike, c: ArrayLike) -> Floats:
     """Pass@k of each problem at k = 1 .. K, the smallest n: [P, K]; n and c as `pass_at_k`, [P]."""
-    largest = int(np.min(np.asarray(n)))
+    sizes = as_floats(n)
+    if sizes.size == 0:
+        return np.empty((0, 0))
+    largest = int(sizes.min())
     return np.stack([np.atleast_1d(pass_at_k(n, c, k)) for k in range(1, largest + 1)], axis=-1)
 
 

@@ -72,7 +72,7 @@ class Comparison:
     claim, variant: that it is about, if any.
     family: the tests that its p-value is adjusted with; empty: it is not tested.
     runs: terms whose sum is one run's value; runs are independent, and the value is their mean.
-        Empty: seeds are independent, and methods too.
+        Empty: the sum is formed within each training seed, and seeds are independent.
     """
 
     method_a: str

@@ -45,36 +45,40 @@ class Measurer:
         metric: Any = comparison.metric  # of scores
         measured = metric, comparison.benchmarks, comparison.against
         if comparison.runs:
-            runs = [self._by_seed(weights_of(terms), measured) for terms in comparison.runs]
-            values, trained = np.array([run.mean(axis=0) for run in runs]), True
+            of_runs = [
+                self._by_seed(comparison, weights_of(terms), measured) for terms in comparison.runs
+            ]
+            values = np.array([run.mean(axis=0) for run in of_runs])
         else:
-            weights = weights_of(comparison.terms)
-            values = self._by_seed(weights, measured)
-            trained = any(method.trained for method, _ in weights)
+            values = self._by_seed(comparison, weights_of(comparison.terms), measured)
+        trained = any(term.method.trained for term in comparison.terms)
         estimate = mean_of_scores(values, sizes, trained)
         scores = self.scores(comparison.policies[0], comparison.benchmarks[0])
         return row_of(comparison, estimate, sum(sizes), scores.correct.shape[1])
 
-    def _by_seed(self, weights: Weights, measured: Measured) -> Floats:
+    def _by_seed(self, comparison: Comparison, weights: Weights, measured: Measured) -> Floats:
         """The weighted sum of the estimates of some methods, formed within each seed.
 
         Returns: [seeds, problems], of the seeds that all trained methods have. A base policy counts
             in each seed; without a trained method there is one row.
+
+        Raises: InputError if nothing is left to measure.
         """
-        of_seed = [self._policies(method) for method, _ in weights if method.trained]
-        seeds = sorted(set(of_seed[0]).intersection(*of_seed)) if of_seed else [0]
-        return np.array(
-            [
-                np.sum(
-                    [
-                        weight * self._values(self._policies(method)[seed], measured, k)
-                        for (method, k), weight in weights.items()
-                    ],
-                    axis=0,
-                )
-                for seed in seeds
-            ]
-        )
+        of_methods = [set(self._policies(method)) for method, _ in weights if method.trained]
+        seeds = set.intersection(*of_methods) if of_methods else {0}
+        if not weights or not seeds:
+            what = "no training seed in common" if weights else "terms that cancel"
+            labels = f"{comparison.method_a} and {comparison.method_b}"
+            raise InputError(f"{comparison.claim or 'a comparison'}: {labels} have {what}")
+        return np.array([self._of_seed(weights, measured, seed) for seed in sorted(seeds)])
+
+    def _of_seed(self, weights: Weights, measured: Measured, seed: int) -> Floats:
+        """The weighted sum with one training seed, [problems]."""
+        terms = [
+            weight * self._values(self._policies(method)[seed], measured, k)
+            for (method, k), weight in weights.items()
+        ]
+        return np.asarray(np.sum(terms, axis=0))
 
     def _policies(self, method: Method) -> Mapping[int, str]:
         """The policies of a method by seed; the only one of a base policy with any seed."""

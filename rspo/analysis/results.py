@@ -16,7 +16,7 @@ from rspo.analysis.comparisons import Comparison
 from rspo.config.schema import POOLED
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
-from rspo.evaluation.statistics import LEVEL, Estimate, holm, least_p_of_seeds
+from rspo.evaluation.statistics import LEVEL, Estimate, PValues, holm, least_p_of_seeds
 
 Row = dict[str, Any]
 SUPPORTED = "supported"
@@ -24,6 +24,7 @@ CONTRADICTED = "contradicted"
 NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
+TWO_SEEDS = "two training seeds give intervals and no p-values"
 FOR, AGAINST, TIE, OPEN = "for", "against", "tie", "open"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
@@ -93,6 +94,8 @@ def _outcome(row: Row) -> str:
 
 def verdict(rows: Sequence[Row]) -> str:
     """The verdict on a claim, from all of its comparisons."""
+    if all(row["seeds"] == 2 for row in deciding(rows)):
+        return f"{NOT_TESTED}: {TWO_SEEDS}"
     outcomes = {row["outcome"] for row in deciding(rows)}
     if AGAINST in outcomes:
         return CONTRADICTED
@@ -108,7 +111,8 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def tie_within(margin: float) -> str:
     """The verdict on a claim whose differences are above 0, or within the margin."""
-    return f"{TIE} within {100 * margin:g} points"
+    points = f"{100 * margin:g}"
+    return f"{TIE} within {points} {'point' if points == '1' else 'points'}"
 
 
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
@@ -140,7 +144,12 @@ def row_of(
         problems, samples: 0 for comparisons of training logs.
     """
     low, high = estimate.interval()
-    p_values = estimate.p_values(comparison.margin)
+    p_values = estimate.p_values()
+    if comparison.margin is not None:
+        p_values = _p_within(estimate, comparison.margin, problems)
+    p_tie = nan
+    if comparison.tie_margin is not None:
+        p_tie = _p_within(estimate, comparison.tie_margin, problems).p_for
     where = comparison.where + (" minus the usual suite" if comparison.against else "")
     return {
         "claim": comparison.claim,
@@ -161,7 +170,7 @@ def row_of(
         "degrees": estimate.degrees,
         "family": comparison.family,
         "tie_margin": comparison.tie_margin,
-        "p_tie": _p_of_tie(estimate, comparison.tie_margin),
+        "p_tie": p_tie,
         "seeds": estimate.seeds,
         "problems": problems or None,
         "samples": samples or None,
@@ -172,13 +181,18 @@ def row_of(
     }
 
 
-def _p_of_tie(estimate: Estimate, margin: float | None) -> float:
-    """The p-value of "the true value is between -margin and margin"; NaN without a margin."""
-    if margin is None:
-        return nan
+def _p_within(estimate: Estimate, margin: float, problems: int) -> PValues:
+    """The p-values of "the true value is between -margin and margin".
+
+    Where all P problems have the same value, nothing is known of others: problems that differ by 1
+    and have the share `margin` are not among P with the probability (1 - margin)^P.
+    """
     found = estimate.p_values(margin)
-    # `two_sided` is that of the opposite for an estimate nearer to it.
-    return found.two_sided if found.p_for < found.p_against else found.p_for
+    if problems == 0 or estimate.error_problems > 0:
+        return found
+    least = (1 - margin) ** problems
+    p_for, two_sided = np.maximum([found.p_for, found.two_sided], least).tolist()
+    return found._replace(p_for=p_for, two_sided=two_sided)
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:

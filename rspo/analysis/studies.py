@@ -111,7 +111,10 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
     for contrast in study.contrasts:
         found += _of_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
-    return [replace(one, tie_margin=margin) if one.family else one for one in found]
+    return [
+        replace(one, tie_margin=margin) if one.family and one.metric == "pass_at_k" else one
+        for one in found
+    ]
 
 
 def _of_scores(

@@ -99,11 +99,9 @@ class Estimate:
     def p_above(self, threshold: float) -> float:
         """One-sided p-value of "the true value is above the threshold".
 
-        1 without an error, and NaN with two seeds, which are too few for a p-value.
+        NaN without an error, and with two seeds, which are too few for a p-value.
         """
-        if np.isnan(self.error):
-            return 1.0
-        if self.seeds == 2:
+        if np.isnan(self.error) or self.seeds == 2:
             return np.nan
         distance = self.value - threshold
         if distance == 0:
@@ -125,7 +123,7 @@ class Estimate:
         else:
             p_for = max(self.p_above(-margin), self.p_below(margin))
             p_against = min(self.p_above(margin), self.p_below(-margin))
-        if np.isnan(p_for):  # of two seeds
+        if np.isnan(p_for):  # without an error, or of two seeds
             return PValues(p_for, p_against, p_for)
         is_equivalence = margin is not None and p_for < p_against
         two_sided = p_for if is_equivalence else min(1.0, 2 * min(p_for, p_against))

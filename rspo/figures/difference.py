@@ -7,14 +7,13 @@ p-values are adjusted by Holm over all points of the figure, because a reader lo
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from rspo.analysis.comparisons import Method
-from rspo.analysis.results import read_rows
+from rspo.analysis.results import printed, read_rows
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.evaluation.statistics import holm, least_p_of_seeds
+from rspo.evaluation.statistics import holm
 from rspo.figures import style
 from rspo.figures.figure import Figure, interval_over, run_description
 from rspo.figures.style import Axes, Picture
@@ -62,9 +61,8 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     result[_POINTS] = 100 * result[_POINTS]
     counts = dict.fromkeys(("seeds", "problems", "samples"), int)
     result = result.astype(counts)
-    least = result["seeds"].map(least_p_of_seeds)
     for adjusted, computed in (("p_adjusted", "p_computed"), ("p_tie_adjusted", "p_tie")):
-        result[adjusted] = np.maximum(holm(result[computed]), least)
+        result[adjusted] = [*map(printed, holm(result[computed]), result["seeds"])]
     return result[COLUMNS].reset_index(drop=True)
 
 

@@ -40,7 +40,7 @@ def p_value(p: float, seeds: int = 0) -> str:
     if math.isnan(p):
         return "-"
     least = least_p_of_seeds(seeds)
-    if p <= least:
+    if least > 0 and p <= least:
         return f"< {least:g}"
     if p < 1e-4:
         return "< 0.0001"

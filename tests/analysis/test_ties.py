@@ -142,9 +142,12 @@ def test_without_an_error_or_a_p_value_nothing_is_a_tie() -> None:
     unknown = Estimate(0.0, np.nan, np.nan, np.nan, np.nan)
     rows = with_p_values([row(unknown)])
     assert verdict(rows) == OPEN
-    rows = [row(Estimate(value, ERROR, 0.0, ERROR, DEGREES)) for value in (0.0, 0.03)]
-    keys = ("p_for", "p_against", "two_sided", "p_tie")
-    rows = with_p_values([rows[0] | dict.fromkeys(keys, np.nan), rows[1]])
+    rows = [
+        row(Estimate(value, ERROR, error_seeds, ERROR, DEGREES, seeds))
+        for value, error_seeds, seeds in ((0.0, 0.001, 2), (0.03, 0.0, 0))
+    ]
+    assert np.isnan([rows[0]["p_computed"], rows[0]["p_tie"]]).all()
+    rows = with_p_values(rows)
     assert [one["outcome"] for one in rows] == ["open", "for"]
     assert verdict(rows) == OPEN
 

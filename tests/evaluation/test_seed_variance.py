@@ -179,10 +179,12 @@ def test_the_least_p_value_to_print_is_that_of_the_number_of_seeds() -> None:
 def test_intervals_cover_the_truth_where_methods_vary_differently_over_seeds(
     seeds: int, name: str, sizes: tuple[int, ...]
 ) -> None:
-    """A small version of `python -m benchmarks coverage`; the limits are the same."""
+    """A small version of `python -m benchmarks coverage`, with limits for fewer repeats."""
     found = coverage(PATTERNS[name], sizes, seeds, repeats=400)
-    assert found.holds(LIMITS[seeds])
-    assert found.covered < 0.998
+    limits = LIMITS[seeds]
+    assert limits.covered - 0.025 <= found.covered < 0.998
+    assert found.covered >= found.satterthwaite
+    assert not found.below[0] > limits.below + 0.015
 
 
 def test_an_interval_of_few_problems_is_wilsons_and_covers_95_percent() -> None:

@@ -119,7 +119,7 @@ def test_the_mean_of_steps_has_students_p_values_also_of_an_equivalence() -> Non
     single = mean_of_steps([0.3])
     assert single.value == 0.3
     assert np.isnan(single.error)
-    assert single.p_values() == (1.0, 1.0, 1.0)
+    assert np.isnan(single.p_values()).all()
 
 
 @pytest.mark.parametrize("differing", [1, 2, 5])
@@ -140,8 +140,7 @@ def test_a_difference_of_exactly_zero_is_no_evidence() -> None:
 def test_a_benchmark_of_one_problem_has_no_error_over_problems() -> None:
     found = mean_of_scores(np.random.default_rng(0).random((3, 5)), (4, 1))
     assert np.isnan(found.error)
-    assert found.p_above(0) == found.p_below(0) == 1.0
-    assert np.isnan(found.interval()).all()
+    assert np.isnan([found.p_above(0), found.p_below(0), *found.interval()]).all()
 
 
 def closed_testing(p: Floats) -> list[float]:
