@@ -152,6 +152,14 @@ def test_without_an_error_or_a_p_value_nothing_is_a_tie() -> None:
     assert verdict(rows) == OPEN
 
 
+@pytest.mark.parametrize(("seeds", "least"), [(1, 0.0), (3, 0.01), (5, 0.001)])
+def test_the_p_value_of_a_tie_is_not_below_the_least_of_its_seeds(seeds: int, least: float) -> None:
+    (found,) = with_p_values([row(Estimate(0.0, 1e-4, 1e-6, 1e-4, 1000, seeds))])
+    assert found["p_tie"] < 1e-4
+    assert found["p_tie_adjusted"] == pytest.approx(max(least, found["p_tie"]))
+    assert found["outcome"] == "tie"
+
+
 # --- on planted data -----------------------------------------------------------------------------
 
 
