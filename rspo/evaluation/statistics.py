@@ -126,7 +126,7 @@ class Estimate:
         if np.isnan(p_for):  # without an error, or of two seeds
             return PValues(p_for, p_against, p_for)
         is_equivalence = margin is not None and p_for < p_against
-        two_sided = p_for if is_equivalence else min(1.0, 2 * min(p_for, p_against))
+        two_sided = p_for if is_equivalence else 2 * min(p_for, p_against)
         return PValues(p_for, p_against, two_sided)
 
     def _tail(self, distance: float) -> float:
