@@ -69,7 +69,7 @@ def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
     assert plan["pretrain"] == 2
     assert plan["prepare"] == 9
     # One job for all benchmarks of a suite and the samples of a block.
-    evaluated = 27 + 8 + (2 * 7 + 1 + 2 * 7 if scale == "tiny" else 0)
+    evaluated = 27 + 8 + (2 * 8 + 2 * 7 if scale == "tiny" else 0)
     assert plan["sample"] == plan["score"] == len(experiment.blocks()) * evaluated
     assert plan["curves"] == evaluated
     without_target = jobs(snakemake(planning, "-n", "--config", f"scale={scale}"))
