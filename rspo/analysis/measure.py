@@ -64,13 +64,21 @@ class Measurer:
 
         Raises: InputError if nothing is left to measure.
         """
-        of_methods = [set(self._policies(method)) for method, _ in weights if method.trained]
-        seeds = set.intersection(*of_methods) if of_methods else {0}
-        if not weights or not seeds:
-            what = "no training seed in common" if weights else "terms that cancel"
-            labels = f"{comparison.method_a} and {comparison.method_b}"
-            raise InputError(f"{comparison.claim or 'a comparison'}: {labels} have {what}")
-        return np.array([self._of_seed(weights, measured, seed) for seed in sorted(seeds)])
+        if not weights:
+            raise InputError(f"{_named(comparison)} have terms that cancel")
+        trained = [method for method, _ in weights if method.trained]
+        seeds = self._common_seeds(comparison, trained) if trained else [0]
+        return np.array([self._of_seed(weights, measured, seed) for seed in seeds])
+
+    def _common_seeds(self, comparison: Comparison, trained: Sequence[Method]) -> list[int]:
+        """The training seeds that all of some methods have.
+
+        Raises: InputError if there is none.
+        """
+        seeds = set.intersection(*(set(self._policies(method)) for method in trained))
+        if not seeds:
+            raise InputError(f"{_named(comparison)} have no training seed in common")
+        return sorted(seeds)
 
     def _of_seed(self, weights: Weights, measured: Measured, seed: int) -> Floats:
         """The weighted sum with one training seed, [problems]."""
@@ -110,10 +118,11 @@ class Measurer:
 
     def _of_entropy(self, comparison: Comparison) -> Row:
         """Each run gives one value, so one seed gives no error."""
-        higher, lower = (self._policies(term.method) for term in comparison.terms)
+        methods = [term.method for term in comparison.terms]
+        higher, lower = (self._policies(method) for method in methods)
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
-            for seed in sorted(set(higher) & set(lower))
+            for seed in self._common_seeds(comparison, methods)
         ]
         return row_of(comparison, mean_of_runs(differences))
 
@@ -159,3 +168,9 @@ def weights_of(terms: Sequence[Term]) -> Weights:
         for k in term.ks:
             weights[term.method, k] += term.weight / len(term.ks)
     return {key: weight for key, weight in weights.items() if abs(weight) > ROUNDING}
+
+
+def _named(comparison: Comparison) -> str:
+    """A comparison in a message."""
+    about = comparison.claim or "a comparison"
+    return f"{about}: {comparison.method_a} and {comparison.method_b}"

@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from rspo.analysis.results import ABOVE, BELOW, TIE, shown_by
 from rspo.core.errors import InputError
-from rspo.evaluation.statistics import LEVEL
 
 FOLDER = Path(__file__).parent / "templates"
 MINUS = "\u2212"
@@ -72,20 +72,13 @@ def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
 
 def significant(rows: list[dict[str, Any]], sign: int = 0) -> list[dict[str, Any]]:
     """The rows whose adjusted p-value is below `LEVEL`, of either sign, or of one."""
-    return [
-        row
-        for row in rows
-        if row["p_adjusted"] < LEVEL and (not sign or sign * row["estimate"] > 0)
-    ]
+    wanted = {0: (ABOVE, BELOW), 1: (ABOVE,), -1: (BELOW,)}[sign]
+    return [row for row in rows if shown_by(row) in wanted]
 
 
 def tied(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows that are ties: not significant, and significantly within the margin of a tie."""
-    return [
-        row
-        for row in rows
-        if row["p_tie_adjusted"] < LEVEL and not row["p_adjusted"] < LEVEL  # which may be NaN
-    ]
+    return [row for row in rows if shown_by(row) == TIE]
 
 
 def points(value: float, sign: bool = True) -> str:

@@ -3,7 +3,7 @@
 docs/statistics.md defines the verdicts, and says which errors they control.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
 TWO_SEEDS = "two training seeds give intervals and no p-values"
+ABOVE, BELOW = "above", "below"
 FOR, AGAINST, TIE, OPEN = "for", "against", "tie", "open"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
@@ -64,19 +65,22 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
             claim = "" if study else row["claim"]
             families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
-        adjusted = holm([row["p_computed"] for row in family]).tolist()
-        may_tie = [row for row in family if row["tie_margin"] is not None]
-        of_ties = holm([row["p_tie"] for row in may_tie]).tolist()
-        for row, p_adjusted in zip(family, adjusted, strict=True):
+        for row in family:
             row["tests"] = len(family)
             row["p"] = printed(row["p_computed"], row["seeds"])
-            row["p_adjusted"] = printed(p_adjusted, row["seeds"])
             row["p_tie_adjusted"] = nan
-        for row, p_tie_adjusted in zip(may_tie, of_ties, strict=True):
-            row["p_tie_adjusted"] = printed(p_tie_adjusted, row["seeds"])
+        _adjust(family, "p_computed", "p_adjusted")
+        may_tie = [row for row in family if row["tie_margin"] is not None]
+        _adjust(may_tie, "p_tie", "p_tie_adjusted")
         for row in family:
             row["outcome"] = _outcome(row) if row["decides"] else ""
     return rows
+
+
+def _adjust(rows: Sequence[Row], computed: str, adjusted: str) -> None:
+    """Adjust the p-values of some rows by Holm, to be printed."""
+    for row, p in zip(rows, holm([row[computed] for row in rows]).tolist(), strict=True):
+        row[adjusted] = printed(p, row["seeds"])
 
 
 def printed(p: float, seeds: int) -> float:
@@ -89,6 +93,13 @@ def _outcome(row: Row) -> str:
     p = row["p"] if is_for and row["decides"] == "yes" else row["p_adjusted"]
     if p < LEVEL:  # a difference, though perhaps a small one
         return FOR if is_for else AGAINST
+    return TIE if row["p_tie_adjusted"] < LEVEL else OPEN
+
+
+def shown_by(row: Mapping[str, Any]) -> str:
+    """What the adjusted p-values of a row show: `ABOVE` or `BELOW` 0, else `TIE` or `OPEN`."""
+    if row["p_adjusted"] < LEVEL:
+        return ABOVE if row["estimate"] > 0 else BELOW
     return TIE if row["p_tie_adjusted"] < LEVEL else OPEN
 
 

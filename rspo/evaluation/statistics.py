@@ -22,8 +22,6 @@ CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
 FEW = 30  # problems, below which the mean over them is not near a normal distribution
-
-
 SMALLEST = 1e-50  # p-value that is computed
 
 

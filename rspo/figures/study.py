@@ -15,11 +15,10 @@ import pandas as pd
 
 from rspo.analysis import studies
 from rspo.analysis.comparisons import Method
-from rspo.analysis.results import read_rows
+from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, read_rows, shown_by
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Study
-from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
 from rspo.figures.figure import Figure, interval_over, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
@@ -28,6 +27,7 @@ COLUMNS = [
     *("part", "method", "variant", "against", "claim", "k", "estimate", "low", "high"),
     *("p_adjusted", "p_tie_adjusted", "seeds", "problems", "samples"),
 ]
+MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}  # of what a test shows
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
 _MOST_PANELS = 3  # of k: of more, the first, the middle and the last
@@ -214,8 +214,7 @@ def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]
     """A point with a whisker for each row, at its place, and the mark of its test, if any."""
     style.draw(axes, rows, looks, "estimate", "place", ends=("low", "high"), kind="forest")
     axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
-    significant, tied = rows["p_adjusted"] < LEVEL, rows["p_tie_adjusted"] < LEVEL
-    rows = rows.assign(mark=np.select([significant, tied], ["*", "="], ""))
+    rows = rows.assign(mark=[MARKS[shown_by(row)] for row in rows.to_dict("records")])
     for row in rows[rows["mark"] != ""].itertuples():
         right = row.estimate > 0  # away from the line at 0
         end = (row.high if right else row.low, row.place)

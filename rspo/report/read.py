@@ -22,6 +22,7 @@ from rspo.analysis.results import (
     TIE,
     Row,
     read_rows,
+    shown_by,
 )
 from rspo.config import steps
 from rspo.config.experiment import Experiment
@@ -31,7 +32,7 @@ from rspo.core.tables import CURVES, read_frame
 from rspo.core.trace import content_of, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
-from rspo.evaluation.statistics import LEVEL, Estimate
+from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
 from rspo.report import figures, readable, step
@@ -55,9 +56,7 @@ def headline(experiment: Experiment) -> dict[str, Any]:
     """
     rows = _drawn(experiment, difference.FIGURE)
     for row in rows:
-        row["outcome"] = TIE if row["p_tie_adjusted"] < LEVEL else OPEN
-        if row["p_adjusted"] < LEVEL:
-            row["outcome"] = "above" if row["estimate"] > 0 else "below"
+        row["outcome"] = shown_by(row)
     policies = difference.FIGURE.policies(experiment) if rows else []
     return {"models": model_labels(experiment, policies), "rows": rows}
 
