@@ -23,7 +23,7 @@ def test_only_a_change_of_code_counts(tmp_path: Path) -> None:
         return digest(["*.py", "*.smk"], tmp_path)
 
     function = "def f(x):\n    return x + 1\n"
-    documented = 'def f(x):\n    """Text."""\n    return x+1  # more\n'
+    documented = 'import os\n\ndef f(x):\n    """Text."""\n    return x+1  # more\n'
     rule = "# text\nrule a:\n\n    shell: 'true'\n"
     assert digest_of(documented, rule) == digest_of(function)
     changed = [digest_of(function.replace("1", other)) for other in ("2", "1.0", "True", "x")]
