@@ -23,12 +23,12 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 from pydantic import ValidationError
 
+from rspo.config.given import EXPERIMENT_VARIABLE
 from rspo.config.merge import parse_overrides
 from rspo.config.names import VERIFIERS, Metric, verifier_names
 from rspo.core.errors import InputError, LostProcess, errors_of, require_name
-from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
-from rspo.core.step import GIVEN
+from rspo.pipeline.provenance import WRITTEN
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -88,7 +88,10 @@ def _load(
 
     # Snakemake sets `scale`, `set` and `results` for the commands of its rules
     # (workflow/rules/common.smk). An option of the command line replaces each.
-    given, by_hand = json.loads(os.environ.get(GIVEN, "{}")), parse_overrides(overrides)
+    given, by_hand = (
+        json.loads(os.environ.get(EXPERIMENT_VARIABLE, "{}")),
+        parse_overrides(overrides),
+    )
     scale, nested = scale or given.get("scale", "tiny"), by_hand or given.get("set", {})
     if results is None and given.get("results"):
         results = Path(given["results"])
@@ -435,7 +438,9 @@ def evidence(
     """Keep what a page of docs/ rests on in one small file, and make the page from it."""
 
 
-@command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1", calls="core.trace:trace")
+@command(
+    REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1", calls="pipeline.trace:trace"
+)
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
     depth: Annotated[
@@ -464,7 +469,7 @@ def plan(
     return jobs.text(experiment) if budget is None else claims.text(experiment, budget)
 
 
-@command(CLUSTER, "rspo cost", calls="cost:write_cost_table")
+@command(CLUSTER, "rspo cost", calls="pipeline.cost:write_cost_table")
 def cost(experiment: "Experiment", force: Force = False) -> None:
     """Write a table of the resources that each policy used."""
 

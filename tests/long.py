@@ -60,7 +60,7 @@ STAGES = {
     "kills": Stage(
         f"{LONG} tests/snakemake",
         [
-            "rspo/core/step.py",
+            "rspo/pipeline/task.py",
             "rspo/snakemake/*.py",
             "rspo/training/train.py",
             "workflow/rules/*.smk",
@@ -125,9 +125,10 @@ def digest(patterns: list[str], root: Path = ROOT) -> str:
 
 
 def code_of(file: Path) -> Any:
-    """Without comments and empty lines; of a Python file without docstrings, imports and format, too.
+    """The lines of a file without comments, or the syntax tree of a Python file.
 
-    The fast tests import every module, so they notice a module that was moved.
+    The tree has no docstrings and no imports: the fast tests import every module, so they notice
+    one that was moved.
     """
     if file.suffix == ".py":
         return plain(ast.parse(file.read_text()))

@@ -15,11 +15,11 @@ from typing import Any
 
 from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
-from rspo.config import steps
 from rspo.config.experiment import BASE, Cell, Experiment, base_name
 from rspo.config.names import OWN_REWARDS
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
-from rspo.core.step import Step
+from rspo.pipeline import tasks
+from rspo.pipeline.task import Task
 
 TRANSFER = "transfer"  # the family of differences between two suites
 BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
@@ -127,7 +127,7 @@ class GridMethods:
         if len({replace(cell, **same) for cell in cells}) > 1:
             raise NotTested(f"grid.{self.name} has {objective} that differs in more than {key}")
         return {
-            getattr(cell, key): Method.of_cell(cell, self.cells[cell], label(cell))
+            getattr(cell, key): Method.for_cell(cell, self.cells[cell], label(cell))
             for cell in sorted(cells, key=attrgetter(key))
         }
 
@@ -437,9 +437,9 @@ def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
     return plan, reasons
 
 
-def step(experiment: Experiment) -> Step:
+def task(experiment: Experiment) -> Task:
     """`rspo claims`."""
-    return steps.claims(experiment, inputs=lambda: _inputs(experiment))
+    return tasks.claims(experiment, inputs=lambda: _inputs(experiment))
 
 
 def evaluations(plan: Sequence[Comparison], experiment: Experiment) -> Pairs:
@@ -458,11 +458,11 @@ def logs(plan: Sequence[Comparison], *metrics: Quantity) -> dict[str, None]:
     return dict.fromkeys(cell for one in compared for cell in one.policies)
 
 
-def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
     """The scores and training logs that the claims are tested on."""
     plan, _ = planned(experiment)
     scored = evaluations(plan, experiment)
     return [
-        *(pair for one in scored for pair in steps.score_inputs(experiment, *one)),
-        *(steps.log_input(experiment, cell) for cell in logs(plan, "entropy", "time_of_dropping")),
+        *(pair for one in scored for pair in tasks.score_inputs(experiment, *one)),
+        *(tasks.log_input(experiment, cell) for cell in logs(plan, "entropy", "time_of_dropping")),
     ]

@@ -33,7 +33,7 @@ class Method:
     place: int = 0
 
     @classmethod
-    def of_cell(cls, cell: Cell, policies: Sequence[str], label: str, **more: Any) -> "Method":
+    def for_cell(cls, cell: Cell, policies: Sequence[str], label: str, **more: Any) -> "Method":
         k = cell.k if OBJECTIVES[cell.objective].has_k else None
         settings = {"k": k, "n": cell.n, "variant": cell.variant} | more
         return cls(label, tuple(policies), cell.objective, **settings)

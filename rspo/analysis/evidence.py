@@ -21,9 +21,10 @@ import pyarrow.parquet as pq
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, digest, read_json_lines, write_json_lines, write_text
-from rspo.core.provenance import inputs_of, provenance_path, read_provenance, size_of
-from rspo.core.step import Step, differences, faults_behind
+from rspo.core.settings import differences
 from rspo.core.tables import SCORES, read_frame, write_frame
+from rspo.pipeline.provenance import inputs_of, provenance_path, read_provenance, size_of
+from rspo.pipeline.task import Task, faults_behind
 
 FOLDER = Path("docs") / "evidence"
 DIGITS = 9  # significant digits of numbers in logs, which float32 has
@@ -44,7 +45,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
-Files = Mapping[Path, Step]  # each with the step that writes it
+Files = Mapping[Path, Task]  # each with the step that writes it
 
 
 @dataclass
@@ -187,12 +188,12 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
         write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
-def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Step]]:
+def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Task]]:
     """The files of each policy that evidence has: with content, or the provenance only.
 
     `PROBLEMS`, which is no policy, has the provenance of the data sets.
     """
-    found: dict[str, dict[Path, Step]] = {}
+    found: dict[str, dict[Path, Task]] = {}
     for path, step in files.items():
         below = path.is_relative_to(experiment.results)
         parts = path.relative_to(experiment.results).parts if below else ()
@@ -211,7 +212,7 @@ def _has_content(path: Path) -> bool:
     return _is_scores(path) or path.name == "training.jsonl"
 
 
-def _is_finished(path: Path, step: Step) -> bool:
+def _is_finished(path: Path, step: Task) -> bool:
     """Whether a file exists, without a fault in it or behind it."""
     return path.exists() and not (step.fault_of(path) or faults_behind(step.inputs()))
 

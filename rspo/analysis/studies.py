@@ -17,13 +17,13 @@ from rspo.analysis.claims import (
 )
 from rspo.analysis.comparisons import Comparison, Method, Term, difference
 from rspo.analysis.labels import label_of
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import POOLED, Contrast, Study
 from rspo.core.errors import InputError
-from rspo.core.step import Step
 from rspo.objectives import OBJECTIVES
+from rspo.pipeline import tasks
+from rspo.pipeline.task import Task
 
 CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
     "C1": above_baseline,
@@ -50,7 +50,7 @@ def study_of(experiment: Experiment, name: str) -> Study:
     return study
 
 
-def step(experiment: Experiment, name: str) -> Step:
+def task(experiment: Experiment, name: str) -> Task:
     """`rspo study NAME`: writes its tables and its page."""
     study = study_of(experiment, name)
     experiment = experiment.of_study(name)
@@ -64,7 +64,7 @@ def step(experiment: Experiment, name: str) -> Step:
                 f"config/{experiment.scale}.yaml: studies.{name}.contrasts: {contrast.family!r} "
                 "compares nothing: no two of its cells differ only in what is subtracted"
             )
-    return steps.study(experiment, name)
+    return tasks.study(experiment, name)
 
 
 def lines_of(experiment: Experiment, name: str) -> list[Method]:
@@ -76,7 +76,7 @@ def lines_of(experiment: Experiment, name: str) -> list[Method]:
         label = label_of(cell.objective, cell.k) + (f", n={cell.n}" if several_n else "")
         label = re.sub(r"[$^{}]", "", label)  # no formulas in tables
         variant = cell.model if study.several_models else cell.variant
-        lines.append(Method.of_cell(cell, policies, label, variant=variant))
+        lines.append(Method.for_cell(cell, policies, label, variant=variant))
     return lines
 
 

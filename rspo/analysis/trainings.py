@@ -12,8 +12,8 @@ from rspo.analysis.studies import study_of
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Study
 from rspo.core.errors import InputError
-from rspo.core.provenance import read_provenance
-from rspo.core.step import leaves
+from rspo.core.settings import leaves
+from rspo.pipeline.provenance import read_provenance
 
 Row = dict[str, Any]
 # Columns that are means over steps and seeds of a key of training.jsonl.
@@ -103,7 +103,7 @@ def method_rows(
 
 def _rate(measurer: Measurer, line: Method) -> float:
     experiment, cell = measurer.experiment, line.policies[0]
-    return experiment.of_cell(cell).config.models[experiment.cell(cell).model].learning_rate
+    return experiment.for_cell(cell).config.models[experiment.cell(cell).model].learning_rate
 
 
 def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:

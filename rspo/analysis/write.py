@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.claims import CLAIMS, Claim, planned, step
+from rspo.analysis.claims import CLAIMS, Claim, planned, task
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
@@ -34,7 +34,7 @@ Setting = tuple[str, str]  # method and variant
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
     """Test every claim and write the two tables."""
-    made = step(experiment)
+    made = task(experiment)
     claims_csv, comparisons_csv = made.outputs
 
     def work() -> None:
@@ -84,7 +84,7 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
 
 def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     """Measure a study: its comparisons, its methods, and its page."""
-    made = studies.step(experiment, name)
+    made = studies.task(experiment, name)
     study, experiment = studies.study_of(experiment, name), experiment.of_study(name)
     comparisons_csv, methods_csv, page = made.outputs
 

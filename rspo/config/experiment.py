@@ -143,7 +143,7 @@ class Experiment:
         self.require_name("entry of grid", grid, entries)
         return entries[grid]
 
-    def of_cell(self, name: str) -> "Experiment":
+    def for_cell(self, name: str) -> "Experiment":
         """The experiment with the settings that a cell is trained with: those of its variant."""
         cell, variant, found = self.cell(name), self.cell(name).variant, self
         if variant != DEFAULT_VARIANT:
@@ -169,7 +169,7 @@ class Experiment:
 
     @cached_property
     def _of_variant(self) -> "dict[str, Experiment]":
-        """The results of `of_cell` by variant."""
+        """The results of `for_cell` by variant."""
         return {}
 
     def of_study(self, name: str) -> "Experiment":

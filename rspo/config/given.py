@@ -9,8 +9,9 @@ from typing import Any
 
 from rspo.config.merge import merge, parse_overrides
 from rspo.core.errors import InputError
-from rspo.core.step import GIVEN
 
+# The environment variable with which Snakemake passes its experiment to the commands of its rules.
+EXPERIMENT_VARIABLE = "RSPO_EXPERIMENT"
 SET = "--config set"
 OWN_KEYS = ("scale", "mirror", "results", "replace", "set")
 _DEFAULT_SCALE = "tiny"
@@ -56,7 +57,7 @@ class Given:
             given["set"] = self.overrides
         if self.results is not None:
             given["results"] = str(self.results)
-        return {GIVEN: json.dumps(given, default=str)} if given else {}
+        return {EXPERIMENT_VARIABLE: json.dumps(given, default=str)} if given else {}
 
     @property
     def command(self) -> str:

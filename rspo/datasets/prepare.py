@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
 from rspo.config.schema import Columns, Generated, Hub
 from rspo.core.errors import InputError
-from rspo.core.provenance import Done, versions
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.own_file import Row, rows_of_source
 from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import Done, versions
 
 _log = logging.getLogger(__name__)
 _WHOLE = re.compile(r"-?[0-9]+\.0+")
@@ -31,7 +31,7 @@ def prepare(
     experiment: Experiment, name: str, mirror: Path | None = None, force: bool = False
 ) -> None:
     """Write the problems table of a data set; its provenance lists the rows that were left out."""
-    data_set, step = experiment.data_set(name), steps.prepare(experiment, name)
+    data_set, step = experiment.data_set(name), tasks.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
     first = step.settings.get("first")
 

@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.config.schema import POOLED
@@ -10,6 +9,7 @@ from rspo.core.tables import CURVES, write_frame
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.read_outcomes import suite_scores
+from rspo.pipeline import tasks
 
 _METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 
@@ -17,7 +17,7 @@ _METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
     """Write a policy's curves: a row for each benchmark (and "pooled"), metric and k."""
     experiment.model_of(policy)  # raises for an unknown policy
-    step, config = steps.curves(experiment, policy, suite), experiment.config.evaluation
+    step, config = tasks.curves(experiment, policy, suite), experiment.config.evaluation
 
     def work() -> None:
         scores = suite_scores(experiment, policy, suite)

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Config, Sampling
 from rspo.core.files import digest
-from rspo.core.provenance import Done, code_version
-from rspo.core.step import Step
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import Done, code_version
+from rspo.pipeline.task import Task
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
@@ -29,14 +29,14 @@ def sample_suite(
         block: samples `block * evaluation.block` and following of each problem.
     """
     experiment.require_block(block)
-    step = steps.sample(experiment, policy, suite, block)
+    step = tasks.sample(experiment, policy, suite, block)
     folder = experiment.policy(policy)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
     step.run(lambda: _sample(step, experiment.config, folder, problems, block), force)
 
 
 def _sample(
-    step: Step, config: Config, folder: Path, problems: Mapping[str, Path], number: int
+    step: Task, config: Config, folder: Path, problems: Mapping[str, Path], number: int
 ) -> Done:
     """Write a block of responses of the policy in `folder`; problems: each benchmark's table."""
     started, (path,) = time.monotonic(), step.outputs

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
-from rspo.core.provenance import Done, code_version
-from rspo.core.step import Settings
+from rspo.core.settings import Settings
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import Done, code_version
 from rspo.rewards import Answer, Verdict
 from rspo.rewards.configured import Verify, rewards_of, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
@@ -77,10 +77,10 @@ def score(
     journal.
     """
     experiment.require_block(block)
-    step, config = steps.score(experiment, policy, suite, block), experiment.config
+    step, config = tasks.score(experiment, policy, suite, block), experiment.config
     (path,), samples = step.outputs, experiment.samples(policy, suite, block)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
-    decides = steps.verifier_settings(config, config.verifier)
+    decides = tasks.verifier_settings(config, config.verifier)
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)

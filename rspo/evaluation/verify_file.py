@@ -11,17 +11,17 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.config.names import OWN_VERIFIERS
-from rspo.config.steps import judge_inputs, lock_of, verifier_settings
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.provenance import Done, versions
-from rspo.core.step import Step
 from rspo.datasets.own_file import Row, rows_of
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import Response, verdict_counts, verified
+from rspo.pipeline.provenance import Done, versions
+from rspo.pipeline.task import Task
+from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
 from rspo.rewards import Verdict, texts_of
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
@@ -53,7 +53,7 @@ def verify_file(
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
     decides = verifier_settings(experiment.config if experiment else None, verifier)
-    step = Step(
+    step = Task(
         (output,),
         decides | {"columns": dict(columns), "responses": path.name},
         lambda: judge_inputs(experiment, verifier) if experiment else [],

@@ -42,7 +42,7 @@ _NUMBERS = [*_POINTS, "p_computed", "p", "p_tie", "seeds", "problems", "samples"
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point; no rows if the claims have no such comparison."""
-    (path,) = figure.step(experiment).input_files
+    (path,) = figure.task(experiment).input_files
     rows = read_rows(path)
     of_figure = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
     rows = rows[rows["claim"].isin(CLAIMS) & of_figure]

@@ -19,15 +19,15 @@ import rspo.objectives
 from rspo.analysis import claims
 from rspo.analysis.comparisons import Method
 from rspo.analysis.labels import FULL_LABELS, label_of
-from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.step import Step
 from rspo.figures import style
 from rspo.figures.style import Picture
 from rspo.objectives import OBJECTIVES, compared
+from rspo.pipeline import tasks
+from rspo.pipeline.task import Task
 
 logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns about a font's age
 
@@ -103,7 +103,7 @@ class Figure:
             )
         return suites.pop()
 
-    def step(self, experiment: Experiment) -> Step:
+    def task(self, experiment: Experiment) -> Task:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
         return _step(experiment, self)
 
@@ -140,7 +140,7 @@ class Figure:
 
         The same input gives the same bytes.
         """
-        step = self.step(experiment)
+        step = self.task(experiment)
         context = (experiment, self) if self.of_results else ()
 
         def work() -> None:
@@ -179,7 +179,7 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
         label += f", {cell.reward} reward" if differs["reward"] else ""
         label += f", {models[cell.model]}" if len(models) > 1 else ""
         label += f", {cell.variant}" if differs["variant"] else ""
-        methods.append(Method.of_cell(cell, seeds, label, place=places[cell]))
+        methods.append(Method.for_cell(cell, seeds, label, place=places[cell]))
     bases = [policy for policy in policies if experiment.is_base(policy)]
     for position, base in enumerate(bases):
         label = "Base" if len(models) == 1 else f"Base, {models[experiment.model_of(base)]}"
@@ -229,31 +229,31 @@ def _models(experiment: Experiment, policies: Iterable[str]) -> dict[str, str]:
     return {model: experiment.config.models[model].label for model in models}
 
 
-@steps.step
-def _step(experiment: Experiment, figure: Figure) -> Step:
+@tasks.task
+def _step(experiment: Experiment, figure: Figure) -> Task:
     outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
     settings, command = figure.settings(experiment), experiment.command("figure", figure.name)
-    return Step(outputs, settings, lambda: _read(experiment, figure), command=command)
+    return Task(outputs, settings, lambda: _read(experiment, figure), command=command)
 
 
-def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Step]]:
+def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Task]]:
     """The files of a figure's inputs."""
     made, files = [], []
     for policy in figure.policies(experiment):
         if figure.reads("curves"):
-            made.append(steps.curves(experiment, policy, figure.suite(experiment)))
+            made.append(tasks.curves(experiment, policy, figure.suite(experiment)))
         if figure.reads("scores"):
-            files += steps.score_inputs(experiment, policy, figure.suite(experiment))
+            files += tasks.score_inputs(experiment, policy, figure.suite(experiment))
         if figure.reads("training_logs"):
-            files.append(steps.log_input(experiment, policy))
+            files.append(tasks.log_input(experiment, policy))
     if figure.reads("training_set"):
-        made.append(steps.prepare(experiment, "train"))
+        made.append(tasks.prepare(experiment, "train"))
     if figure.reads("study"):
-        made.append(steps.study(experiment, figure.grids[0]))
+        made.append(tasks.study(experiment, figure.grids[0]))
     if figure.reads("comparisons"):
-        tested = claims.step(experiment)
+        tested = claims.task(experiment)
         files.append((tested.outputs[-1], tested))
-    return [*files, *map(steps.first_output, made)]
+    return [*files, *map(tasks.first_output, made)]
 
 
 def save(picture: Picture, path: Path) -> None:

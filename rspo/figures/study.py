@@ -64,7 +64,7 @@ def of_study(name: str, study: Study) -> Figure:
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The rows of the study's comparisons that are drawn."""
     study = studies.study_of(experiment, figure.grids[0])
-    rows = read_rows(figure.step(experiment).input_files[0])
+    rows = read_rows(figure.task(experiment).input_files[0])
     kind = attrgetter("minus", "less", "mean", "claims", "each_variant")
     families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
     if study.several_models:

@@ -8,40 +8,40 @@ This module does not import jinja2 or matplotlib, because the Snakefile imports 
 from pathlib import Path
 
 from rspo.analysis import claims
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.step import Step
 from rspo.figures import Figure, figures_of, in_all
+from rspo.pipeline import tasks
+from rspo.pipeline.task import Task
 
 
-def step(experiment: Experiment) -> Step:
+def task(experiment: Experiment) -> Task:
     """`rspo report`: writes report.html."""
-    return steps.report(experiment, inputs=lambda: _inputs(experiment))
+    return tasks.report(experiment, inputs=lambda: _inputs(experiment))
 
 
-def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
     """Every file that the report reads; all are required."""
     shown = readable(experiment)
     benchmarks = dict.fromkeys(benchmark for _, benchmark in shown)
     suites = dict.fromkeys((policy, experiment.suite_of(benchmark)) for policy, benchmark in shown)
     return [  # what others are made from comes first, so that a message names the cause
-        *(steps.first_output(steps.prepare(experiment, name)) for name in benchmarks),
-        *(steps.log_input(experiment, cell) for cell in experiment.cells),
-        *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
+        *(tasks.first_output(tasks.prepare(experiment, name)) for name in benchmarks),
+        *(tasks.log_input(experiment, cell) for cell in experiment.cells),
+        *(pair for one in suites for pair in tasks.scored_inputs(experiment, *one)),
         *results_inputs(experiment),
     ]
 
 
-def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+def results_inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
     """The files that the page of results reads; all are required. It copies those in `reports`."""
-    made = claims.step(experiment), steps.cost(experiment)
+    made = claims.task(experiment), tasks.cost(experiment)
     drawn = [
-        (path, figure.step(experiment))
+        (path, figure.task(experiment))
         for figure in figures(experiment)
-        for path in figure.step(experiment).outputs[1:]  # picture and numbers
+        for path in figure.task(experiment).outputs[1:]  # picture and numbers
     ]
     tables = [(path, one) for one in made for path in one.outputs]
-    return drawn + steps.every_curve(experiment) + tables
+    return drawn + tasks.every_curve(experiment) + tables
 
 
 def figures(experiment: Experiment) -> list[Figure]:

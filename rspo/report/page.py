@@ -14,16 +14,16 @@ from rspo.analysis import pages
 from rspo.analysis.trainings import bases, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, write_text
-from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
-from rspo.report import read, results_inputs, step, text
+from rspo.pipeline.provenance import WRITTEN, read_provenance
+from rspo.report import read, results_inputs, task, text
 
 FOLDER = Path(__file__).parent
 
 
 def write_report(experiment: Experiment, force: bool = False) -> None:
     """Write the report as one HTML file."""
-    made = step(experiment)
+    made = task(experiment)
 
     def work() -> None:
         page = pages.fill(environment(experiment, html=True), "report.html.jinja", {})

@@ -14,12 +14,12 @@ from rspo.analysis.trainings import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write
-from rspo.core.provenance import WRITTEN
-from rspo.core.step import Step, files_behind
-from rspo.cost import write_cost_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
+from rspo.pipeline.cost import write_cost_table
+from rspo.pipeline.provenance import WRITTEN
+from rspo.pipeline.task import Task, files_behind
 from rspo.report import figures, results_inputs
 from rspo.report.page import write_results
 
@@ -58,11 +58,11 @@ def write_page(file: Path) -> None:
             _make_study(experiment, page, project / STUDIES)
 
 
-def _files(experiment: Experiment, page: str) -> dict[Path, Step]:
+def _files(experiment: Experiment, page: str) -> dict[Path, Task]:
     """What the page is made from, back to the data."""
     if page == RESULTS:
         return files_behind(results_inputs(experiment))
-    return files_behind(studies.step(experiment, page).inputs())
+    return files_behind(studies.task(experiment, page).inputs())
 
 
 def _read_by(experiment: Experiment, page: str) -> tuple[Sequence[str], set[str]]:
@@ -93,8 +93,8 @@ def _make_study(experiment: Experiment, name: str, folder: Path) -> None:
     write_study(experiment, name)
     figure = figures_of(experiment)[f"fig_{name}"]
     figure.write(experiment)
-    made = [(path, path.name) for path in studies.step(experiment, name).outputs]
-    made += [(figure.step(experiment).outputs[1], f"{name}.png")]
+    made = [(path, path.name) for path in studies.task(experiment, name).outputs]
+    made += [(figure.task(experiment).outputs[1], f"{name}.png")]
     for source, target in made:
         with atomic_write(folder / target) as partial:
             shutil.copyfile(source, partial)

@@ -24,18 +24,18 @@ from rspo.analysis.results import (
     read_rows,
     shown_by,
 )
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.core.provenance import code_version
 from rspo.core.tables import CURVES, read_frame
-from rspo.core.trace import content_of, history, sources
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.figure import model_labels
-from rspo.report import figures, readable, step
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import code_version
+from rspo.pipeline.trace import content_of, history, sources
+from rspo.report import figures, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
@@ -74,7 +74,7 @@ def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
     """The rows of a figure's table; none for a scale without the figure."""
     if figure.name not in figures_of(experiment):
         return []
-    return read_rows(figure.step(experiment).outputs[2]).to_dict("records")
+    return read_rows(figure.task(experiment).outputs[2]).to_dict("records")
 
 
 def claims(experiment: Experiment) -> list[Row]:
@@ -157,7 +157,7 @@ def _seeds_to_halve(one: Row) -> float:
 def pictures(experiment: Experiment) -> Iterator[Row]:
     """The figures, results before formulas, with their captions and pictures."""
     for figure in figures(experiment):
-        image = figure.step(experiment).outputs[1]
+        image = figure.task(experiment).outputs[1]
         yield {
             "figure": figure,
             "alt": figure.caption.partition(";")[0],  # without the details
@@ -167,7 +167,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
 
 def setup(experiment: Experiment) -> dict[str, Any]:
     """The number of responses and of policies, the models, and the problems of each benchmark."""
-    frame = pd.concat(read_frame(path, CURVES) for path, _ in steps.every_curve(experiment))
+    frame = pd.concat(read_frame(path, CURVES) for path, _ in tasks.every_curve(experiment))
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
@@ -224,7 +224,7 @@ def families(experiment: Experiment, benchmark: str) -> list[str]:
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
     """The code that writes the page, and the data behind it."""
-    behind = history(step(experiment).input_files)
+    behind = history(task(experiment).input_files)
     return {
         "code": code_version(),
         "data": sorted(

@@ -6,8 +6,8 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.io import is_flagged
 
-from rspo.core.step import damage_of
-from rspo.slurm.snakemake_patches import step_of
+from rspo.pipeline.task import damage_of
+from rspo.snakemake.patches import task_of
 
 MOST_NAMED = 3  # files in an error
 
@@ -22,7 +22,7 @@ def require_results(dag: Any) -> None:
 
     Raises: WorkflowError with a line for each one that is missing or damaged.
     """
-    of_steps = [path for job in dag.finished_jobs if step_of(job) for path in job.output]
+    of_steps = [path for job in dag.finished_jobs if task_of(job) for path in job.output]
     files = {*dag.targetfiles, *of_steps}
     ran = {*dag.finished_jobs}
     for job in dag.targetjobs:

@@ -14,9 +14,9 @@ from snakemake.io import is_flagged
 from snakemake.logging import logger
 
 from rspo.core.errors import InputError
-from rspo.core.provenance import inputs_of, provenance_path, read_provenance
-from rspo.core.step import Step, damage_of, faults_behind
-from rspo.slurm.snakemake_patches import step_of
+from rspo.pipeline.provenance import inputs_of, provenance_path, read_provenance
+from rspo.pipeline.task import Task, damage_of, faults_behind
+from rspo.snakemake.patches import task_of
 
 WAYS = "--config results=trial writes to another folder, --config replace=true replaces it"
 MOST_NAMED = 3  # results in an error
@@ -60,7 +60,7 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     Raises: WorkflowError with a line for each result.
     """
     planned = {*dag.needrun_jobs()}
-    steps = {job: step for job in dag.jobs if (step := step_of(job))}
+    steps = {job: step for job in dag.jobs if (step := task_of(job))}
     made = {job: step for job, step in steps.items() if _exists(job)}
     replaced = {job: step for job, step in made.items() if job in planned and _removes(job, step)}
     damaged = {
@@ -88,7 +88,7 @@ def _exists(job: Any) -> bool:
     return any(Path(path).exists() for path in job.output)
 
 
-def _removes(job: Any, step: Step) -> bool:
+def _removes(job: Any, step: Task) -> bool:
     """Whether Snakemake removes the first output before the command of a job.
 
     If the command was interrupted and resumes, that output is no finished result.
@@ -102,7 +102,7 @@ def _and_more(count: int) -> str:
 
 
 def _require_permission(
-    dag: Any, replaced: Mapping[Any, Step], interrupted: Collection[Any]
+    dag: Any, replaced: Mapping[Any, Task], interrupted: Collection[Any]
 ) -> None:
     """Raises: InputError for results that took, or may have taken, longer than `replace_above`."""
     refused = {}
@@ -118,7 +118,7 @@ def _require_permission(
         raise InputError("\n".join(lines))
 
 
-def _long_time(step: Step, is_interrupted: bool) -> str | None:
+def _long_time(step: Task, is_interrupted: bool) -> str | None:
     """How long the outputs took if that is, or may be, above the limit."""
     if step.replace_above is None:
         return None
@@ -139,7 +139,7 @@ def _by_cause(dag: Any, jobs: Collection[Any]) -> list[Any]:
     return sorted(jobs, key=lambda job: (_is_derived(dag, job), levels[job], str(job.output)))
 
 
-def _minutes(step: Step) -> float:
+def _minutes(step: Task) -> float:
     """The longest time that an output took, by its provenance; 0 if none has provenance."""
     notes = [read_provenance(path) for path in step.outputs]
     return max(float(note.get("wall_seconds", 0)) for note in notes) / 60
@@ -156,7 +156,7 @@ def _is_derived(dag: Any, job: Any) -> bool:
     return not (own or reason.updated_input - reason.updated_input_run)
 
 
-def _why(dag: Any, job: Any, step: Step) -> str:
+def _why(dag: Any, job: Any, step: Task) -> str:
     """A sentence that says why the first output of a planned job is made again."""
     path, *others = step.outputs
     reason = dag.reason(job)
@@ -190,7 +190,7 @@ def _force(dag: Any, job: Any) -> str:
     return "--forcerun" if is_named or job.rule in dag.forcerules else "an interrupted run"
 
 
-def _damage_of(step: Step) -> str | None:
+def _damage_of(step: Task) -> str | None:
     """The first existing output with other names or sizes than its provenance."""
     for path in step.outputs:
         if path.exists() and (damage := damage_of(path)):
@@ -198,7 +198,7 @@ def _damage_of(step: Step) -> str | None:
     return None
 
 
-def _missing_of(step: Step) -> str | None:
+def _missing_of(step: Task) -> str | None:
     """The first output that does not exist, though its provenance does."""
     for path in step.outputs:
         if not path.exists() and provenance_path(path).exists():
@@ -207,7 +207,7 @@ def _missing_of(step: Step) -> str | None:
 
 
 def _require_sound_inputs(
-    dag: Any, replaced: Mapping[Any, Step], damaged: Mapping[Any, str]
+    dag: Any, replaced: Mapping[Any, Task], damaged: Mapping[Any, str]
 ) -> None:
     """Raises: InputError for a fault behind an input of a planned job.
 

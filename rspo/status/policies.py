@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
-from rspo.core.step import faults_behind
+from rspo.pipeline import tasks
+from rspo.pipeline.task import faults_behind
 from rspo.training.checkpoint import STATE_FILE, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
@@ -57,13 +57,13 @@ def faults(experiment: Experiment) -> list[str]:
     """
     checkpoints = [
         f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
-        f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
+        f"`{tasks.policy_task(experiment, policy).command} --force` starts from step 1"
         for policy in experiment.policies
         if is_damaged(experiment.checkpoint(policy))
     ]
-    found = faults_behind(steps.results(experiment))
+    found = faults_behind(tasks.results(experiment))
     for policy in experiment.policies:
-        step = steps.policy_step(experiment, policy)
+        step = tasks.policy_task(experiment, policy)
         if step.is_begun():
             # It is being made again, which resumes without --force: that would start from step 1.
             found.pop(step.command, None)
@@ -75,7 +75,7 @@ def _state(
 ) -> tuple[str, Snapshot | None]:
     checkpoint = experiment.checkpoint(policy)
     snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
-    step = steps.policy_step(experiment, policy)
+    step = tasks.policy_task(experiment, policy)
     if snapshot is not None and not damaged and not step.is_left():
         return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):
@@ -91,9 +91,9 @@ def _is_running(experiment: Experiment, policy: str) -> bool:
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
     """Whether all curves and the scores behind them exist and have no fault."""
-    made = [steps.curves(experiment, policy, suite) for suite in suites]
+    made = [tasks.curves(experiment, policy, suite) for suite in suites]
     made += [
-        steps.score(experiment, policy, suite, block)
+        tasks.score(experiment, policy, suite, block)
         for suite in suites
         for block in experiment.blocks()
     ]
@@ -105,5 +105,5 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
 
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
-    step = steps.policy_step(experiment, policy)
+    step = tasks.policy_task(experiment, policy)
     return not step.is_begun() and step.is_current()

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
-from rspo.core.provenance import Usage
+from rspo.core.settings import differences
 from rspo.core.signals import SNAKEMAKE
-from rspo.core.step import FORCE_HINT, ORIGIN_FILE, Step, differences, origin_of
+from rspo.pipeline.provenance import Usage
+from rspo.pipeline.task import FORCE_HINT, ORIGIN_FILE, Task, origin_of
 from rspo.training.progress import usage_before
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def is_damaged(folder: Path) -> bool:
 
 
 def use_checkpoint(
-    step: Step, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
+    step: Task, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
 ) -> list[Usage]:
     """Keep the checkpoint in `folder` if it has these settings and digests; else start a new one.
 

@@ -30,7 +30,7 @@ def require_gpu_memory(experiment: Experiment, cell: str) -> None:
 
     Raises: InputError that names the keys, their values and the largest allowed ones.
     """
-    experiment = experiment.of_cell(cell)  # with the changes of its variant
+    experiment = experiment.for_cell(cell)  # with the changes of its variant
     if not experiment.trains_on_gpus:
         return
     section = actor_rollout_ref(experiment, cell)

@@ -22,7 +22,7 @@ _LEAST = 0.001  # far above the rounding of float32
 
 def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
     """Read the records of a cell's finished training, one for each step."""
-    path, steps = experiment.training_log(cell), experiment.of_cell(cell).config.training.steps
+    path, steps = experiment.training_log(cell), experiment.for_cell(cell).config.training.steps
     log = read_json_lines(path)
     if [row.get("step") for row in log] != list(range(1, steps + 1)):
         raise InputError(

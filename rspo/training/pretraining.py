@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.provenance import Done, read_provenance
 from rspo.datasets.generated import worked_examples
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import Done, read_provenance
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
@@ -42,12 +42,12 @@ def make_base_policy(
 ) -> None:
     """Write the base policy of a model as a Hugging Face folder."""
     experiment.require_name("model", model, experiment.config.models)
-    name, step = base_name(model), steps.pretrain(experiment, model)
+    name, step = base_name(model), tasks.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
     own, (policy,) = experiment.root / "results" / experiment.scale, step.outputs
     elsewhere = None  # in a trial run, the step that makes it in the scale's own folder
     if experiment.has_own_results:
-        elsewhere = steps.pretrain(replace(experiment, results=own), model)
+        elsewhere = tasks.pretrain(replace(experiment, results=own), model)
 
     def work() -> Done:
         earlier = use_checkpoint(step, checkpoint, {}, force)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
-from rspo.core.provenance import Done, Usage
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import Done, Usage
 from rspo.training.checkpoint import remove_checkpoint, use_checkpoint
 from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
@@ -35,8 +35,8 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     Raises: Stopped after a checkpoint, when a stop is requested; LostProcess when a process of the
         verl engine died.
     """
-    step = steps.train(experiment, name)  # its inputs are made without the cell's variant
-    experiment = experiment.of_cell(name)
+    step = tasks.train(experiment, name)  # its inputs are made without the cell's variant
+    experiment = experiment.for_cell(name)
     config, engine = experiment.config, _engine(experiment.config.engine)
     checkpoint = experiment.checkpoint(name)
     policy, log = step.outputs

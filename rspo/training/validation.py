@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Config, Training, Validation
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.seeds import generator_of
 from rspo.estimators import max_at_k, pass_at_k
+from rspo.pipeline import tasks
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import Trainer
@@ -39,7 +39,7 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
     training, sampling = experiment.config.training, experiment.config.sampling
     if training.validation.every is None:
         return None
-    step = steps.prepare(experiment, "validation")
+    step = tasks.prepare(experiment, "validation")
     data, wanted = experiment.problems("validation"), training.validation.problems
     step.require_output(data)
     prompts, left_out = read_prompts(data, tokenizer, sampling)

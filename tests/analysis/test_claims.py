@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from rspo.analysis import measure, studies
-from rspo.analysis.claims import CLAIMS, step
+from rspo.analysis.claims import CLAIMS, task
 from rspo.analysis.comparisons import Comparison, Method, Term
 from rspo.analysis.results import (
     read_rows,
@@ -21,7 +21,6 @@ from rspo.analysis.results import (
     write_comparisons,
 )
 from rspo.analysis.write import write_claims, write_study
-from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
@@ -29,8 +28,9 @@ from rspo.core.tables import read_csv
 from rspo.estimators import max_at_k, pass_at_k
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import Estimate, holm
+from rspo.pipeline import tasks
 from tests.support import planted
-from tests.support.steps import attest
+from tests.support.tasks import attest
 
 Rows = list[dict[str, str]]
 UNRESOLVED, TIE = "not resolved at this size", "tie within 5 points"
@@ -127,10 +127,10 @@ def test_claims_and_studies_read_no_file_that_is_no_input_of_their_step(
         return suite_scores(experiment, policy, suite)
 
     monkeypatch.setattr(measure, "suite_scores", recorded)
-    attest(studies.step(experiment, "other").inputs())
+    attest(studies.task(experiment, "other").inputs())
     for write, made in (
-        (write_claims, step(experiment)),
-        (partial(write_study, name="other"), studies.step(experiment, "other")),
+        (write_claims, task(experiment)),
+        (partial(write_study, name="other"), studies.task(experiment, "other")),
     ):
         read.clear()
         write(experiment)
@@ -404,7 +404,7 @@ def test_other_work_on_the_machine_does_not_change_the_time_that_dropping_saves(
         for row in rows:
             row["seconds"] = {phase: 5 * value for phase, value in row["seconds"].items()}
         write_json_lines(path, rows)
-        attest([steps.log_input(experiment, name)])
+        attest([tasks.log_input(experiment, name)])
     write_claims(experiment, force=True)
     busy = comparisons(experiment, claim="C11")
     for one, other in zip(quiet, busy, strict=True):

@@ -25,7 +25,7 @@ from rspo.estimators import pass_at_k
 from rspo.evaluation.statistics import mean_of_scores
 from rspo.figures import draw
 from tests.support import planted
-from tests.support.steps import attest
+from tests.support.tasks import attest
 
 RSPO = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
 PG = {"model": "small", "objective": "policy_gradient", "n": 16}
@@ -82,7 +82,7 @@ def planted_studies(root: Path, **options: Any) -> Experiment:
         log[-1]["validation"] = {"pass_at_4": 0.5 + (cell.variant == "rate-triple") / 10}
         write_json_lines(experiment.training_log(cell.name), log)
     for study in ("rates", "errors"):
-        attest(studies.step(experiment, study).inputs())
+        attest(studies.task(experiment, study).inputs())
     return experiment
 
 
@@ -95,7 +95,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def rows(experiment: Experiment, study: str, **wanted: str) -> list[dict[str, Any]]:
-    table = read_rows(studies.step(experiment, study).outputs[0])
+    table = read_rows(studies.task(experiment, study).outputs[0])
     return pages.the_rows(table, **wanted)
 
 
@@ -110,7 +110,7 @@ def problems_of(experiment: Experiment, policy: str, k: int) -> Any:
 
 def test_the_variant_that_validation_prefers_is_compared(made: Experiment) -> None:
     assert {row["variant"] for row in rows(made, "rates", family="against base")} == {"rate-triple"}
-    methods = read_csv(studies.step(made, "rates").outputs[1])
+    methods = read_csv(studies.task(made, "rates").outputs[1])
     chosen = methods[methods["chosen"] == "yes"]
     assert set(chosen["variant"]) == {"rate-triple"}
     assert set(chosen["validation"]) == {"0.6"}
@@ -147,7 +147,7 @@ def test_a_mean_over_models_has_the_variance_of_their_paired_differences(tmp_pat
     experiment = planted.load(tmp_path, seeds=1, studies={"models": study})
     planted.plant_scores(experiment, skill)
     planted.plant_logs(experiment)
-    attest(studies.step(experiment, "models").inputs())
+    attest(studies.task(experiment, "models").inputs())
     write_study(experiment, "models")
     single = rows(experiment, "models", family="a")
     assert [row["variant"] for row in single] == ["small", "small-1", "small-2"]
@@ -210,7 +210,7 @@ def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
 
 
 def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
-    for row in read_csv(studies.step(made, "rates").outputs[1]).to_dict("records"):
+    for row in read_csv(studies.task(made, "rates").outputs[1]).to_dict("records"):
         log = read_json_lines(made.training_log(row["cells"]))
         late = [record["entropy"] for record in log[-planted.STEPS // 3 :]]
         assert float(row["late_entropy"]) == pytest.approx(np.mean(late))
@@ -231,12 +231,12 @@ def test_a_study_has_a_picture(made: Experiment) -> None:
 
 
 def page(made: Experiment, template: Path, table: pd.DataFrame) -> str:
-    methods = pd.read_csv(studies.step(made, "rates").outputs[1])
+    methods = pd.read_csv(studies.task(made, "rates").outputs[1])
     return pages.render(template, study_contents(made, "rates", table, methods) | TRAINED)
 
 
 def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
-    table = read_rows(studies.step(made, "rates").outputs[0])
+    table = read_rows(studies.task(made, "rates").outputs[0])
     tested = table["family"] == "against RSPO"
     columns = ["estimate", "p_adjusted", "p_tie_adjusted"]
     template = pages.FOLDER / "study.md.jinja"
@@ -299,7 +299,7 @@ def test_a_page_may_have_a_template_of_the_users_own(
     monkeypatch.chdir(tmp_path)
     Path("mine.md.jinja").write_text("{{ row(family='against RSPO').estimate | points }} points\n")
     assert main(["study", "rates", "--set", "studies.rates.page=mine.md.jinja", "--force"]) == 0
-    text = studies.step(experiment, "rates").outputs[2].read_text()
+    text = studies.task(experiment, "rates").outputs[2].read_text()
     assert re.fullmatch(r"[+−][\d.]+ points\n", text)
 
 
@@ -348,7 +348,7 @@ def test_a_study_that_cannot_be_made_is_refused_before_it_trains(
 ) -> None:
     experiment = planted.load(tmp_path, studies={"rates": changed(change)})
     with pytest.raises(InputError, match=re.escape(message)):
-        studies.step(experiment, "rates")
+        studies.task(experiment, "rates")
 
 
 def test_an_objective_is_subtracted_at_the_same_k_n_and_variant(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     experiment = with_samples(32)
     planted.plant_logs(experiment)
     for study in OWN:
-        attest(studies.step(experiment, study).inputs())
+        attest(studies.task(experiment, study).inputs())
         write_study(experiment, study)
     return experiment
 
@@ -446,7 +446,7 @@ def test_samples_that_are_not_whole_blocks_are_refused(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path, studies={"rates": changed("{}") | changes})
     message = "config/tiny.yaml: studies.rates: block = 16 must divide samples = 40"
     with pytest.raises(InputError, match=re.escape(message)):
-        studies.step(experiment, "rates")
+        studies.task(experiment, "rates")
 
 
 def differences(name: str, family: str) -> set[tuple[str, str]]:

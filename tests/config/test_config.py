@@ -8,16 +8,16 @@ from typing import Any, get_args
 import pytest
 
 from rspo.cli import main, parse_overrides
-from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
 from rspo.objectives import OBJECTIVES
+from rspo.pipeline import tasks
 from rspo.policies.templates import OWN, TEMPLATES
 from tests.support import ROOT
-from tests.support.steps import step_of
+from tests.support.tasks import task_of
 
 
 def cell(**changes: Any) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def test_a_change_reruns_only_what_depends_on_it(
     changed = [
         step
         for step, name in STEPS
-        if step_of(before, step, name).settings_hash != step_of(after, step, name).settings_hash
+        if task_of(before, step, name).settings_hash != task_of(after, step, name).settings_hash
     ]
     assert changed == remade
 
@@ -223,7 +223,7 @@ def test_expected_rows_and_hashes_rerun_nothing() -> None:
     hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
     after = Experiment.load("paper", {"data": {"train": {"hub": hub}}}, root=ROOT)
     assert (
-        step_of(after, "prepare", "train").settings == step_of(before, "prepare", "train").settings
+        task_of(after, "prepare", "train").settings == task_of(before, "prepare", "train").settings
     )
 
 
@@ -234,7 +234,7 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
         experiment = Experiment.load("tiny", {"verifier": "rules"}, root=ROOT)
         cell = next(iter(experiment.cells))
         names = {"score": "standard", "train": cell}
-        score, train = (step_of(experiment, *item).settings_hash for item in names.items())
+        score, train = (task_of(experiment, *item).settings_hash for item in names.items())
         return score, train
 
     before = settings()
@@ -254,7 +254,7 @@ def judge_hashes(overrides: list[str]) -> list[str]:
     """Fingerprints of the steps that use a judge."""
     experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
     names = {"train": next(iter(experiment.cells)), "score": "standard"}
-    return [step_of(experiment, *item).settings_hash for item in names.items()]
+    return [task_of(experiment, *item).settings_hash for item in names.items()]
 
 
 def test_a_comparison_that_is_null_is_left_out() -> None:
@@ -295,4 +295,4 @@ def verl_hash(overrides: list[str]) -> str:
     """Fingerprint of a cell's training with verl."""
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
-    return steps.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
+    return tasks.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash

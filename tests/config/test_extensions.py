@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.load import config_of
 from rspo.config.names import Reward, VerifiedResponses, Verifier, register
 from rspo.core.errors import InputError
+from rspo.pipeline import tasks
 from rspo.rewards import verify
 from rspo.rewards.configured import rewards_of
 from tests.support import registries, tiny_world
-from tests.support.steps import step_of
+from tests.support.tasks import task_of
 
 OBJECTIVE = """
 from rspo.objectives import KRule, Objective, register
@@ -103,8 +103,8 @@ def test_only_a_wrong_list_is_named(tmp_path: Path, extensions: Any, message: st
 
 def settings_of(experiment: Experiment) -> dict[str, str]:
     names = {"sample": "standard", "score": "standard", "curves": "", "claims": ""}
-    found = {step: step_of(experiment, step, names[step]).settings_hash for step in names}
-    found |= {c: steps.train(experiment, c).settings_hash for c in experiment.cells}
+    found = {step: task_of(experiment, step, names[step]).settings_hash for step in names}
+    found |= {c: tasks.train(experiment, c).settings_hash for c in experiment.cells}
     return found
 
 

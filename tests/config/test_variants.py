@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.pipeline import tasks
 from tests.support import tiny_world
 
 STUDIES: dict[str, Any] = {
@@ -46,7 +46,7 @@ def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
     tmp_path: Path,
 ) -> None:
     experiment = load(tmp_path)
-    default, short = (steps.train(experiment, name).settings for name in (DEFAULT, SHORT))
+    default, short = (tasks.train(experiment, name).settings for name in (DEFAULT, SHORT))
     assert short["training"].pop("steps") == 3
     assert default["training"].pop("steps") == 6
     assert short.pop("learning_rate") == 1e-3
@@ -66,9 +66,9 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
 ) -> None:
     """Because the engine lacks it, or because it does not fit the overrides."""
     experiment = load(tmp_path, variants={"short": {"training": changes}}, **more)
-    assert experiment.of_cell(DEFAULT) is experiment
+    assert experiment.for_cell(DEFAULT) is experiment
     with pytest.raises(InputError) as caught:
-        experiment.of_cell(SHORT)
+        experiment.for_cell(SHORT)
     assert str(caught.value).startswith(f"config/tiny.yaml: variants.short: {message}")
 
 
@@ -104,7 +104,7 @@ def test_a_variant_that_cannot_be_is_one_line(
     tmp_path: Path, more: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        load(tmp_path, **more).of_cell(SHORT)
+        load(tmp_path, **more).for_cell(SHORT)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -125,19 +125,19 @@ def test_a_schedule_of_k_needs_a_cell_that_begins_with_it_and_an_n_that_fits(
     variants = {"annealed": {"training": {"k_schedule": [8, 1]}}}
     experiment = load(tmp_path, studies=studies, variants=variants)
     default, annealed = (one.name for one in experiment.cells_of("steps"))
-    assert experiment.of_cell(default) is experiment
+    assert experiment.for_cell(default) is experiment
     if fits:
-        assert experiment.of_cell(annealed).config.training.k_schedule == (8, 1)
+        assert experiment.for_cell(annealed).config.training.k_schedule == (8, 1)
         return
     with pytest.raises(InputError, match=rf"k_schedule = \[8, 1\]: {annealed} needs one that"):
-        experiment.of_cell(annealed)
+        experiment.for_cell(annealed)
 
 
 def test_an_optional_setting_decides_a_training_only_where_it_is_set(tmp_path: Path) -> None:
     """So cells that were trained before the setting existed stay as they are."""
     changes = {"training": {"entropy_bonus": 0.01}, "rewards": {"false_accepts_fixed": 0.1}}
     experiment = load(tmp_path, variants={"short": changes})
-    before, after = (steps.train(experiment, name).settings for name in (DEFAULT, SHORT))
+    before, after = (tasks.train(experiment, name).settings for name in (DEFAULT, SHORT))
     assert after.pop("false_accepts_fixed") == 0.1
     assert after["training"].pop("entropy_bonus") == 0.01
     assert after == before

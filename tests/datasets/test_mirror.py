@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import read_provenance
 from rspo.rewards.extraction import last_box
 from tests.support.paper_scale import load
 
@@ -73,7 +73,7 @@ def test_the_two_rows_without_an_answer_are_listed(
         f"DigitalLearningGmbH/MATH-lighteval/train, row {row}" for row in empty
     ]
     assert not {row["row"] for row in problems["train"]} & set(empty)
-    assert note["settings"] == steps.prepare(experiment, "train").settings
+    assert note["settings"] == tasks.prepare(experiment, "train").settings
 
 
 def test_boxes_of_math_hold_what_its_authors_extracted(shared: Path) -> None:

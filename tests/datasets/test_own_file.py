@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare, require_own_files
+from rspo.pipeline import tasks
 from tests.support import tiny_world
 
 Rows = Sequence[Mapping[str, Any]]
@@ -195,12 +195,12 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
     write(file, TWO)
     experiment = load(tmp_path)
     prepare(experiment, "mine")
-    before = steps.prepare(experiment, "mine").settings_hash
+    before = tasks.prepare(experiment, "mine").settings_hash
     file.touch()
-    assert steps.prepare(experiment, "mine").settings_hash == before
+    assert tasks.prepare(experiment, "mine").settings_hash == before
     require_problems(experiment)
     write(file, TWO[:1])
-    assert steps.prepare(experiment, "mine").settings_hash != before
+    assert tasks.prepare(experiment, "mine").settings_hash != before
     again = re.escape(f"`{experiment.command('prepare', 'mine')} --force`")
     with pytest.raises(InputError, match=f"content: .*{again}"):
         require_problems(experiment)
@@ -211,4 +211,4 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
-    steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
+    tasks.prepare(experiment, "mine").require_output(experiment.problems("mine"))

@@ -13,13 +13,13 @@ import datasets
 import huggingface_hub
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
-from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import content_sha256, prepare
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import read_provenance
 from tests.support import paper_scale
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -71,9 +71,9 @@ def test_a_trial_has_the_first_problems_of_each_benchmark(
     assert [problem["prompt"][0]["content"] for problem in problems] == ["1+1?", "2+2?"]
     with pytest.raises(InputError, match="expected rows = 2, got 3"):
         prepare(with_hub(tmp_path, first=2), "minerva", mirror, force=True)
-    assert "first" in steps.prepare(experiment, "minerva").settings
-    assert "first" not in steps.prepare(experiment, "train").settings
-    assert "first" not in steps.prepare(experiment, "validation").settings
+    assert "first" in tasks.prepare(experiment, "minerva").settings
+    assert "first" not in tasks.prepare(experiment, "train").settings
+    assert "first" not in tasks.prepare(experiment, "validation").settings
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
-from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
 from rspo.evaluation.score import score
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import read_provenance
 from tests.support import judge_server, paper_scale, tiny_world
 from tests.support.table_rows import problem, sample, write_samples
 
@@ -24,7 +24,7 @@ def experiment(tmp_path: Path) -> Experiment:
     for name, answer in zip(BENCHMARKS, ("5", "6"), strict=True):
         problems = [problem("p0", [answer]), problem("p1", ["7", "seven"])]
         write_table(experiment.problems(name), PROBLEMS, problems)
-        steps.prepare(experiment, name).record()
+        tasks.prepare(experiment, name).record()
     return experiment
 
 
@@ -53,7 +53,7 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
         (divide, "p1", 1, False, "exact", "no answer", 0.0),
     ]
     note = read_provenance(path)
-    assert note["settings"] == steps.score(experiment, POLICY, SUITE, 0).settings
+    assert note["settings"] == tasks.score(experiment, POLICY, SUITE, 0).settings
     inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
     assert list(note["inputs"]) == list(map(str, inputs))
 
@@ -75,10 +75,10 @@ def judged_experiment(tmp_path: Path, url: str) -> Experiment:
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
     rows = [sample("own/0", index, text) for index, text in enumerate(texts)]
     write_table(experiment.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
-    steps.prepare(experiment, "own").record()
+    tasks.prepare(experiment, "own").record()
     write_samples(experiment, policy, "mine", {"own": rows})
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
-    steps.fetch_judge(experiment).record()
+    tasks.fetch_judge(experiment).record()
     return experiment
 
 
@@ -121,7 +121,7 @@ def test_a_run_killed_before_its_provenance_verifies_nothing_again(
     with judge_server.running(five) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         with monkeypatch.context() as broken:
-            broken.setattr("rspo.core.step.write_provenance", interrupt)
+            broken.setattr("rspo.pipeline.task.write_provenance", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)

@@ -10,7 +10,7 @@ import snakemake_executor_plugin_slurm as slurm
 from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
-from rspo.core.provenance import provenance_path
+from rspo.pipeline.provenance import provenance_path
 from rspo.slurm.profile import EXECUTORS
 from tests.support import ROOT
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
 from rspo.figures import exact, figures_of, style
 from rspo.objectives import OBJECTIVES, KRule, Objective, response_weights
+from rspo.pipeline import tasks
 from tests.support.planted import experiment_in
-from tests.support.steps import step_of
+from tests.support.tasks import task_of
 
 Floats = NDArray[np.float64]
 
@@ -68,9 +68,9 @@ def settings(experiment: Experiment) -> dict[str, str]:
     suites = {"sample": "standard", "score": "standard"}
     commands = (*suites, "curves", "claims")
     found = {
-        step: step_of(experiment, step, suites.get(step, "")).settings_hash for step in commands
+        step: task_of(experiment, step, suites.get(step, "")).settings_hash for step in commands
     }
-    found |= {c: steps.train(experiment, c).settings_hash for c in experiment.cells}
+    found |= {c: tasks.train(experiment, c).settings_hash for c in experiment.cells}
     every = figures_of(experiment)
     return found | {f: fingerprint(every[f].settings(experiment)) for f in figures_of(experiment)}
 

@@ -270,7 +270,7 @@ def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(tmp_path / "there"), *names]
     subprocess.run(command, cwd=ROOT, env=os.environ | changes, check=True)
     for name in names:
-        made, again = (FIGURES[name].step(experiment).outputs for experiment in (here, there))
+        made, again = (FIGURES[name].task(experiment).outputs for experiment in (here, there))
         for one, other in zip(made, again, strict=True):
             assert one.stat().st_size > 500
             assert one.read_bytes() == other.read_bytes(), one.name

@@ -14,13 +14,13 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
-from rspo.core.provenance import read_provenance
 from rspo.figures import FIGURES, draw, figures_of, in_all, register, study, style
 from rspo.figures import figure as figure_module
 from rspo.figures.figure import methods_of
+from rspo.pipeline.provenance import read_provenance
 from tests.support import ROOT
 from tests.support.planted import experiment_in, write_inputs
-from tests.support.steps import attest
+from tests.support.tasks import attest
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -32,7 +32,7 @@ def test_provenance_names_inputs_and_the_columns_are_the_published_ones(
     experiment, figure = experiment_in(tmp_path), FIGURES[name]
     write_inputs(experiment, name)
     draw(experiment, name)
-    step = figure.step(experiment)
+    step = figure.task(experiment)
     assert [path.parent for path in step.outputs] == [experiment.reports] * 3
     for path in step.outputs:
         provenance = read_provenance(path)
@@ -78,7 +78,7 @@ def test_a_log_without_a_number_is_refused(tmp_path: Path) -> None:
     write_inputs(experiment, "fig_entropy")
     path = experiment.training_log("small--rspo-pass--k8--n16--s0")
     write_json_lines(path, [*read_json_lines(path)[:-1], {"step": 150}])
-    attest(FIGURES["fig_entropy"].step(experiment).inputs())
+    attest(FIGURES["fig_entropy"].task(experiment).inputs())
     with pytest.raises(InputError, match=f"{path}, line 150: entropy is None"):
         draw(experiment, "fig_entropy")
 
@@ -139,7 +139,7 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         write_inputs(experiment, name)
         draw(experiment, name)
         figure = figures_of(experiment)[name]
-        rows = pd.read_csv(figure.step(experiment).outputs[2])
+        rows = pd.read_csv(figure.task(experiment).outputs[2])
         methods = methods_of(experiment, figure.policies(experiment))
         assert [*rows["method"].unique()] == [m.label for m in methods]
         looks = {(style.look(m).marker, str(style.look(m).line)) for m in methods}

@@ -147,7 +147,7 @@ def test_differences_are_the_claims_comparisons_at_the_trained_k(
     """In percentage points; the p-values are adjusted by Holm over all six."""
     experiment, figure = experiments["tiny"], FIGURES["fig_difference"]
     table = figure.table(experiment, figure)
-    (path,) = figure.step(experiment).input_files
+    (path,) = figure.task(experiment).input_files
     rows = pd.read_csv(path, dtype={"k": str})
     rows = rows[rows["claim"].isin(["C1", "C3"]) & (rows["where"] == "pooled")]
     labels = {"baseline": "Baseline k={k}", "policy gradient": "PG"}
@@ -176,9 +176,9 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
     """Comparisons of other cells, problems or k are not of the figure."""
     source = experiments["tiny"]
     experiment, figure = replace(source, reports=tmp_path), FIGURES["fig_difference"]
-    (path,) = figure.step(source).input_files
+    (path,) = figure.task(source).input_files
     rows = pd.read_csv(path)
-    (target,) = figure.step(experiment).input_files
+    (target,) = figure.task(experiment).input_files
     for change in (
         {"claim": "C7"},
         {"where": "linear"},

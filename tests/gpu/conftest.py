@@ -25,8 +25,8 @@ import pytest
 from rspo.core.files import write_text
 from rspo.core.gpus import gpu_bytes
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import code_version
 from rspo.core.supervisor import processes_with, supervised
+from rspo.pipeline.provenance import code_version
 from rspo.training.verl.peak import Peak
 from tests.gpu.settings import Settings
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.provenance import provenance_path
-from rspo.cost import write_cost_table
+from rspo.pipeline import tasks
+from rspo.pipeline.cost import write_cost_table
+from rspo.pipeline.provenance import provenance_path
 from rspo.plan.hours import sizes_of, step_seconds
 from rspo.plan.jobs import Job, disk_bytes, hours_of, jobs, text
 from rspo.slurm.profile import read_profile
@@ -119,7 +119,7 @@ def make_samples(experiment: Experiment, name: str) -> None:
     """An empty policy and log with samples on the suite `standard`."""
     experiment.policy(name).mkdir(parents=True)
     experiment.training_log(name).touch()
-    step = steps.train(experiment, name)
+    step = tasks.train(experiment, name)
     for path in step.outputs:
         inputs = {str(source): "made" for source in step.input_files}
         note = {"file": str(path), "settings": step.settings, "digest": "made", "bytes": 0}

@@ -9,8 +9,8 @@ from huggingface_hub import constants
 from transformers import AutoTokenizer
 
 from rspo.config.experiment import Experiment
-from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
+from rspo.pipeline.tasks import judge_inputs
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.xverify.download import fetch_judge
 from rspo.training.pretraining import make_base_policy

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from rspo.config import steps
+from rspo.pipeline import tasks
 from rspo.policies.templates import TEMPLATES
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
@@ -112,7 +112,7 @@ def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(tmp_path
 def test_another_template_or_examples_make_another_base_policy(tmp_path: Path) -> None:
     def settings_hash(hub: dict[str, Any]) -> str:
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
-        return steps.pretrain(experiment, MODEL).settings_hash
+        return tasks.pretrain(experiment, MODEL).settings_hash
 
     hubs = [OWN_MODEL, {"template": "own"}, *({"template": name} for name in TEMPLATES)]
     assert len({settings_hash(hub) for hub in hubs}) == len(hubs)

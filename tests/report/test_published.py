@@ -10,20 +10,20 @@ import pytest
 import yaml
 
 from rspo.analysis.evidence import Evidence
-from rspo.analysis.studies import step as study_step
+from rspo.analysis.studies import task as study_task
 from rspo.analysis.write import write_claims, write_study
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.provenance import provenance_path
 from rspo.core.tables import SCORES, read_frame, write_frame
-from rspo.cost import write_cost_table
+from rspo.pipeline.cost import write_cost_table
+from rspo.pipeline.provenance import provenance_path
 from rspo.report import figures
 from rspo.report.page import write_results
 from rspo.report.published import RESULTS_PAGE
 from tests.analysis.test_studies import planted_studies
 from tests.support import small_paper
-from tests.support.steps import adopt
+from tests.support.tasks import adopt
 
 EVIDENCE = Path("docs/evidence/errors.parquet")
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # logs in evidence have nine digits
@@ -58,7 +58,7 @@ def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experime
     assert add() == 0
     shutil.move("results", "others")
     assert main(PAGE) == 0
-    made = [path.name for path in study_step(project, "errors").outputs]
+    made = [path.name for path in study_task(project, "errors").outputs]
     for name in made:
         ours, theirs = Path("docs/studies", name), Path("others/tiny/tables", name)
         if name.endswith(".csv"):

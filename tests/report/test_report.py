@@ -33,7 +33,7 @@ from rspo.report import results_inputs
 from rspo.report.page import write_report, write_results
 from rspo.report.text import table_cell, visible
 from tests.support import small_paper
-from tests.support.steps import adopt
+from tests.support.tasks import adopt
 
 REPORT = Path("reports/report.html")  # in the current folder
 

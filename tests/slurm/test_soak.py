@@ -24,10 +24,10 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.core.provenance import provenance_path
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
+from rspo.pipeline.provenance import provenance_path
 from rspo.training.train import train
 from tests.support import slurm_cluster, slurm_run, slurm_world
 from tests.support.slurm_cluster import Cluster

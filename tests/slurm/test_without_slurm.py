@@ -15,7 +15,7 @@ from tests.support.snakemake_project import make_project
 # Snakemake in an environment without some packages.
 SNAKEMAKE = """\
 import sys
-from rspo.slurm import preflight
+from rspo.snakemake import preflight
 hidden = sys.argv[1].split(",")
 find_spec = preflight.find_spec
 preflight.find_spec = lambda name: None if name in hidden else find_spec(name)

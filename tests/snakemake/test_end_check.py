@@ -17,10 +17,10 @@ onsuccess:
 """
 THIEF = """\
 from pathlib import Path
-from rspo.core.step import Step
+from rspo.pipeline.task import Task
 rule first:
     output: "first"
-    params: settings=lambda wildcards: Step((Path("first"),), {}).settings_hash
+    params: settings=lambda wildcards: Task((Path("first"),), {}).settings_hash
     shell: "touch {output}"
 rule last:
     input: "first"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rspo.core.files import digest
-from rspo.core.provenance import provenance_path, read_provenance
+from rspo.pipeline.provenance import provenance_path, read_provenance
 from tests.support.snakemake_project import PROGRAMS, jobs, snakemake
 
 Done = subprocess.CompletedProcess[str]
@@ -27,9 +27,9 @@ KILL_SNAKEMAKE = f"atexit.register(lambda: {KILL_SNAKEMAKE_AT_ONCE})"
 FAIL_AT_THE_END = "atexit.register(lambda: os._exit(3))"
 FAIL_AT_ONCE = "os._exit(3)"
 FAIL_BEFORE_THE_PROVENANCE = """\
-import rspo.core.step as step
+import rspo.pipeline.task as task
     def fail(*_): os._exit(3)
-    step.write_provenance = fail"""
+    task.write_provenance = fail"""
 FAIL_BETWEEN_THE_OUTPUTS = """\
 import rspo.training.train as train
     def fail(*_): os._exit(3)

@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import digest
-from rspo.core.provenance import provenance_path, read_provenance
-from rspo.core.step import Step
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import provenance_path, read_provenance
+from rspo.pipeline.task import Task
 from tests.support import tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
 from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, make_project
@@ -82,17 +82,17 @@ def group_of(pid: int) -> int | None:
         return None
 
 
-def watched(experiment: Experiment) -> dict[Path, Step]:
+def watched(experiment: Experiment) -> dict[Path, Task]:
     """The results whose appearance disturbs a run, each with its step."""
-    found: dict[Path, Step] = {}
+    found: dict[Path, Task] = {}
     for policy in experiment.policies_of("scalability"):
-        made = [steps.policy_step(experiment, policy)]
-        made += [step(experiment, policy, "standard", 0) for step in (steps.sample, steps.score)]
+        made = [tasks.policy_task(experiment, policy)]
+        made += [step(experiment, policy, "standard", 0) for step in (tasks.sample, tasks.score)]
         found |= {step.outputs[0]: step for step in made}
     return found
 
 
-def versions(finished: dict[Path, Step]) -> dict[Path, tuple[str, str, int]]:
+def versions(finished: dict[Path, Task]) -> dict[Path, tuple[str, str, int]]:
     """Of results: their digest, when they were written, and the time of their provenance."""
     return {
         path: (

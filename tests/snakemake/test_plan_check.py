@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from rspo.analysis import claims
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import digest
-from rspo.core.provenance import provenance_path
 from rspo.figures import figures_of
-from rspo.report import step as report_step
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import provenance_path
+from rspo.report import task as report_task
 from tests.support.snakemake_project import jobs, snakemake
 
 CELL = "small--rspo-pass--k4--n8--s0"
@@ -198,7 +198,7 @@ def test_a_training_that_was_interrupted_before_its_end_resumes(project: Path) -
     Path(LOG).unlink()
     checkpoint = Path(FOLDER, "checkpoint")
     checkpoint.mkdir()
-    settings = steps.train(Experiment.load(), CELL).settings
+    settings = tasks.train(Experiment.load(), CELL).settings
     (checkpoint / "origin.json").write_text(json.dumps({"settings": settings}))
     assert jobs(plan(LOG))["train"] == 1
 
@@ -236,7 +236,7 @@ def test_an_interrupted_training_resumes_if_its_first_output_has_no_provenance(
     Path(LOG).unlink()
     checkpoint = Path(FOLDER, "checkpoint")
     checkpoint.mkdir()
-    settings = steps.train(Experiment.load(), CELL).settings
+    settings = tasks.train(Experiment.load(), CELL).settings
     (checkpoint / "origin.json").write_text(json.dumps({"settings": settings}))
     assert jobs(plan(LOG))["train"] == 1
 
@@ -284,9 +284,9 @@ def test_replace_is_true_or_false(project: Path) -> None:
 
 def test_the_limit_changes_no_other_setting(project: Path) -> None:
     def settings(experiment: Experiment) -> list[str]:
-        made = [step for _, step in steps.results(experiment)]
-        made += [figure.step(experiment) for figure in figures_of(experiment).values()]
-        made += [claims.step(experiment), steps.cost(experiment), report_step(experiment)]
+        made = [step for _, step in tasks.results(experiment)]
+        made += [figure.task(experiment) for figure in figures_of(experiment).values()]
+        made += [claims.task(experiment), tasks.cost(experiment), report_task(experiment)]
         return [step.settings_hash for step in made]
 
     changed = Experiment.load("tiny", {"replace_above": 99})
@@ -422,6 +422,6 @@ def test_an_unfinished_training_is_resumed_by_the_command_in_the_line(project: P
         provenance_path(Path(path)).unlink()
     checkpoint = Path(FOLDER, "checkpoint")
     checkpoint.mkdir()
-    settings = steps.train(Experiment.load(), CELL).settings
+    settings = tasks.train(Experiment.load(), CELL).settings
     (checkpoint / "origin.json").write_text(json.dumps({"settings": settings}))
     assert f"; `rspo train {CELL}` resumes it." in plan().stdout

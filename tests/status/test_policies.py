@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from rspo.cli import main
-from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import provenance_path
-from rspo.core.step import Step
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import provenance_path
+from rspo.pipeline.task import Task
 from rspo.status.display import line, shown_in_terminal, table_text
 from rspo.status.policies import statuses
 from rspo.training.checkpoint import STATE_FILE
@@ -44,7 +44,7 @@ def report(experiment: Experiment, policy: str) -> None:
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
-def made(step: Step, seconds: float = 0.0, **more: Any) -> None:
+def made(step: Task, seconds: float = 0.0, **more: Any) -> None:
     """Write the outputs of a step, empty, with their provenance."""
     for path in step.outputs:
         if path.name == "policy":
@@ -60,12 +60,12 @@ def made(step: Step, seconds: float = 0.0, **more: Any) -> None:
 
 def finish(experiment: Experiment, policy: str, training: float) -> None:
     """Write the files of a policy that was trained and evaluated, in 10 s on `standard`."""
-    made(steps.policy_step(experiment, policy), training)
+    made(tasks.policy_task(experiment, policy), training)
     for name, suite in experiment.evaluations:
         if name == policy:
-            for step, seconds in ((steps.sample, 6), (steps.score, 3)):
+            for step, seconds in ((tasks.sample, 6), (tasks.score, 3)):
                 made(step(experiment, policy, suite, 0), seconds * (suite == "standard"))
-            made(steps.curves(experiment, policy, suite), suite == "standard")
+            made(tasks.curves(experiment, policy, suite), suite == "standard")
 
 
 def state_of(experiment: Experiment, policy: str) -> str:
@@ -77,7 +77,7 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     report(experiment, RUNNING)
     report(experiment, STOPPED)  # its process ID may be reused
-    made(steps.pretrain(experiment, "small"))
+    made(tasks.pretrain(experiment, "small"))
     with exclusive_lock(experiment.folder(RUNNING)):
         states = {status.policy: status.state for status in statuses(experiment)}
     assert states[DONE] == "evaluated"
@@ -91,7 +91,7 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
 def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    made(steps.pretrain(experiment, "small"))
+    made(tasks.pretrain(experiment, "small"))
     finish(experiment, DONE, 80)
     retrained = tiny_world.load(tmp_path, training={"steps": 7})
     assert state_of(retrained, DONE) == "stale"
@@ -110,9 +110,9 @@ def test_a_policy_stays_finished_without_its_inputs_but_not_with_others(
     """As where only policies and curves were copied, or a base policy was deleted."""
     base = experiment.policy("small--base")
     finish(experiment, DONE, 80)
-    made(steps.pretrain(experiment, "small"))
+    made(tasks.pretrain(experiment, "small"))
     assert state_of(experiment, DONE) == "evaluated"
-    made(steps.pretrain(experiment, "small"), digest="second")
+    made(tasks.pretrain(experiment, "small"), digest="second")
     assert state_of(experiment, DONE) == "stale"
     shutil.rmtree(base)
     provenance_path(base).unlink()
@@ -124,7 +124,7 @@ def test_damaged_weights_and_checkpoints_are_stale(experiment: Experiment, damag
     """By their size or ending: `rspo status` does not read gigabytes."""
     finish(experiment, DONE, 80)
     if damaged == "policy":
-        made(steps.train(experiment, DONE), bytes=1)
+        made(tasks.train(experiment, DONE), bytes=1)
     else:
         report(experiment, DONE)
         file = experiment.checkpoint(DONE) / STATE_FILE
@@ -142,9 +142,9 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
     assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "trained"
     scores = experiment.scores(DONE, "standard", 0)
     assert state_of(experiment, DONE) == "evaluated"
-    made(steps.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
+    made(tasks.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
     assert state_of(experiment, DONE) == "evaluated"
-    made(steps.score(experiment, DONE, "standard", 0), digest="other")
+    made(tasks.score(experiment, DONE, "standard", 0), digest="other")
     assert state_of(experiment, DONE) == "trained"
 
 
@@ -182,7 +182,7 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     cell = next(iter(changed.cells))
     assert first == (
         f"{changed.policy(cell)} was made with other settings (training.steps: 6 -> 7); "
-        f"`{steps.train(changed, cell).command} --force` makes it again"
+        f"`{tasks.train(changed, cell).command} --force` makes it again"
     )
     assert second.startswith(f"{changed.policy([*changed.cells][1])} was made with other settings")
     assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"

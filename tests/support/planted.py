@@ -14,7 +14,6 @@ import yaml
 from rspo.analysis import claims, studies
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.results import row_of, with_p_values, write_comparisons
-from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_json_lines
 from rspo.core.tables import PROBLEMS as PROBLEM_ROWS
@@ -24,9 +23,10 @@ from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import figures_of
+from rspo.pipeline import tasks
 from tests.support import ROOT
 from tests.support.problem_rows import problem
-from tests.support.steps import attest
+from tests.support.tasks import attest
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
 Skill = tuple[float, float]  # fraction of problems it can solve, and success probability on them
@@ -140,9 +140,9 @@ def plant(
         for other, (benchmark, skill) in enumerate(skills.items())
     )
     for block in experiment.blocks():
-        made = steps.score(experiment, policy, suite, block)
+        made = tasks.score(experiment, policy, suite, block)
         write_frame(made.outputs[0], SCORES, frame[frame["sample_index"] // size == block])
-        attest([steps.first_output(made)])
+        attest([tasks.first_output(made)])
 
 
 def _scores(
@@ -172,10 +172,10 @@ def plant_logs(
     takes `seconds_of_all` longer than one of none."""
     for number, (name, cell) in enumerate(experiment.every_cell.items()):
         rng = np.random.default_rng([8, number])
-        steps_of_cell = experiment.of_cell(name).config.training.steps
+        steps_of_cell = experiment.for_cell(name).config.training.steps
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(steps_of_cell)
         kept = 0.3 + 0.1 * rng.random(steps_of_cell)
-        if not experiment.of_cell(name).config.training.drop_zero_weights:
+        if not experiment.for_cell(name).config.training.drop_zero_weights:
             kept = np.ones(steps_of_cell)
         update = 0.4 + seconds_of_all * kept
         rows = [
@@ -195,7 +195,7 @@ def plant_logs(
             for step in range(steps_of_cell)
         ]
         write_json_lines(experiment.training_log(name), rows)
-        attest([steps.log_input(experiment, name)])
+        attest([tasks.log_input(experiment, name)])
 
 
 # --- inputs of figures ---------------------------------------------------------------------------
@@ -224,9 +224,9 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             write_problems(experiment, 40 * experiment.config.training.prompts_per_step + 3)
         if figure.reads("comparisons"):
             plan, _ = claims.planned(experiment)
-            write_comparisons(figure.step(experiment).input_files[0], made_up(plan))
+            write_comparisons(figure.task(experiment).input_files[0], made_up(plan))
         if figure.reads("study"):
-            path = figure.step(experiment).input_files[0]
+            path = figure.task(experiment).input_files[0]
             (name,) = figure.grids
             plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
             write_comparisons(path, made_up(plan))
@@ -237,7 +237,7 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
                 plant(experiment, policy, suite, skills, number)
                 curves(experiment, policy, suite)
                 done.add((policy, suite))
-        attest(figure.step(experiment).inputs())
+        attest(figure.task(experiment).inputs())
 
 
 def write_problems(experiment: Experiment, count: int) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
-from rspo.cost import write_cost_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.figures import draw, in_all
+from rspo.pipeline.cost import write_cost_table
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import tiny_world

@@ -16,7 +16,7 @@ from snakemake.api import (
 )
 from snakemake.settings.enums import Quietness
 
-from rspo.slurm.snakemake_patches import step_of
+from rspo.snakemake.patches import task_of
 
 if __name__ == "__main__":
     scale, *targets = sys.argv[1:]
@@ -30,6 +30,6 @@ if __name__ == "__main__":
         for job in workflow._workflow.dag.jobs:
             about = {"rule": job.rule.name, "wildcards": job.wildcards_dict}
             about |= {"input": list(map(str, job.input)), "output": list(map(str, job.output))}
-            settings, step = job.params.get("settings"), step_of(job)
+            settings, step = job.params.get("settings"), task_of(job)
             about |= {"settings": settings, "step": [*map(str, step.outputs)] if step else []}
             print(json.dumps(about))

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.step import Step
 from rspo.core.tables import SAMPLES, SCORES, write_table
+from rspo.pipeline import tasks
+from rspo.pipeline.task import Task
 from tests.support import problem_rows
-from tests.support.steps import attest
+from tests.support.tasks import attest
 
 Row = dict[str, Any]
 RowsOf = Mapping[str, Sequence[Row]]  # by benchmark
@@ -51,17 +51,17 @@ def random_scores(seed: int, problems: int = 6, samples: int = 8) -> list[Row]:
 
 
 def write_samples(experiment: Experiment, policy: str, suite: str, rows_of: RowsOf) -> None:
-    made = [steps.sample(experiment, policy, suite, block) for block in experiment.blocks()]
+    made = [tasks.sample(experiment, policy, suite, block) for block in experiment.blocks()]
     _write_blocks(experiment, made, SAMPLES, rows_of)
 
 
 def write_scores(experiment: Experiment, policy: str, suite: str, rows_of: RowsOf) -> None:
-    made = [steps.score(experiment, policy, suite, block) for block in experiment.blocks()]
+    made = [tasks.score(experiment, policy, suite, block) for block in experiment.blocks()]
     _write_blocks(experiment, made, SCORES, rows_of)
 
 
 def _write_blocks(
-    experiment: Experiment, made: Sequence[Step], table: pa.Schema, rows_of: RowsOf
+    experiment: Experiment, made: Sequence[Task], table: pa.Schema, rows_of: RowsOf
 ) -> None:
     """Each row in its block's table; samples beyond N are in the last one."""
     blocks: list[list[Row]] = [[] for _ in made]
@@ -71,4 +71,4 @@ def _write_blocks(
             blocks[min(block, len(made) - 1)].append({"benchmark": benchmark} | row)
     for step, rows in zip(made, blocks, strict=True):
         write_table(step.outputs[0], table, rows)
-        attest([steps.first_output(step)])
+        attest([tasks.first_output(step)])

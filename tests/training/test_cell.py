@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
-from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import provenance_path
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.training.checkpoint import save_checkpoint
@@ -132,9 +132,9 @@ def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     own = tiny_world.load(world.reports.parent, training=TRAINING | {"steps": 2})
     experiment = elsewhere(own, tmp_path / "results")
     cell = "small--rspo-pass--k4--n16--responses-14--s0"
-    assert experiment.of_cell(cell).config.sampling != experiment.config.sampling
+    assert experiment.for_cell(cell).config.sampling != experiment.config.sampling
     train(experiment, cell)
-    assert steps.train(experiment, cell).is_current()
+    assert tasks.train(experiment, cell).is_current()
 
 
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
@@ -254,11 +254,11 @@ def test_a_checkpoint_of_another_base_is_not_used(
     with torch.no_grad():
         model.final_norm.mul_(1.01)
     qwen2.save(model, base, {"eos_token_id": 1, "pad_token_id": 0})
-    steps.pretrain(experiment, "small").record()
+    tasks.pretrain(experiment, "small").record()
     interrupt_after_a_checkpoint(experiment)
     shutil.rmtree(base)
     shutil.copytree(world.policy("small--base"), base)
-    steps.pretrain(experiment, "small").record()
+    tasks.pretrain(experiment, "small").record()
     with pytest.raises(InputError, match=r"base\.model\.safetensors: .*--force"):
         train(experiment, CELL)
     train(experiment, CELL, force=True)
@@ -314,7 +314,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
             tmp_path, training=training, verifier="xverify", xverify=settings | {"url": judge.url}
         )
         write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
-        steps.fetch_judge(experiment).record()
+        tasks.fetch_judge(experiment).record()
         for _ in range(2):
             train(experiment, CELL)
             shutil.rmtree(experiment.policy(CELL))

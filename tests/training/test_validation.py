@@ -9,9 +9,9 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import digest, read_json_lines
-from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
+from rspo.pipeline.provenance import read_provenance
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train

@@ -12,7 +12,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.merge import parse_overrides
 from rspo.core.files import digest
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import read_provenance
+from rspo.pipeline.provenance import read_provenance
 from tests.support import ROOT
 from tests.support.snakemake_project import PROGRAMS, jobs, make_project, setting, snakemake
 

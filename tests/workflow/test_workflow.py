@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import digest
-from rspo.core.provenance import read_provenance
-from rspo.core.step import Step
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.task import Task
 from tests.support import ROOT, tiny_world
 from tests.support.processes import wait_until
 from tests.support.snakemake_project import (
@@ -264,18 +264,18 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     experiment = Experiment.load("paper")
     cell = next(iter(experiment.cells))
     made = [
-        *(steps.prepare(experiment, name) for name in ("train", "validation")),
-        steps.policy_step(experiment, base_name(experiment.model_of(cell))),
-        steps.fetch_judge(experiment),
+        *(tasks.prepare(experiment, name) for name in ("train", "validation")),
+        tasks.policy_task(experiment, base_name(experiment.model_of(cell))),
+        tasks.fetch_judge(experiment),
     ]
     for step in made:
         make(step)
     (experiment.results / "judge" / "ready").touch()
-    make(steps.train(experiment, cell))
+    make(tasks.train(experiment, cell))
     return experiment
 
 
-def make(step: Step) -> None:
+def make(step: Task) -> None:
     for path in step.outputs:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("") if path.suffix else path.mkdir(exist_ok=True)
@@ -318,8 +318,8 @@ def test_a_missing_policy_that_was_trained_again_is_made_before_what_depends_on_
     cell = next(iter(trained.cells))
     suite = next(suite for policy, suite in trained.evaluations if policy == cell)
     for name in trained.benchmarks_of(suite):
-        make(steps.prepare(trained, name))
-    samples, train = steps.sample(trained, cell, suite, 0), steps.train(trained, cell)
+        make(tasks.prepare(trained, name))
+    samples, train = tasks.sample(trained, cell, suite, 0), tasks.train(trained, cell)
     make(samples)
     target = ["-n", str(samples.outputs[0]), "--config", "scale=paper"]
     policy = trained.policy(cell)

@@ -2,7 +2,7 @@
 # report: with `update`, the old file stays until --force replaces it by a whole one.
 rule claims:
     input:
-        claims.step(experiment).input_files,
+        claims.task(experiment).input_files,
     output:
         report(
             update(multiext(f"{REPORTS}/", "claims.csv", "claim_comparisons.csv")),
@@ -12,6 +12,6 @@ rule claims:
     log:
         f"{RESULTS}/logs/claims.log",
     params:
-        settings=lambda _: claims.step(experiment).settings_hash,
+        settings=lambda _: claims.task(experiment).settings_hash,
     shell:
         rspo_command("claims --force")

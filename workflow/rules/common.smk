@@ -5,13 +5,13 @@ from pathlib import Path
 
 from rspo import report as report_page
 from rspo.analysis import claims, studies
-from rspo.config import steps
+from rspo.pipeline import tasks
 from rspo.config.experiment import Experiment
 from rspo.config.given import Given
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
-from rspo.slurm.snakemake_patches import config_as_typed
+from rspo.snakemake.patches import config_as_typed
 from snakemake.exceptions import WorkflowError
 
 try:
@@ -63,7 +63,7 @@ def rspo_command(words):
 def figure_of(wildcards):
     """The step of the figure with the requested file name."""
     try:
-        return named(figures, wildcards.figure).step(experiment)
+        return named(figures, wildcards.figure).task(experiment)
     except InputError as error:
         raise WorkflowError(str(error))
 

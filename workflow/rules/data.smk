@@ -5,7 +5,7 @@ rule prepare:
         f"{RESULTS}/logs/prepare/{{data_set}}.log",
     localrule: True
     params:
-        settings=lambda wildcards: steps.prepare(experiment, wildcards.data_set).settings_hash,
+        settings=lambda wildcards: tasks.prepare(experiment, wildcards.data_set).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
         rspo_command("prepare {wildcards.data_set} {params.mirror}")

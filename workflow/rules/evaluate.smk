@@ -10,7 +10,7 @@ rule sample:
         # vLLM occupies a whole GPU, as a judge server does.
         judge_server=int(experiment.config.sampler == "vllm"),
     params:
-        settings=lambda wildcards: steps.sample(experiment, *wildcards).settings_hash,
+        settings=lambda wildcards: tasks.sample(experiment, *wildcards).settings_hash,
     shell:
         rspo_command("sample {wildcards.policy} {wildcards.suite} {wildcards.block}")
 
@@ -27,7 +27,7 @@ rule score:
     resources:
         judge_server=STARTS_JUDGE,
     params:
-        settings=lambda wildcards: steps.score(experiment, *wildcards).settings_hash,
+        settings=lambda wildcards: tasks.score(experiment, *wildcards).settings_hash,
     shell:
         rspo_command("score {wildcards.policy} {wildcards.suite} {wildcards.block}")
 
@@ -40,7 +40,7 @@ rule fetch_judge:
         f"{RESULTS}/logs/fetch_judge.log",
     localrule: True
     params:
-        settings=lambda _: steps.fetch_judge(experiment).settings_hash,
+        settings=lambda _: tasks.fetch_judge(experiment).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
         rspo_command("fetch-judge {params.mirror}")
@@ -67,6 +67,6 @@ rule curves:
     log:
         f"{RESULTS}/logs/curves/{{policy}}/{{suite}}.log",
     params:
-        settings=lambda wildcards: steps.curves(experiment, *wildcards).settings_hash,
+        settings=lambda wildcards: tasks.curves(experiment, *wildcards).settings_hash,
     shell:
         rspo_command("curves {wildcards.policy} {wildcards.suite}")

@@ -43,6 +43,6 @@ rule cost:
         f"{RESULTS}/logs/cost.log",
     localrule: True
     params:
-        settings=lambda _: steps.cost(experiment).settings_hash,
+        settings=lambda _: tasks.cost(experiment).settings_hash,
     shell:
         rspo_command("cost --force")

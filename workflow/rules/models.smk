@@ -5,7 +5,7 @@ rule pretrain:
         f"{RESULTS}/logs/pretrain/{{model}}.log",
     localrule: True
     params:
-        settings=lambda wildcards: steps.pretrain(experiment, wildcards.model).settings_hash,
+        settings=lambda wildcards: tasks.pretrain(experiment, wildcards.model).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
         rspo_command("pretrain {wildcards.model} {params.mirror}")

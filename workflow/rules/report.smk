@@ -1,14 +1,14 @@
 # The report: one HTML page.
 rule report:
     input:
-        report_page.step(experiment).input_files,
+        report_page.task(experiment).input_files,
     output:
         update(f"{REPORTS}/report.html"),
     log:
         f"{RESULTS}/logs/report.log",
     localrule: True
     params:
-        settings=lambda _: report_page.step(experiment).settings_hash,
+        settings=lambda _: report_page.task(experiment).settings_hash,
     shell:
         rspo_command("report --force")
 

@@ -5,15 +5,15 @@ import sys
 from pathlib import Path
 
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
-from rspo.core.step import GIVEN
-from rspo.slurm.preflight import (
+from rspo.config.given import EXPERIMENT_VARIABLE
+from rspo.snakemake.preflight import (
     jobs_of,
     lock_until_the_end,
     require_packages,
     require_slurm,
     run_doctor,
 )
-from rspo.slurm.snakemake_patches import (
+from rspo.snakemake.patches import (
     always_run,
     compare_settings_with_provenance,
     keep_one_timer,
@@ -44,7 +44,7 @@ programs = os.environ.get("PATH", "").split(os.pathsep)
 if programs[0] != own_programs:  # which another module has added
     os.environ.update(PATH=os.pathsep.join([own_programs, *programs]))
 # The commands of rules have their experiment in front, or the default one.
-os.environ.pop(GIVEN, None)
+os.environ.pop(EXPERIMENT_VARIABLE, None)
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()

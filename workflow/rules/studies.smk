@@ -1,7 +1,7 @@
 # Comparisons beyond the paper's, made on request: `snakemake reports/fig_peers.pdf`.
 rule study:
     input:
-        lambda wildcards: studies.step(experiment, wildcards.study).input_files,
+        lambda wildcards: studies.task(experiment, wildcards.study).input_files,
     output:
         update(multiext(f"{RESULTS}/tables/{{study}}", ".csv", "_methods.csv", ".md")),
     log:
@@ -9,6 +9,6 @@ rule study:
     wildcard_constraints:
         study="|".join(experiment.config.studies) or "(?!)",
     params:
-        settings=lambda wildcards: studies.step(experiment, wildcards.study).settings_hash,
+        settings=lambda wildcards: studies.task(experiment, wildcards.study).settings_hash,
     shell:
         rspo_command("study {wildcards.study} --force")

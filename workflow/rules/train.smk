@@ -19,6 +19,6 @@ rule train:
         judge_server=STARTS_JUDGE,
         verl_cell=int(experiment.config.engine == "verl"),
     params:
-        settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
+        settings=lambda wildcards: tasks.train(experiment, wildcards.cell).settings_hash,
     shell:
         rspo_command("train {wildcards.cell}")

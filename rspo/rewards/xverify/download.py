@@ -9,13 +9,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Upstream
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.hub import fetch_files
-from rspo.core.provenance import Done
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import Done
 
 _FILE = "src/xVerify/prompts/judge_prompt.py"
 _FIELDS = {"question", "output", "answer"}
@@ -27,7 +27,7 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
     They are `prompt.py`, the authors' file at the pinned commit, and the folder `model`, in
     `results/SCALE/judge`.
     """
-    step, settings = steps.fetch_judge(experiment), experiment.config.xverify
+    step, settings = tasks.fetch_judge(experiment), experiment.config.xverify
     assert settings is not None  # otherwise there is no such step
     prompt, *model = step.outputs
 

@@ -6,6 +6,6 @@ trainer.py        verl's trainer with this project's step
 entry_point.py    registers every objective as an advantage estimator, for any use of verl
 interface.py      the supported version of verl; one clear error for any other
 
-`rspo/config/verl_fingerprint.py` lists the settings of verl that do not change the policy.
+`rspo/pipeline/verl_fingerprint.py` lists the settings of verl that do not change the policy.
 Importing this package does not import verl.
 """

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
-from rspo.core.step import leaves
+from rspo.core.settings import leaves
 from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.section import section_of
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from rspo.config.verl_fingerprint import OPERATIONAL
 from rspo.core.supervisor import supervised
+from rspo.pipeline.verl_fingerprint import OPERATIONAL
 from rspo.training.verl import verl_config as settings
 from rspo.training.verl.ray_cluster import folder_of, key_of
 from rspo.training.verl.run import config_text

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.signals import SNAKEMAKE
 from rspo.core.tables import PROBLEMS, write_table
+from rspo.pipeline import tasks
 from rspo.policies.tokenizer import save_tokenizer
 from rspo.status.policies import statuses
 from rspo.training.progress import Progress
@@ -48,7 +48,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def record_inputs(experiment: Experiment) -> None:
-    for step in (steps.prepare(experiment, "train"), steps.pretrain(experiment, "small")):
+    for step in (tasks.prepare(experiment, "train"), tasks.pretrain(experiment, "small")):
         step.record()
 
 

@@ -22,7 +22,7 @@ CELL = "small--rspo-pass--k4--n8--s0"
 
 def test_a_new_version_of_snakemake_requires_a_look_at_the_patches() -> None:
     assert version("snakemake") == "9.27.1", (
-        "Check for each function of rspo/slurm/snakemake_patches.py, and for check_every_plan of "
+        "Check for each function of rspo/snakemake/patches.py, and for check_every_plan of "
         "rspo/snakemake/plan_check.py, that the problem in its docstring still exists, and that "
         "the private names in it still mean the same; then change this version."
     )
@@ -31,7 +31,7 @@ def test_a_new_version_of_snakemake_requires_a_look_at_the_patches() -> None:
 SETS = """\
 import json
 from rspo.config.given import Given
-from rspo.slurm.snakemake_patches import config_as_typed
+from rspo.snakemake.patches import config_as_typed
 given = Given.read(config_as_typed(workflow, config))
 rule settings:
     output: "settings.json"
@@ -127,16 +127,16 @@ import snakemake.cli
 from snakemake.dag import DAG
 from snakemake.persistence import PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
-from rspo.slurm import snakemake_patches
+from rspo.snakemake import patches
 
 def functions():
     of_results = [PersistenceBase.has_metadata, PersistenceBase.params_changed]
     return [DAG.update_needrun, JobScheduler._schedule_reevalutation, *of_results]
 
 def patch():
-    snakemake_patches.plan_jobs_behind_ancient_inputs()
-    snakemake_patches.keep_one_timer()
-    snakemake_patches.compare_settings_with_provenance()
+    patches.plan_jobs_behind_ancient_inputs()
+    patches.keep_one_timer()
+    patches.compare_settings_with_provenance()
     return functions()
 
 stock, once, twice = functions(), patch(), patch()
@@ -185,7 +185,7 @@ def test_a_foreign_workflow_gets_the_config_of_stock_snakemake(tmp_path: Path) -
 
 # `target` needs `early` only through an `ancient` input of `middle`.
 ANCIENT = """\
-from rspo.slurm.snakemake_patches import plan_jobs_behind_ancient_inputs
+from rspo.snakemake.patches import plan_jobs_behind_ancient_inputs
 plan_jobs_behind_ancient_inputs()
 rule target:
     input: "middle"
@@ -236,7 +236,7 @@ def test_jobs_behind_a_changed_ancient_input_are_planned(
 
 MANY = """\
 import threading
-from rspo.slurm.snakemake_patches import keep_one_timer
+from rspo.snakemake.patches import keep_one_timer
 keep_one_timer()
 rule target:
     input: [f"{number}.done" for number in range(12)]
@@ -266,7 +266,7 @@ def test_one_timer_starts_the_jobs_that_wait_for_the_rate_limit(tmp_path: Path) 
 
 TWO_DELAYS = """\
 from snakemake.scheduling.job_scheduler import JobScheduler
-from rspo.slurm.snakemake_patches import keep_one_timer
+from rspo.snakemake.patches import keep_one_timer
 
 started = []
 JobScheduler._schedule_reevalutation = lambda scheduler, seconds: started.append(seconds)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest
-from rspo.core.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
+from rspo.pipeline.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
 
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 

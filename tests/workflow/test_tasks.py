@@ -10,27 +10,27 @@ import pytest
 
 from rspo import report
 from rspo.analysis import claims, studies
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.step import Step
 from rspo.figures import figures_of
+from rspo.pipeline import tasks
+from rspo.pipeline.task import Task
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project
 
 # The step of a rule, from the experiment and the wildcards of a job.
-STEPS: dict[str, Callable[..., Step]] = {
-    "prepare": steps.prepare,
-    "pretrain": steps.pretrain,
-    "train": lambda e, cell: steps.train(e, cell),
-    "sample": lambda e, policy, suite, block: steps.sample(e, policy, suite, int(block)),
-    "score": lambda e, policy, suite, block: steps.score(e, policy, suite, int(block)),
-    "curves": steps.curves,
-    "cost": steps.cost,
-    "fetch_judge": steps.fetch_judge,
-    "claims": claims.step,
-    "study": lambda e, study: studies.step(e, study),
-    "figure": lambda e, figure: figures_of(e)[figure].step(e),
-    "report": report.step,
+STEPS: dict[str, Callable[..., Task]] = {
+    "prepare": tasks.prepare,
+    "pretrain": tasks.pretrain,
+    "train": lambda e, cell: tasks.train(e, cell),
+    "sample": lambda e, policy, suite, block: tasks.sample(e, policy, suite, int(block)),
+    "score": lambda e, policy, suite, block: tasks.score(e, policy, suite, int(block)),
+    "curves": tasks.curves,
+    "cost": tasks.cost,
+    "fetch_judge": tasks.fetch_judge,
+    "claims": claims.task,
+    "study": lambda e, study: studies.task(e, study),
+    "figure": lambda e, figure: figures_of(e)[figure].task(e),
+    "report": report.task,
 }
 WITHOUT_STEP = {"all", "data", "models", "judge"}
 
@@ -79,8 +79,8 @@ def inputs_of(experiment: Experiment, job: dict[str, object]) -> set[str]:
     return inputs - {stamp} - unread
 
 
-def made(experiment: Experiment, step: Step, rule: str) -> list[Path]:
+def made(experiment: Experiment, step: Task, rule: str) -> list[Path]:
     """The inputs of a step; those of the cost are the curves that exist, and here none does."""
     if rule == "cost":
-        return [path for path, _ in steps.every_curve(experiment)]
+        return [path for path, _ in tasks.every_curve(experiment)]
     return step.input_files

@@ -21,8 +21,9 @@ from rspo.cli import main
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
-from rspo.core.provenance import provenance_path, read_provenance
-from rspo.core.step import FORCE_HINT, Step, differences
+from rspo.core.settings import differences
+from rspo.pipeline.provenance import provenance_path, read_provenance
+from rspo.pipeline.task import FORCE_HINT, Task
 from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
 
@@ -436,7 +437,7 @@ def test_a_file_that_the_user_names_is_kept_too(
 def test_provenance_has_the_inputs_as_they_were_before_the_work(tmp_path: Path) -> None:
     source, output = tmp_path / "source.txt", tmp_path / "output.txt"
     source.write_text("before")
-    maker = Step((source,), {"a": 1})
+    maker = Task((source,), {"a": 1})
     maker.record()
     before = digest(source)
 
@@ -444,7 +445,7 @@ def test_provenance_has_the_inputs_as_they_were_before_the_work(tmp_path: Path) 
         output.write_text("made from the source before the change")
         source.write_text("changed meanwhile")
 
-    Step((output,), {"b": 2}, lambda: [(source, maker)]).run(work)
+    Task((output,), {"b": 2}, lambda: [(source, maker)]).run(work)
     assert read_provenance(output)["inputs"] == {str(source): before}
 
 
@@ -483,8 +484,8 @@ def test_a_command_with_finished_results_reads_no_contents(
         raise AssertionError("reads the content of a result")
 
     arguments, _, file, _ = COMMANDS[command]
-    for module in ("files", "provenance", "step"):
-        monkeypatch.setattr(f"rspo.core.{module}.digest", read)
+    for module in ("core.files", "pipeline.provenance", "pipeline.task"):
+        monkeypatch.setattr(f"rspo.{module}.digest", read)
     before = contents()
     assert main([command, *arguments]) == 0
     assert capsys.readouterr().out == f"{file} is up to date\n"
@@ -496,8 +497,8 @@ def test_a_finished_result_of_many_gigabytes_costs_a_look(tmp_path: Path) -> Non
     source, output = tmp_path / "source", tmp_path / "output"
     for path in (source, output):
         path.touch()
-    maker = Step((source,), {"a": 1})
-    step = Step((output,), {"b": 2}, lambda: [(source, maker)])
+    maker = Task((source,), {"a": 1})
+    step = Task((output,), {"b": 2}, lambda: [(source, maker)])
     maker.record()
     step.record()
     for path in (source, output):

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rspo.analysis import claims
-from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import digest
-from rspo.core.provenance import provenance_path, read_provenance, size_of, sizes_in
-from rspo.core.step import Step
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import provenance_path, read_provenance, size_of, sizes_in
+from rspo.pipeline.task import Task
 
 
-def step_of(experiment: Experiment, command: str, name: str = "") -> Step:
+def task_of(experiment: Experiment, command: str, name: str = "") -> Task:
     """The step of a command; where it needs more, that of the first policy, suite and block.
 
     Args:
@@ -20,18 +20,18 @@ def step_of(experiment: Experiment, command: str, name: str = "") -> Step:
     """
     policy, suite = experiment.evaluations[0]
     if command == "claims":
-        return claims.step(experiment)
+        return claims.task(experiment)
     words: dict[str, tuple[str | int, ...]] = {
         "sample": (policy, name, 0),
         "score": (policy, name, 0),
         "curves": (policy, suite),
     }
-    make = getattr(steps, command.replace("-", "_"))
-    made: Step = make(experiment, *words.get(command, (name,) if name else ()))
+    make = getattr(tasks, command.replace("-", "_"))
+    made: Task = make(experiment, *words.get(command, (name,) if name else ()))
     return made
 
 
-def attest(inputs: Iterable[tuple[Path, Step]]) -> None:
+def attest(inputs: Iterable[tuple[Path, Task]]) -> None:
     """Give files that a test wrote the provenance of their steps, whose inputs may not exist."""
     for path, maker in inputs:
         if path.exists():

@@ -6,7 +6,7 @@ does not get into a result. It replaces a result only with `--force`; Snakemake 
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import (
+from rspo.core.settings import Settings, differences, first_of
+from rspo.pipeline.provenance import (
     Done,
     inputs_of,
     provenance_path,
@@ -27,12 +28,8 @@ from rspo.core.provenance import (
     write_provenance,
 )
 
-Settings = dict[str, Any]
-GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
 ORIGIN_FILE = "origin.json"  # in a checkpoint folder: settings and inputs of its training
 FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
-_SHOWN = 3  # differences in a message
-_LONGEST = 40  # characters of a value in a message
 
 
 class SettingsHash(str):
@@ -41,11 +38,11 @@ class SettingsHash(str):
     Rules give it to Snakemake as a parameter, which leads from a job to its step.
     """
 
-    step: "Step"
+    step: "Task"
 
 
 @dataclass(frozen=True)
-class Step:
+class Task:
     """One call of the `rspo` command that writes results.
 
     outputs: the files and folders that it writes.
@@ -60,7 +57,7 @@ class Step:
 
     outputs: tuple[Path, ...]
     settings: Settings
-    inputs: "Callable[[], Sequence[tuple[Path, Step]]]" = field(default=tuple, compare=False)
+    inputs: "Callable[[], Sequence[tuple[Path, Task]]]" = field(default=tuple, compare=False)
     lock: Path | None = None
     command: str = ""
     configured: Settings | None = None
@@ -171,7 +168,7 @@ class Step:
         added = added_files(path)
         if not added:
             return self.remedy
-        return f"remove {_first(added)}"
+        return f"remove {first_of(added)}"
 
     @property
     def remedy(self) -> str:
@@ -261,16 +258,16 @@ def origin_of(checkpoint: Path) -> dict[str, Any]:
 
 
 def files_behind(
-    pairs: Iterable[tuple[Path, Step]], planned: Iterable[Path] = ()
-) -> dict[Path, Step]:
+    pairs: Iterable[tuple[Path, Task]], planned: Iterable[Path] = ()
+) -> dict[Path, Task]:
     """Some files and all that they were made from, those nearest to the data first.
 
     Without those that are planned, and those that only they were made from.
     """
-    found: dict[Path, Step] = {}
+    found: dict[Path, Task] = {}
     seen = set(planned)
 
-    def visit(pairs: Iterable[tuple[Path, Step]]) -> None:
+    def visit(pairs: Iterable[tuple[Path, Task]]) -> None:
         for path, maker in pairs:
             if path not in seen:
                 seen.add(path)
@@ -282,7 +279,7 @@ def files_behind(
 
 
 def faults_behind(
-    inputs: Sequence[tuple[Path, Step]], planned: Iterable[Path] = ()
+    inputs: Sequence[tuple[Path, Task]], planned: Iterable[Path] = ()
 ) -> dict[str, str]:
     """A sentence for each command that has to make results, or files behind them, again.
 
@@ -293,36 +290,3 @@ def faults_behind(
         if path.exists() and (fault := maker.fault_of(path, contents=False)):
             faults.setdefault(maker.command, f"{fault}; {maker.remedy_for(path)}")
     return faults
-
-
-def differences(old: Any, new: Mapping[str, Any]) -> str:
-    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others."""
-    before, after = (
-        {key: json.dumps(value, default=str) for key, value in leaves(settings)}
-        for settings in (old, new)
-    )
-    keys = [key for key in {**after, **before} if before.get(key) != after.get(key)]
-    changes = []
-    for key in keys:
-        values = [values.get(key, "none") for values in (before, after)]
-        changes.append(f"{key}: {' -> '.join(map(_short, values))}")
-    return _first(changes)
-
-
-def _first(items: Sequence[str]) -> str:
-    """The first items of a message, and the number of the others."""
-    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ", ".join(items[:_SHOWN]) + more
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is no mapping, with its nested key, such as `training.steps`."""
-    if not isinstance(settings, Mapping):
-        yield prefix.removesuffix("."), settings
-        return
-    for key, value in settings.items():
-        yield from leaves(value, f"{prefix}{key}.")

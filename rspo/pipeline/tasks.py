@@ -18,21 +18,22 @@ from rspo.config.names import (
     VERIFIER_VERSIONS,
 )
 from rspo.config.schema import Columns, Config
-from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import LOCK
-from rspo.core.step import Settings, Step
+from rspo.core.settings import Settings
 from rspo.objectives import OBJECTIVES
+from rspo.pipeline.task import Task
+from rspo.pipeline.verl_fingerprint import policy_settings
 
-Input = tuple[Path, Step]  # a file or folder, and the step that writes it
+Input = tuple[Path, Task]  # a file or folder, and the step that writes it
 Inputs = Callable[[], Sequence[Input]]
 Words = ParamSpec("Words")
 
 
-def step(
-    make: Callable[Concatenate[Experiment, Words], Step],
-) -> Callable[Concatenate[Experiment, Words], Step]:
+def task(
+    make: Callable[Concatenate[Experiment, Words], Task],
+) -> Callable[Concatenate[Experiment, Words], Task]:
     """Make a step know its command, its limit, and the settings of the config alone.
 
     The limit is `replace_above`. The command has the function's name and positional arguments,
@@ -40,7 +41,7 @@ def step(
     """
 
     @wraps(make)
-    def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Step:
+    def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Task:
         result = make(experiment, *words, **named)
         command = experiment.command(make.__name__.replace("_", "-"), *map(str, words))
         limit = experiment.config.replace_above
@@ -56,16 +57,16 @@ def step(
     return made
 
 
-@step
-def prepare(experiment: Experiment, data_set: str) -> Step:
+@task
+def prepare(experiment: Experiment, data_set: str) -> Task:
     settings = source_settings(experiment, data_set)
     if data_set not in ("train", "validation") and experiment.config.evaluation.problems:
         settings["first"] = experiment.config.evaluation.problems
-    return Step((experiment.problems(data_set),), settings)
+    return Task((experiment.problems(data_set),), settings)
 
 
-@step
-def pretrain(experiment: Experiment, model: str) -> Step:
+@task
+def pretrain(experiment: Experiment, model: str) -> Task:
     base, config = base_name(model), experiment.config
     settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
     if config.models[model].scratch is not None:
@@ -75,15 +76,15 @@ def pretrain(experiment: Experiment, model: str) -> Step:
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
     lock, checkpoint = experiment.folder(base) / LOCK, experiment.checkpoint(base)
-    return Step((experiment.policy(base),), settings, lock=lock, checkpoint=checkpoint)
+    return Task((experiment.policy(base),), settings, lock=lock, checkpoint=checkpoint)
 
 
-@step
-def train(experiment: Experiment, cell: str) -> Step:
-    run, config = experiment.cell(cell), experiment.of_cell(cell).config
+@task
+def train(experiment: Experiment, cell: str) -> Task:
+    run, config = experiment.cell(cell), experiment.for_cell(cell).config
 
     def inputs() -> list[Input]:
-        base = policy_step(experiment, base_name(run.model))
+        base = policy_task(experiment, base_name(run.model))
         judge = judge_inputs(experiment, config.verifier)
         return [first_output(base), first_output(prepare(experiment, "train")), *judge]
 
@@ -104,14 +105,14 @@ def train(experiment: Experiment, cell: str) -> Step:
     settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts
     outputs = experiment.policy(cell), experiment.training_log(cell)
     lock, checkpoint = experiment.folder(cell) / LOCK, experiment.checkpoint(cell)
-    return Step(outputs, settings, inputs, lock, checkpoint=checkpoint)
+    return Task(outputs, settings, inputs, lock, checkpoint=checkpoint)
 
 
-@step
-def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
+@task
+def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     def inputs() -> list[Input]:
         return [
-            first_output(policy_step(experiment, policy)),
+            first_output(policy_task(experiment, policy)),
             *_problems(experiment, experiment.benchmarks_of(suite)),
         ]
 
@@ -121,11 +122,11 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
     output = experiment.samples(policy, suite, block)
-    return Step((output,), settings, inputs, lock_of(output))
+    return Task((output,), settings, inputs, lock_of(output))
 
 
-@step
-def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
+@task
+def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     def inputs() -> list[Input]:
         return [
             first_output(sample(experiment, policy, suite, block)),
@@ -140,7 +141,7 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
     output = experiment.scores(policy, suite, block)
-    return Step((output,), settings, inputs, lock_of(output))
+    return Task((output,), settings, inputs, lock_of(output))
 
 
 def lock_of(table: Path) -> Path:
@@ -148,11 +149,11 @@ def lock_of(table: Path) -> Path:
     return table.with_name(f".{table.stem}{LOCK}")
 
 
-@step
-def curves(experiment: Experiment, policy: str, suite: str) -> Step:
+@task
+def curves(experiment: Experiment, policy: str, suite: str) -> Task:
     output, chosen = experiment.curves(policy, suite), {"k", "resamples", "seed"}
     settings = experiment.config.evaluation.model_dump(mode="json", include=chosen)
-    return Step((output,), settings, lambda: score_inputs(experiment, policy, suite))
+    return Task((output,), settings, lambda: score_inputs(experiment, policy, suite))
 
 
 def every_curve(experiment: Experiment) -> list[Input]:
@@ -160,19 +161,19 @@ def every_curve(experiment: Experiment) -> list[Input]:
     return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
 
 
-@step
-def cost(experiment: Experiment) -> Step:
+@task
+def cost(experiment: Experiment) -> Task:
     """Its inputs are the curves that exist: it counts what has been used so far."""
 
     def inputs() -> list[Input]:
         return [pair for pair in every_curve(experiment) if pair[0].is_file()]
 
     settings = counted("policies", experiment.policies)
-    return Step((experiment.table("cost"),), settings, inputs)
+    return Task((experiment.table("cost"),), settings, inputs)
 
 
-@step
-def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
+@task
+def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
     """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
     config = experiment.config
     # The grid and its seeds determine the compared cells; `k` the values of k.
@@ -186,11 +187,11 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
     settings |= config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
     names = ("claims.csv", "claim_comparisons.csv")
     outputs = tuple(experiment.reports / name for name in names)
-    return Step(outputs, settings, inputs)
+    return Task(outputs, settings, inputs)
 
 
-@step
-def study(experiment: Experiment, name: str) -> Step:
+@task
+def study(experiment: Experiment, name: str) -> Task:
     """Its inputs: the scores of its policies, base policies included, and the logs of its cells."""
     experiment = experiment.of_study(name)
     chosen, policies = experiment.config.studies[name], experiment.policies_of(name)
@@ -215,19 +216,19 @@ def study(experiment: Experiment, name: str) -> Step:
         settings["page"] = digest(file)
     names = (f"{name}.csv", f"{name}_methods.csv", f"{name}.md")
     outputs = tuple(experiment.table(name).with_name(file) for file in names)
-    return Step(outputs, settings, inputs)
+    return Task(outputs, settings, inputs)
 
 
-@step
-def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Step:
+@task
+def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
     """Args: inputs: every file that the report reads (`rspo.report`)."""
     config = experiment.config.model_dump(mode="json", exclude={"replace_above"})
     settings = {"scale": experiment.scale} | config
-    return Step((experiment.reports / "report.html",), settings, inputs)
+    return Task((experiment.reports / "report.html",), settings, inputs)
 
 
-@step
-def fetch_judge(experiment: Experiment) -> Step:
+@task
+def fetch_judge(experiment: Experiment) -> Task:
     """The prompt of the judge, and its model, unless a running server has it."""
     prompt, model = experiment.judge_prompt, experiment.judge_model
     xverify = experiment.config.xverify
@@ -235,19 +236,19 @@ def fetch_judge(experiment: Experiment) -> Step:
         raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
     outputs = (prompt, model) if model else (prompt,)
     settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
-    return Step(outputs, settings, lock=prompt.parent / LOCK)
+    return Task(outputs, settings, lock=prompt.parent / LOCK)
 
 
-def policy_step(experiment: Experiment, policy: str) -> Step:
+def policy_task(experiment: Experiment, policy: str) -> Task:
     """The step that makes a policy, of a cell or a model."""
     if experiment.is_base(policy):
         return pretrain(experiment, policy.removesuffix(f"--{BASE}"))
     return train(experiment, policy)
 
 
-def first_output(step: Step) -> Input:
-    """The first output of a step, as an input of another."""
-    return step.outputs[0], step
+def first_output(task: Task) -> Input:
+    """The first output of a task, as an input of another."""
+    return task.outputs[0], task
 
 
 def log_input(experiment: Experiment, cell: str) -> Input:
@@ -262,9 +263,9 @@ def score_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]
 def scored_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
     """The samples and the scores of a policy on a suite."""
     return [
-        first_output(step(experiment, policy, suite, block))
+        first_output(task_of_block(experiment, policy, suite, block))
         for block in experiment.blocks()
-        for step in (sample, score)
+        for task_of_block in (sample, score)
     ]
 
 
@@ -272,15 +273,15 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     """The files that decide a judge model's verdict besides the response and the answers."""
     if verifier != "xverify":
         return []
-    step = fetch_judge(experiment)
-    return [(path, step) for path in step.outputs]
+    fetching = fetch_judge(experiment)
+    return [(path, fetching) for path in fetching.outputs]
 
 
 def results(experiment: Experiment) -> list[Input]:
     """The files of data and policies, without tables and figures, each with its step."""
     return [
         *_problems(experiment, experiment.data_sets),
-        *(first_output(policy_step(experiment, policy)) for policy in experiment.policies),
+        *(first_output(policy_task(experiment, policy)) for policy in experiment.policies),
         *(log_input(experiment, cell) for cell in experiment.cells),
         *(file for pair in experiment.evaluations for file in scored_inputs(experiment, *pair)),
         *every_curve(experiment),

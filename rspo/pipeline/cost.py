@@ -4,10 +4,10 @@ import json
 
 import pandas as pd
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import SECONDS
 from rspo.core.tables import write_csv
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import SECONDS
 
 # Provenance in a policy's folder, by step. The processes of training.jsonl are those of the policy.
 _FILES = {
@@ -20,7 +20,7 @@ _FILES = {
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     """Write tables/cost.csv, always: the time that was used is no setting."""
-    step = steps.cost(experiment)
+    step = tasks.cost(experiment)
     if not force:
         step.require_configured()
     write_csv(experiment.table("cost"), costs(experiment))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from snakemake.exceptions import WorkflowError
 
-from rspo.slurm.preflight import run_doctor
+from rspo.snakemake.preflight import run_doctor
 
 Start = Callable[..., None]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rspo.core import provenance
-from rspo.core.provenance import Done, provenance_path, write_provenance
+from rspo.pipeline import provenance
+from rspo.pipeline.provenance import Done, provenance_path, write_provenance
 
 TWO_PROCESSORS = """processor	: 0
 vendor_id	: AuthenticAMD

@@ -9,10 +9,10 @@ import pytest
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.trace import trace
 from rspo.evaluation.curves import curves
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, draw
+from rspo.pipeline.trace import trace
 from tests.support import ROOT, small_paper
 
 CELL = "small--rspo-pass--k4--n8--s0"
@@ -24,7 +24,7 @@ def experiment(small_project: Path) -> Experiment:
 
 
 def figure_of(experiment: Experiment) -> Path:
-    return FIGURES["fig_main"].step(experiment).outputs[0]
+    return FIGURES["fig_main"].task(experiment).outputs[0]
 
 
 def test_every_result_has_provenance(small_project: Path) -> None:

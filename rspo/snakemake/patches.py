@@ -18,8 +18,8 @@ from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_b
 from rspo.config.given import OWN_KEYS, overrides_of
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
-from rspo.core.provenance import inputs_of, read_provenance, was_made_again
-from rspo.core.step import Step
+from rspo.pipeline.provenance import inputs_of, read_provenance, was_made_again
+from rspo.pipeline.task import Task
 
 
 def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def keep_one_timer() -> None:
     JobScheduler._schedule_reevalutation = start_if_none_waits
 
 
-def step_of(job: Any) -> Step | None:
+def task_of(job: Any) -> Task | None:
     """The step whose settings a job has as the parameter `settings`."""
     return getattr(job.params.get("settings"), "step", None)
 
@@ -212,11 +212,11 @@ def compare_settings_with_provenance() -> None:
 
     async def incomplete_outputs(persistence: PersistenceBase, job: Any) -> Any:
         found = await incomplete(persistence, job)
-        step = step_of(job) if found else None
+        step = task_of(job) if found else None
         return [] if step and step.is_made() and not step.is_begun() else found
 
     async def finished_if_made(persistence: PersistenceBase, job: Any) -> None:
-        step = step_of(job)
+        step = task_of(job)
         if step is None or step.is_made():
             await finished(persistence, job)
 

@@ -1,0 +1,42 @@
+"""Settings as plain data: what differs between two of them, in words."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Settings = dict[str, Any]
+_SHOWN = 3  # differences in a message
+_LONGEST = 40  # characters of a value in a message
+
+
+def differences(old: Any, new: Mapping[str, Any]) -> str:
+    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others."""
+    before, after = (
+        {key: json.dumps(value, default=str) for key, value in leaves(settings)}
+        for settings in (old, new)
+    )
+    keys = [key for key in {**after, **before} if before.get(key) != after.get(key)]
+    changes = []
+    for key in keys:
+        values = [values.get(key, "none") for values in (before, after)]
+        changes.append(f"{key}: {' -> '.join(map(_short, values))}")
+    return first_of(changes)
+
+
+def first_of(items: Sequence[str]) -> str:
+    """The first items of a message, and the number of the others."""
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ", ".join(items[:_SHOWN]) + more
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping, with its nested key, such as `training.steps`."""
+    if not isinstance(settings, Mapping):
+        yield prefix.removesuffix("."), settings
+        return
+    for key, value in settings.items():
+        yield from leaves(value, f"{prefix}{key}.")
