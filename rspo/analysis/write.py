@@ -23,6 +23,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
 from rspo.evaluation.statistics import LEVEL
+from rspo.pipeline.run import run
 
 CLAIM_COLUMNS = [
     *("claim", "title", "hypothesis", "comparison", "estimate", "low", "high", "p"),
@@ -50,7 +51,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
             claims.append(row | {"scale": experiment.scale})
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
 
-    made.run(work, force)
+    run(made, work, force)
 
 
 def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
@@ -110,7 +111,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         }
         write_text(page, render(template, contents))
 
-    made.run(work, force)
+    run(made, work, force)
 
 
 def study_contents(

@@ -19,9 +19,10 @@ from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import Response, verdict_counts, verified
-from rspo.pipeline.provenance import Done, versions
-from rspo.pipeline.task import Task
-from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
+from rspo.pipeline.run import digests_of, require_replaceable, run
+from rspo.pipeline.settings import verifier_settings
+from rspo.pipeline.task import Done, Task
+from rspo.pipeline.tasks import judge_inputs, lock_of
 from rspo.rewards import Verdict, texts_of
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
@@ -59,12 +60,12 @@ def verify_file(
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    read = versions([path])
+    digests = digests_of([path])
     responses = read_responses(path, columns)
     numbers = np.array([*Counter(one.question for one in responses).values()])
     ks = chosen_ks(numbers, ks)
     if not replace:  # after the checks of the arguments, which also apply with --force
-        step.require_replaceable()
+        require_replaceable(step)
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
@@ -77,10 +78,10 @@ def verify_file(
             partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}
-        return Done(notes=notes, originals=read, clean_up=journal_of(output).unlink)
+        return Done(notes=notes, originals=digests, clean_up=journal_of(output).unlink)
 
     reasons: Counter[str] = Counter()
-    step.run(work, force=True)
+    run(step, work, force=True)
     outcomes = read_outcomes(output)
     return "\n".join(
         [*_counts(outcomes, reasons), *_spoiled(responses), "", *pass_at_k_table(outcomes, ks)]

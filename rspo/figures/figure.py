@@ -27,6 +27,7 @@ from rspo.figures import style
 from rspo.figures.style import Picture
 from rspo.objectives import OBJECTIVES, compared
 from rspo.pipeline import tasks
+from rspo.pipeline.run import run
 from rspo.pipeline.task import Task
 
 logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns about a font's age
@@ -105,7 +106,13 @@ class Figure:
 
     def task(self, experiment: Experiment) -> Task:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
-        return _step(experiment, self)
+        return tasks.figure(
+            experiment,
+            self.name,
+            suffixes=SUFFIXES,
+            settings=self.settings,
+            inputs=lambda: _inputs(experiment, self),
+        )
 
     def methods(self, experiment: Experiment) -> list[Method]:
         """The lines of its policies."""
@@ -157,7 +164,7 @@ class Figure:
                     save(picture, path)
                 table.to_csv(numbers, index=False, lineterminator="\n")
 
-        step.run(work, force)
+        run(step, work, force)
 
 
 def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
@@ -229,14 +236,7 @@ def _models(experiment: Experiment, policies: Iterable[str]) -> dict[str, str]:
     return {model: experiment.config.models[model].label for model in models}
 
 
-@tasks.task
-def _step(experiment: Experiment, figure: Figure) -> Task:
-    outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
-    settings, command = figure.settings(experiment), experiment.command("figure", figure.name)
-    return Task(outputs, settings, lambda: _read(experiment, figure), command=command)
-
-
-def _read(experiment: Experiment, figure: Figure) -> list[tuple[Path, Task]]:
+def _inputs(experiment: Experiment, figure: Figure) -> list[tuple[Path, Task]]:
     """The files of a figure's inputs."""
     made, files = [], []
     for policy in figure.policies(experiment):

@@ -19,7 +19,8 @@ from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
 from rspo.pipeline.cost import write_cost_table
 from rspo.pipeline.provenance import WRITTEN
-from rspo.pipeline.task import Task, files_behind
+from rspo.pipeline.state import files_behind
+from rspo.pipeline.task import Task
 from rspo.report import figures, results_inputs
 from rspo.report.page import write_results
 

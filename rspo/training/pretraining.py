@@ -17,7 +17,11 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, read_provenance
+from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.resume import is_begun
+from rspo.pipeline.run import locked, run
+from rspo.pipeline.state import state
+from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
@@ -52,7 +56,7 @@ def make_base_policy(
     def work() -> Done:
         earlier = use_checkpoint(step, checkpoint, {}, force)
         with atomic_write(policy) as partial:
-            if elsewhere and elsewhere.has_outputs() and not elsewhere.fault_of_outputs():
+            if elsewhere and state(elsewhere, deep=True).is_current:
                 finished = elsewhere.outputs[0]
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
@@ -68,9 +72,9 @@ def make_base_policy(
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force)
-    if checkpoint.exists() and not step.is_begun():
-        with step.locked():  # an earlier process was killed while removing it
+    run(step, work, force)
+    if checkpoint.exists() and not is_begun(step):
+        with locked(step):  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
 
 

@@ -13,6 +13,7 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import digest
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.run import record
 from rspo.pipeline.task import Task
 from tests.support import ROOT, tiny_world
 from tests.support.processes import wait_until
@@ -280,7 +281,7 @@ def make(step: Task) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("") if path.suffix else path.mkdir(exist_ok=True)
         os.utime(path)
-    step.record()
+    record(step)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_a_missing_policy_that_was_trained_again_is_made_before_what_depends_on_
     assert jobs(snakemake(Path.cwd(), *target)) == {}
     policy.mkdir()
     (policy / "weights").write_text("others")
-    train.record()
+    record(train)
     shutil.rmtree(policy)
     assert jobs(snakemake(Path.cwd(), *target)) == {"sample": 1, "train": 1, "total": 2}
 
