@@ -89,8 +89,8 @@ def test_training_changes_the_policy_logs_each_step_and_leaves_no_checkpoint(
     for line in records:
         assert 0 <= line["zero_weight"] <= 1
         assert line["entropy"] > 0
-        assert record["pass_at_1"] == pytest.approx(record["correct"])
-        assert record["pass_at_1"] <= record["pass_at_2"] <= record["pass_at_4"]
+        assert line["pass_at_1"] == pytest.approx(line["correct"])
+        assert line["pass_at_1"] <= line["pass_at_2"] <= line["pass_at_4"]
     base = undisturbed.policy("small--base") / "model.safetensors"
     assert weights_of(undisturbed) != base.read_bytes()
     assert not undisturbed.checkpoint(CELL).exists()
