@@ -333,6 +333,29 @@ def test_a_missing_policy_that_was_trained_again_is_made_before_what_depends_on_
     assert jobs(snakemake(Path.cwd(), *target)) == {"sample": 1, "train": 1, "total": 2}
 
 
+def test_what_was_made_from_another_version_of_an_older_input_is_made_again(
+    trained: Experiment,
+) -> None:
+    """As after a policy was put back from a backup, with its time: Snakemake itself compares times.
+
+    A damaged policy is another matter: its owner decides.
+    """
+    cell = next(iter(trained.cells))
+    suite = next(suite for policy, suite in trained.evaluations if policy == cell)
+    for name in trained.benchmarks_of(suite):
+        make(tasks.prepare(trained, name))
+    samples = tasks.sample(trained, cell, suite, 0)
+    make(samples)
+    target = ["-n", str(samples.outputs[0]), "--config", "scale=paper"]
+    policy = trained.policy(cell)
+    times = policy.stat()
+    (policy / "weights").write_text("others")
+    os.utime(policy, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert jobs(snakemake(Path.cwd(), *target)) == {}
+    record(tasks.train(trained, cell))
+    assert jobs(snakemake(Path.cwd(), *target)) == {"sample": 1, "total": 1}
+
+
 def test_a_new_time_of_the_same_problems_trains_no_cell_again(built: Path) -> None:
     os.utime(built / "results" / "tiny" / "problems" / "train.parquet")
     done = snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
