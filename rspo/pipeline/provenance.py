@@ -180,10 +180,11 @@ def code_version() -> str:
 @cache
 def _git_commit() -> str:
     """Commit of the source code, with UNCOMMITTED if it differs; empty outside a git checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
+    folder = str(Path(__file__).parent)
+    command = ["git", "-C", folder, "describe", "--always", "--abbrev=40", f"--dirty={UNCOMMITTED}"]
     try:
         done = subprocess.run(
-            [*command, f"--dirty={UNCOMMITTED}"],
+            command,
             capture_output=True,
             text=True,
             timeout=10,

@@ -14,9 +14,9 @@ from snakemake.io import is_flagged
 from snakemake.logging import logger
 
 from rspo.core.errors import InputError
-from rspo.pipeline.provenance import inputs_of, provenance_path, read_provenance
+from rspo.pipeline.provenance import inputs_of, read_provenance
 from rspo.pipeline.resume import is_begun_with_settings
-from rspo.pipeline.state import Condition, behind, content_state, refusals, state_of
+from rspo.pipeline.state import Condition, behind, content_state, is_removed, refusals, state_of
 from rspo.pipeline.task import Task
 from rspo.snakemake.patches import task_of
 
@@ -63,10 +63,9 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     """
     planned = set(dag.needrun_jobs())
     tasks = _tasks(dag)
-    existing = {job: task for job, task in tasks.items() if _exists(job)}
     kept = {job: task for job, task in tasks.items() if job not in planned}
     replaced = {}
-    for job, task in existing.items():
+    for job, task in tasks.items():
         if job in planned and _removes(job, task):
             replaced[job] = task
     damaged = _first_states(kept, Condition.DAMAGED, Condition.FOREIGN)
@@ -102,16 +101,12 @@ def _first_states(tasks: Mapping[Any, Task], *conditions: Condition) -> dict[Any
     for job, task in tasks.items():
         for path in task.outputs:
             content = content_state(path, task=task)
-            if content.condition is Condition.MISSING and not provenance_path(path).exists():
+            if content.condition is Condition.MISSING and not is_removed(path):
                 continue  # it was never made
             if content.condition in conditions:
                 sentences[job] = content.refusal
                 break
     return sentences
-
-
-def _exists(job: Any) -> bool:
-    return any(Path(path).exists() for path in job.output)
 
 
 def _removes(job: Any, task: Task) -> bool:
@@ -215,7 +210,7 @@ def _force(dag: Any, job: Any) -> str:
         return "--forceall"
     if options.forcetargets and job in dag.targetjobs:
         return "--force"
-    is_named = not {*options.forcerun}.isdisjoint(job.output)
+    is_named = not set(options.forcerun).isdisjoint(job.output)
     return "--forcerun" if is_named or job.rule in dag.forcerules else "an interrupted run"
 
 

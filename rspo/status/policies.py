@@ -41,9 +41,11 @@ def statuses(experiment: Experiment) -> list[Status]:
 
 def running(experiment: Experiment) -> dict[str, Snapshot]:
     """The progress of each policy of the grid and the studies that a job works on."""
-    grids = [*experiment.config.grid, *experiment.config.studies]
+    policies: dict[str, None] = {}  # in their order, each once
+    for grid in list(experiment.config.grid) + list(experiment.config.studies):
+        policies |= dict.fromkeys(experiment.policies_of(grid))
     found = {}
-    for policy in dict.fromkeys(name for grid in grids for name in experiment.policies_of(grid)):
+    for policy in policies:
         snapshot = read_progress(experiment.checkpoint(policy))
         if snapshot is not None and _is_running(experiment, policy):
             found[policy] = snapshot
