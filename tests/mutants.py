@@ -66,7 +66,7 @@ GROUPS = {
     ),
     "local": Group(
         ["rspo/training/local.py"],
-        ["tests/training/test_local.py", "tests/training/test_fixed_errors.py"],
+        ["tests/training/test_local.py", "tests/training/test_simulated_errors.py"],
         one_in=3,
     ),
     "sampler": Group(["rspo/policies/sampler.py"], ["tests/policies/test_policies.py"], one_in=2),

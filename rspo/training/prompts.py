@@ -23,8 +23,8 @@ class Prompts:
     answers: list[list[str]]
     families: list[str]
 
-    def of(self, rows: list[int]) -> "Prompts":
-        """Select prompts, in the order of `rows`."""
+    def select(self, rows: list[int]) -> "Prompts":
+        """The prompts of some rows, in the order of `rows`."""
         return Prompts(
             [self.tokens[row] for row in rows],
             [self.questions[row] for row in rows],
@@ -46,7 +46,7 @@ def read_prompts(
         [problem["benchmark"] for problem in problems],
     )
     left_out = dict.fromkeys(too_long(tokens, sampling))
-    kept = prompts.of([row for row in range(len(problems)) if row not in left_out])
+    kept = prompts.select([row for row in range(len(problems)) if row not in left_out])
     return kept, [problems[row]["id"] for row in left_out]
 
 

@@ -23,7 +23,7 @@ from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts, read_prompts
-from rspo.training.records import named_rewards, tokens_of, verify_tokens
+from rspo.training.rewards import named_rewards, tokens_of, verify_tokens
 
 CHUNK = 32  # problems sampled together
 
@@ -50,7 +50,7 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
             "short enough"
         )
     drawn = torch.randperm(len(prompts.tokens), generator=generator_of("validation"))
-    return prompts.of(sorted(drawn[:wanted].tolist()))
+    return prompts.select(sorted(drawn[:wanted].tolist()))
 
 
 def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[str, float]]:
