@@ -48,8 +48,8 @@ from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import Record, Stopwatch, record_of
 from rspo.training.rewards import Scored, named_rewards, tokens_of, verify_tokens
 
-# (batch, rows of the responses' prompts in it, tokens, correct, step) -> which responses to reward as
-# correct ones, (P * n,)
+# (batch, rows of the responses' prompts in it, tokens, correct, step) -> (P * n,) whether to reward
+# each response as a correct one
 Accept = Callable[
     [Prompts, Sequence[int], Sequence[Sequence[int]], NDArray[np.bool_], int], NDArray[np.bool_]
 ]
