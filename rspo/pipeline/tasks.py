@@ -14,9 +14,9 @@ from rspo.config.names import (
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
-    OWN_REWARDS,
     VERIFIER_VERSIONS,
 )
+from rspo.config.registered import OWN_REWARDS
 from rspo.config.schema import Columns, Config
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
