@@ -65,7 +65,7 @@ GROUPS = {
         one_in=5,
     ),
     "local": Group(
-        ["rspo/training/local.py"],
+        ["rspo/training/local.py", "rspo/training/simulated_errors.py"],
         ["tests/training/test_local.py", "tests/training/test_simulated_errors.py"],
         one_in=3,
     ),

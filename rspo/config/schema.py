@@ -519,7 +519,7 @@ class Config(Section):
     # In minutes. A run of Snakemake replaces a result that took longer only with `replace=true`.
     replace_above: Annotated[float, Field(ge=0)] | None = 10
 
-    def of_variant(self, name: str) -> "Config":
+    def for_variant(self, name: str) -> "Config":
         """The config that the cells of a variant are trained with.
 
         Raises: ValidationError if the variant makes the config invalid.
