@@ -124,7 +124,7 @@ def alternating_trainer() -> Any:
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
     from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
-    from rspo.training.records import verify_tokens
+    from rspo.training.rewards import verify_tokens
     from rspo.training.verl.batches import fields, on_last_token, put_fields, response_tokens
     from rspo.training.verl.trainer import Trainer
 

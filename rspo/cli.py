@@ -25,7 +25,8 @@ from pydantic import ValidationError
 
 from rspo.config.given import EXPERIMENT_VARIABLE
 from rspo.config.merge import parse_overrides
-from rspo.config.names import VERIFIERS, Metric, verifier_names
+from rspo.config.names import VERIFIERS, Metric
+from rspo.config.registered import verifier_names
 from rspo.core.errors import InputError, LostProcess, errors_of, require_name
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.pipeline.provenance import WRITTEN

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import OWN_VERIFIERS
+from rspo.config.registered import OWN_VERIFIERS
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.datasets.own_file import Row, rows_of

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import GENERATOR_REVISION, JUDGE_SAMPLING, OWN_REWARDS, VERIFIER_VERSIONS
+from rspo.config.names import GENERATOR_REVISION, JUDGE_SAMPLING, VERIFIER_VERSIONS
+from rspo.config.registered import OWN_REWARDS
 from rspo.config.schema import Columns, Config
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint

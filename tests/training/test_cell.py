@@ -288,7 +288,7 @@ def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(
 ) -> None:
     experiment = elsewhere(world, tmp_path / "results")
 
-    def explode(model: Qwen2, *_: object) -> float:
+    def explode(model: Qwen2, *_: object, **options: object) -> float:
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, torch.nan)
         return 0.0
