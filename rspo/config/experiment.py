@@ -223,7 +223,7 @@ class Experiment:
     @cached_property
     def evaluations(self) -> list[tuple[str, str]]:
         """Pairs of a policy and a suite that an entry of the grid compares it on, each once."""
-        pairs = []
+        pairs: list[tuple[str, str]] = []
         for grid, entry in self.config.grid.items():
             if entry.suite:
                 pairs.extend((policy, entry.suite) for policy in self.policies_of(grid))

@@ -16,8 +16,8 @@ from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
-from rspo.datasets.own_file import Row, rows_of_source
 from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
+from rspo.formats.rows import Row, rows_of_source
 from rspo.pipeline import tasks
 from rspo.pipeline.run import digests_of, run
 from rspo.pipeline.task import Done
