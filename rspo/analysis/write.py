@@ -100,9 +100,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
-        template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
-        if not template.exists() and not study.page:
-            template = FOLDER / "study.md.jinja"
+        template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
         cells = [cell.name for cell in experiment.cells_of(name)]
         contents = study_contents(experiment, name, table, methods) | {
             "origins": origins(experiment, cells),
