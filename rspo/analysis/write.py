@@ -40,7 +40,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     def work() -> None:
         plan, reasons = planned(experiment)
         measurer = Measurer(experiment)
-        comparisons = with_p_values([measurer.of(one) for one in plan])
+        comparisons = with_p_values([measurer.measure(one) for one in plan])
         write_comparisons(comparisons_csv, comparisons)
         claims = []
         for name, claim in CLAIMS.items():
@@ -93,7 +93,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        rows = with_p_values([measurer.of(one) for one in plan], name)
+        rows = with_p_values([measurer.measure(one) for one in plan], name)
         for row in (one for one in rows if one["claim"] and not one["family"]):
             family = studies.claim_family(row["claim"], row["variant"])
             row["outcome"] = verdict([one for one in rows if one["family"] == family])
