@@ -41,7 +41,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     def work() -> None:
         plan, reasons = planned(experiment)
         measurer = Measurer(experiment)
-        comparisons = with_p_values([measurer.of(one) for one in plan])
+        comparisons = with_p_values([measurer.measure(one) for one in plan])
         write_comparisons(comparisons_csv, comparisons)
         claims = []
         for name, claim in CLAIMS.items():
@@ -94,16 +94,14 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        rows = with_p_values([measurer.of(one) for one in plan], name)
+        rows = with_p_values([measurer.measure(one) for one in plan], name)
         for row in (one for one in rows if one["claim"] and not one["family"]):
             family = studies.claim_family(row["claim"], row["variant"])
             row["outcome"] = verdict([one for one in rows if one["family"] == family])
         table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
-        template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
-        if not template.exists() and not study.page:
-            template = FOLDER / "study.md.jinja"
+        template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
         cells = [cell.name for cell in experiment.cells_of(name)]
         contents = study_contents(experiment, name, table, methods) | {
             "origins": origins(experiment, cells),

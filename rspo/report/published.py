@@ -111,6 +111,10 @@ def _temporary_project() -> Iterator[None]:
         for entry in project.iterdir():
             if entry.name not in _OWN and not entry.name.startswith("."):
                 os.symlink(entry, Path(folder, entry.name))
+        templates = Path(folder, STUDIES)
+        templates.mkdir(parents=True)
+        for template in (project / STUDIES).glob("*.jinja"):
+            os.symlink(template, templates / template.name)
         with contextlib.chdir(folder):
             yield
     WRITTEN[:] = [path for path in WRITTEN[written:] if path.is_absolute()]
