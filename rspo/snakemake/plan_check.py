@@ -15,8 +15,15 @@ from snakemake.logging import logger
 
 from rspo.core.errors import InputError
 from rspo.pipeline.provenance import inputs_of, read_provenance
-from rspo.pipeline.resume import is_begun_with_settings
-from rspo.pipeline.state import Condition, behind, content_state, is_removed, refusals, state_of
+from rspo.pipeline.state import (
+    Condition,
+    behind,
+    content_state,
+    is_begun_with_settings,
+    is_removed,
+    refusals,
+    state_of,
+)
 from rspo.pipeline.task import Task
 from rspo.snakemake.patches import task_of
 
