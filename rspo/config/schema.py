@@ -566,7 +566,7 @@ class Config(Section):
         return self
 
     def _require_references(self, key: str, entry: GridEntry, needs_suite: bool) -> None:
-        """Raises: ValueError for a suite, model or variant that an entry names and the config lacks."""
+        """Raises: ValueError if an entry names a suite, model or variant that the config lacks."""
         if entry.suite or needs_suite:
             _require_one_of(f"{key}.suite", entry.suite, self.data.suites)
         variants = [DEFAULT_VARIANT]
