@@ -169,7 +169,8 @@ def test_the_package_works_on_the_first_and_last_python_with_the_oldest_numpy(
     check_documented_example(python)
     run(*pip, "install", f"{wheel}[math]", numpy, cwd=tmp_path)
     code = (
-        "from rspo.rewards.trl import accuracy_reward; from rspo.rewards.verl import compute_score;"
+        "from rspo.adapters.trl_reward import accuracy_reward;"
+        "from rspo.adapters.verl_reward import compute_score;"
         r"print(accuracy_reward([r'\boxed{0.5}', r'\boxed{\int_0^1 2xdx}'], [r'\frac{1}{2}', 2]),"
         r"compute_score('', r'\boxed{1/2}', '0.5')['reason'])"
     )

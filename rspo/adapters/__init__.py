@@ -1,1 +1,5 @@
-"""The objectives in another trainer, TRL, which rspo does not install."""
+"""What this package brings to other trainers.
+
+`trl` has TRL's GRPOTrainer with the objectives, `trl_reward` and `verl_reward` have the reward
+functions of TRL and verl. The objectives register themselves in verl (rspo/training/verl/).
+"""

@@ -18,13 +18,14 @@ from rspo.objectives.registry import unknown_objective
 
 SUPPORTED = "1.16.0"
 try:
-    if (found := version("trl")) != SUPPORTED:
-        raise InputError(
-            f"found trl {found}; rspo supports trl {SUPPORTED}, because its adapter uses functions "
-            "that differ in other versions"
-        )
+    installed = version("trl")
 except PackageNotFoundError:
     raise InputError(f"trl is not installed: `pip install trl=={SUPPORTED}`") from None
+if installed != SUPPORTED:
+    raise InputError(
+        f"found trl {installed}; rspo supports trl {SUPPORTED}, because its adapter uses functions "
+        "that differ in other versions"
+    )
 
 import trl  # noqa: E402, other versions may lack what this module uses
 
@@ -66,7 +67,8 @@ class RSPOTrainer(trl.GRPOTrainer):
         **named: Any,
     ) -> None:
         require_settings(args, objective, k)
-        self._objective, self._k = objective, k
+        self._objective = objective
+        self._k = k
         super().__init__(*further, args=args, **named)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -115,7 +117,7 @@ def response_advantages(rewards: Tensor, objective: str, k: int | None) -> Tenso
 
 
 def require_settings(args: trl.GRPOConfig, objective: str, k: int | None) -> None:
-    """Raises: InputError naming the first setting that another value is required of."""
+    """Raises: InputError that names the first setting with a value that is not allowed."""
     for name, allowed in ALLOWED.items():
         if getattr(args, name) != allowed:
             raise InputError(f"{name}={getattr(args, name)!r} of GRPOConfig; allowed: {allowed!r}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
-from rspo.datasets.own_file import Row, rows_of_source
+from rspo.formats.rows import Row, rows_of_source
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from rspo.config.schema import Columns
-from rspo.datasets.own_file import Row
+from rspo.formats.rows import Row
 from rspo.rewards import digits
 from rspo.rewards.extraction import final_answers
 

@@ -1,11 +1,8 @@
-"""Read outcomes: of a policy's scores, and of anybody's verified responses. Imports no pandas."""
+"""Outcomes of a policy's scores, and of verified responses in any file. Imports no pandas."""
 
-import math
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +10,18 @@ import pyarrow as pa
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
-from rspo.datasets.own_file import Row, rows_of
 from rspo.evaluation.outcomes import Outcomes
+from rspo.formats.rows import Row, rows_of
+from rspo.formats.scores import is_score, read_score
+from rspo.formats.verdicts import read_verdict
+from rspo.formats.verified_response import VerifiedResponse, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLE = ["problem_id", "sample_index"]
-_COLUMNS = ["benchmark", *_SAMPLE, "correct", "reward"]
+_COLUMNS = ["benchmark", "problem_id", "sample_index", "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
-_VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
@@ -69,64 +68,42 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
 def read_outcomes(path: Path) -> Outcomes:
     """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
 
-    A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
-    `reward` (default: 1 if correct, else 0). Problems and responses are in the order of the file;
-    in a scores table, which has the keys `problem_id` and `sample_index` instead of `problem`, they
-    are sorted by both.
+    Rows have the layout of `rspo.formats.verdicts` or of `rspo.formats.scores`. A response without
+    a reward has the reward 1 if it is correct, else 0. Problems and responses are in the order of
+    the file; those of a scores table are sorted by problem and sample index.
+
+    Raises: InputError for a file without rows, and for a row that is invalid or a duplicate.
     """
-    table: dict[tuple[str, int], dict[str, Any]] = {}
-    is_text = path.suffix == ".csv"
+    table: dict[tuple[str, int], VerifiedResponse] = {}
     for row in rows_of(path):
-        values = _values(replace(row, values=_from_text(row.values)) if is_text else row)
-        sample = values["problem"], values.get("sample_index", len(table))
+        response = _read_row(with_values(row) if path.suffix == ".csv" else row)
+        number = len(table) if response.sample_index is None else response.sample_index
+        sample = (response.problem, number)
         if sample in table:
-            raise InputError(f"{row}: sample {sample[1]} of problem {sample[0]!r} is duplicated")
-        table[sample] = values
+            raise InputError(f"{row}: sample {number} of problem {sample[0]!r} is duplicated")
+        table[sample] = response
     if not table:
         raise InputError(f"{path}: has no rows; at least one verified response is needed")
-    rows = list(table.values())
-    if all("sample_index" in row for row in rows):
-        rows = [table[sample] for sample in sorted(table)]
-    index: dict[str, int] = {}
-    problem = [index.setdefault(row["problem"], len(index)) for row in rows]
+    responses = list(table.values())
+    if all(response.sample_index is not None for response in responses):
+        responses = [table[sample] for sample in sorted(table)]
+    return _outcomes(responses)
+
+
+def _read_row(row: Row) -> VerifiedResponse:
+    return read_score(row) if is_score(row) else read_verdict(row)
+
+
+def _outcomes(responses: Sequence[VerifiedResponse]) -> Outcomes:
+    index_of: dict[str, int] = {}
+    problem = [index_of.setdefault(response.problem, len(index_of)) for response in responses]
+    rewards = []
+    for response in responses:
+        rewards.append(response.correct if response.reward is None else response.reward)
     return Outcomes.of_rows(
-        index,
+        index_of,
         np.array(problem),
-        [row["correct"] for row in rows],
-        [row.get("reward", row["correct"]) for row in rows],
-        has_rewards=all("reward" in row for row in rows),
+        [response.correct for response in responses],
+        rewards,
+        has_rewards=all(response.reward is not None for response in responses),
     )
-
-
-def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV file, which has text only, with verdict and numbers; the rest stays text."""
-    result: dict[str, Any] = dict(row)
-    if "correct" in row:
-        result["correct"] = _VERDICTS_IN_CSV.get(row["correct"].lower(), row["correct"])
-    for key, number in (("reward", float), ("sample_index", int)):
-        with suppress(KeyError, ValueError):
-            result[key] = number(row[key])
-    return result
-
-
-def _values(row: Row) -> dict[str, Any]:
-    """Problem, verdict and, where the row has them, sample index and reward."""
-    hint = " (`rspo verify` makes a file with verdicts from responses)"
-    is_score = "problem_id" in row.values and "problem" not in row.values
-    name = "problem_id" if is_score else "problem"
-    problem, correct = row.value(name, hint), row.value("correct", hint)
-    if not isinstance(problem, str | int):
-        raise row.refuse(name, "text")
-    if correct not in (0, 1):
-        raise row.refuse("correct", "true or false, or 1 or 0")
-    values: dict[str, Any] = {"problem": str(problem), "correct": bool(correct)}
-    if is_score:
-        values["sample_index"] = row.value("sample_index", hint)
-        if not isinstance(values["sample_index"], int):
-            raise row.refuse("sample_index", "a whole number")
-    if "reward" in row.values:
-        reward = values["reward"] = row.values["reward"]
-        is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
-        if not is_number or not math.isfinite(reward):
-            raise row.refuse("reward", "a finite number")
-    return values

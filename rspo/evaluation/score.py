@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,19 @@ from rspo.core.files import fingerprint
 from rspo.core.settings import Settings
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
+from rspo.formats.responses import Response
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, code_version
-from rspo.rewards import Answer, Verdict
+from rspo.pipeline.provenance import code_version
+from rspo.pipeline.run import run
+from rspo.pipeline.settings import verifier_settings
+from rspo.pipeline.task import Done
+from rspo.rewards import Verdict
 from rspo.rewards.configured import Verify, rewards_of, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 
 ROWS_OF_A_CHUNK = 500
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Response:
-    """A response to verify; answers: accepted forms, as `rspo.rewards.verify` takes them."""
-
-    question: str
-    answers: Answer
-    text: str
 
 
 def verified(
@@ -80,7 +74,7 @@ def score(
     step, config = tasks.score(experiment, policy, suite, block), experiment.config
     (path,), samples = step.outputs, experiment.samples(policy, suite, block)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
-    decides = tasks.verifier_settings(config, config.verifier)
+    decides = verifier_settings(config, config.verifier)
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)
@@ -107,7 +101,7 @@ def score(
         write_table(path, SCORES, scores)
         return Done(notes={"verdicts": verdict_counts(verdicts)}, clean_up=journal_of(path).unlink)
 
-    step.run(work, force)
+    run(step, work, force)
 
 
 def _responses(

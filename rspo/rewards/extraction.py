@@ -48,6 +48,16 @@ def final_answers(text: str) -> list[str]:
     return list(dict.fromkeys(readings)) if boxes else []
 
 
+def extracted_answer(response: str, verifier: str) -> str | None:
+    """What a verifier compares with the answer; for xverify, which reads everything, the last box.
+
+    Returns: None if there is no answer to extract.
+    """
+    if verifier in ("exact", "xverify"):
+        return last_box(response)
+    return next(iter(final_answers(response)), None)
+
+
 def _boxes(text: str) -> tuple[list[str], bool]:
     """Contents of the last box and the boxes joined to it, in order; whether `or` joins them."""
     text = _without_comments(text)

@@ -17,7 +17,11 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, read_provenance
+from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.resume import is_begun
+from rspo.pipeline.run import locked, run
+from rspo.pipeline.state import state
+from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
@@ -73,9 +77,9 @@ def make_base_policy(
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    task.run(work, force)
-    if checkpoint.exists() and not task.is_begun():
-        with task.locked():  # an earlier process was killed while removing it
+    run(task, work, force)
+    if checkpoint.exists() and not is_begun(task):
+        with locked(task):  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
 
 
@@ -85,7 +89,7 @@ def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
         return None
     own_folder = experiment.root / "results" / experiment.scale
     task = tasks.pretrain(replace(experiment, results=own_folder), model)
-    if not task.has_outputs() or task.fault_of_outputs():
+    if not state(task, deep=True).is_current:
         return None
     return task.outputs[0]
 

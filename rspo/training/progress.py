@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Cell
-from rspo.pipeline.provenance import Usage, usage_so_far
+from rspo.pipeline.usage import Usage, usage_so_far
 
 PROGRESS_FILE = "progress.json"
 SECONDS_BETWEEN_WRITES = 1.0

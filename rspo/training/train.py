@@ -13,7 +13,10 @@ from statistics import fmean
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, Usage
+from rspo.pipeline.resume import is_begun
+from rspo.pipeline.run import locked, run
+from rspo.pipeline.task import Done
+from rspo.pipeline.usage import Usage
 from rspo.training.checkpoint import remove_checkpoint, use_checkpoint
 from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
@@ -68,9 +71,9 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    task.run(work, force)
-    if checkpoint.exists() and not task.is_begun():
-        with task.locked():  # an earlier process was killed while removing it
+    run(task, work, force)
+    if checkpoint.exists() and not is_begun(task):
+        with locked(task):  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
 
 

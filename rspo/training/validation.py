@@ -19,6 +19,7 @@ from rspo.core.files import digest
 from rspo.core.seeds import generator_of
 from rspo.estimators import max_at_k, pass_at_k
 from rspo.pipeline import tasks
+from rspo.pipeline.run import require_current
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import Trainer
@@ -44,7 +45,7 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
     if training.validation.every is None:
         return None
     data = experiment.problems("validation")
-    tasks.prepare(experiment, "validation").require_output(data)
+    require_current(tasks.prepare(experiment, "validation"), data)
     wanted = training.validation.problems
     prompts, left_out = read_prompts(data, tokenizer, sampling)
     report_too_long(left_out, sampling, "left out of validation")

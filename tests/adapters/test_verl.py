@@ -1,6 +1,6 @@
 """The reward function in verl itself, with the settings of the page.
 
-tests/integrations/test_verl_recipe.py trains with them.
+tests/upstream/test_verl_recipe.py trains with them.
 """
 
 import asyncio

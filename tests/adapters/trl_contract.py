@@ -10,9 +10,9 @@ import trl
 
 from examples.trl_bandit import correct, questions, small_model, tokenizer_of_words
 from rspo.adapters.trl import RSPOTrainer
+from rspo.adapters.trl_reward import accuracy_reward
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, policy_loss, response_weights
-from rspo.rewards.trl import accuracy_reward
 
 PROMPTS, N, TOKENS = 6, 4, 3
 

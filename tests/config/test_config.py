@@ -7,8 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from rspo.cli import main, parse_overrides
+from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.merge import parse_overrides
 from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError

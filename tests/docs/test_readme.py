@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rspo import cli
+from rspo.cli.run import parse
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project, snakemake
 
@@ -119,7 +119,7 @@ def test_every_rspo_command_exists_with_its_options(
     found = commands("rspo")
     assert len(found) >= 7
     for words in found:
-        cli._parse(words)  # does not run it
+        parse(words)  # does not run it
 
 
 def test_every_target_of_make_exists() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.evaluation.verify_file import COLUMNS, read_responses
+from rspo.formats.responses import COLUMNS, read_responses
 from rspo.rewards import is_correct
 from tests.support import ROOT
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rspo.cli import parse_overrides
 from rspo.config.experiment import Experiment
+from rspo.config.merge import parse_overrides
 from rspo.core.files import read_json_lines
 from rspo.core.tables import read_csv
 from rspo.figures import SUFFIXES, figures_of

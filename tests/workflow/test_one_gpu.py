@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rspo.analysis.claims import planned
-from rspo.cli import parse_overrides
 from rspo.config.experiment import Experiment
+from rspo.config.merge import parse_overrides
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SCORES, read_csv, read_table
 from rspo.figures import SUFFIXES, figures_of

@@ -8,7 +8,8 @@ import yaml
 from omegaconf import OmegaConf
 from ray.exceptions import RayTaskError
 
-from rspo.cli import main, parse_overrides
+from rspo.cli import main
+from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
 from rspo.training.verl.advantages import estimator_name

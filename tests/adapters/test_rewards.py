@@ -1,14 +1,15 @@
 """`accuracy_reward` and `compute_score`, called as TRL and verl call them but without either."""
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rspo.adapters.trl_reward import accuracy_reward
+from rspo.adapters.verl_reward import compute_score
 from rspo.core.errors import InputError
-from rspo.rewards.trl import accuracy_reward
-from rspo.rewards.verl import compute_score
 from tests.support.attacks import boxed
 
 HANGS = boxed("10^{10^{10}}")
@@ -68,3 +69,9 @@ def test_a_missing_answer_is_an_error() -> None:
 def test_a_misspelled_option_is_an_error() -> None:
     with pytest.raises(TypeError, match="verifer"):
         compute_score("data", boxed("8"), "8", verifer="exact")  # type: ignore[call-arg]
+
+
+def test_the_former_places_of_both_functions_still_have_them() -> None:
+    """A config of verl names its module as pkg://rspo.rewards.verl."""
+    assert import_module("rspo.rewards.trl").accuracy_reward is accuracy_reward
+    assert import_module("rspo.rewards.verl").compute_score is compute_score

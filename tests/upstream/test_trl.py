@@ -1,4 +1,4 @@
-"""integrations/trl: the code of the entries trains with TRL, and its advantages are unbiased."""
+"""docs/upstream/trl: the code of the entries trains with TRL, and its advantages are unbiased."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support import ROOT
 
 pytestmark = pytest.mark.long
 (CODE,) = re.findall(
-    r"```python\n(.*?)```", (ROOT / "integrations/trl/paper_index.md").read_text(), re.DOTALL
+    r"```python\n(.*?)```", (ROOT / "docs/upstream/trl/paper_index.md").read_text(), re.DOTALL
 )
 # The names that the entry leaves to its readers, and settings of a tiny training.
 BEFORE = """

@@ -1,4 +1,4 @@
-"""integrations/verl-recipe: its estimator, its data and its script."""
+"""docs/upstream/verl-recipe: its estimator, its data and its script."""
 
 import importlib
 import json
@@ -20,7 +20,7 @@ from rspo.objectives import assert_unbiased
 from tests.adapters.test_verl import of_page as settings_of_page
 from tests.support import ROOT, exact, hub_model
 
-RECIPE = ROOT / "integrations" / "verl-recipe"
+RECIPE = ROOT / "docs" / "upstream" / "verl-recipe"
 HUB_ID = "DigitalLearningGmbH/MATH-lighteval"
 
 
@@ -151,7 +151,7 @@ def test_the_script_trains_two_steps_on_a_cpu(tmp_path: Path, with_page: bool) -
         | {
             **{"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
             **{"PYTHONPATH": str(ROOT), "VERL_PLATFORM": "cpu", "RESPONSE_LENGTH": "20"},
-            **{"VERL_USE_EXTERNAL_MODULES": "tests.integrations.recipe_on_cpu"},
+            **{"VERL_USE_EXTERNAL_MODULES": "tests.upstream.recipe_on_cpu"},
             **{"OMP_NUM_THREADS": "1", "TQ_NUM_THREADS": "1"},
         },
         cwd=tmp_path,

@@ -1,0 +1,39 @@
+"""`compute_score` of verl: 1 for a correct response, 0 for any other.
+
+    reward.custom_reward_function.path=pkg://rspo.adapters.verl_reward
+    reward.custom_reward_function.name=compute_score
+
+This module needs the extra `math`.
+"""
+
+from typing import Any
+
+from rspo.rewards import Answer, verify
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Answer,
+    extra_info: Any = None,
+    verifier: str = "rules",
+    time_limit: float = 5.0,
+    reward_router_address: Any = None,
+    reward_model_tokenizer: Any = None,
+) -> dict[str, Any]:
+    r"""The score of a response, with the reason for it. Every thread and process may call it.
+
+    compute_score("math", r"\boxed{0.5}", r"\frac{1}{2}")
+    # {'score': 1.0, 'acc': 1.0, 'reason': 'correct'}
+
+    Args:
+        data_source, extra_info, reward_router_address, reward_model_tokenizer: verl's; they have no
+            effect.
+        solution_str: the response.
+        ground_truth: the answer, or a list of its accepted forms.
+        verifier, time_limit: see `rspo.rewards.verify`. Set them as
+            `reward.custom_reward_function.reward_kwargs.verifier`.
+    """
+    (verdict,) = verify([solution_str], [ground_truth], verifier, time_limit)
+    correct = float(verdict.correct)
+    return {"score": correct, "acc": correct, "reason": verdict.reason}

@@ -1,0 +1,210 @@
+"""The commands of the panel Evaluation."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rspo.cli.command import Output, command, use_one_thread
+from rspo.cli.options import (
+    BlockNumber,
+    Force,
+    Ks,
+    Mirror,
+    Overrides,
+    Policy,
+    Results,
+    Scale,
+    Suite,
+    has_config,
+    load_experiment,
+)
+from rspo.config.names import VERIFIERS, Metric
+from rspo.config.registered import verifier_names
+from rspo.core.errors import InputError, errors_of, require_name
+
+if TYPE_CHECKING:
+    from rspo.config.experiment import Experiment
+
+PANEL = "Evaluation"
+
+
+@command(PANEL, "rspo sample small--rspo-pass--k4--n16--s0 standard")
+def sample(
+    experiment: "Experiment",
+    policy: Policy,
+    suite: Suite,
+    block: BlockNumber = 0,
+    force: Force = False,
+) -> None:
+    """Sample a block of responses of a policy to the problems of a suite."""
+    from rspo.evaluation.sample import sample_suite
+
+    if experiment.config.sampler == "torch":
+        use_one_thread()
+    sample_suite(experiment, policy, suite, block, force)
+
+
+@command(PANEL, "rspo score small--rspo-pass--k4--n16--s0 standard")
+def score(
+    experiment: "Experiment",
+    policy: Policy,
+    suite: Suite,
+    block: BlockNumber = 0,
+    force: Force = False,
+) -> None:
+    """Verify a block of samples of a policy on a suite."""
+    from rspo.evaluation.score import score
+
+    score(experiment, policy, suite, block, force)
+
+
+@command(
+    PANEL,
+    "rspo verify responses.jsonl",
+    "rspo verify responses.jsonl.gz --verifier exact --answer-column gold --k 1 --k 8",
+)
+def verify(
+    responses: Annotated[
+        Path,
+        typer.Argument(help="JSON lines, .csv or .parquet, a response per row."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines to write. Default: RESPONSES.verdicts.jsonl."),
+    ] = None,
+    verifier: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
+        ),
+    ] = "rules",
+    problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
+    answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
+    response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
+    k: Ks = None,
+    force: Force = False,
+    scale: Scale = None,
+    overrides: Overrides = [],  # noqa: B006
+    results: Results = None,
+) -> str:
+    """Verify the responses in any file, and print accuracy and Pass@k.
+
+    The output has a line for each response with the answer extracted from it and the verdict.
+
+    --scale, --set and --results select the judge model of xverify, and the extensions that may have
+    the verifier; other verifiers need no config.
+    """
+    from rspo.evaluation.verify_file import verify_file
+
+    experiment = None
+    may_be_extension = verifier not in VERIFIERS and has_config(scale)
+    if verifier == "xverify" or may_be_extension:
+        experiment = load_experiment(scale, overrides, results)
+    require_name(f"verifier {verifier!r}", verifier, verifier_names())
+    columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
+    return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
+
+
+@command(PANEL, "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl")
+def compare(
+    first: Annotated[Path, typer.Argument(help="A file of `rspo verify`, or a scores table.")],
+    second: Annotated[Path, typer.Argument(help="Another one.")],
+    metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
+    k: Ks = None,
+) -> Iterable[str]:
+    """Compare two files of verified responses, problem by problem.
+
+    Prints the difference at each k with its interval and p-value, and the problems where the two
+    differ most.
+    """
+    from rspo.evaluation.compare import compare
+
+    return compare((first, second), metric, k)
+
+
+@command(PANEL, "rspo curves small--rspo-pass--k4--n16--s0 standard")
+def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force = False) -> None:
+    """Compute Pass@k and Max@k of a policy on a suite."""
+    from rspo.evaluation.curves import curves
+
+    curves(experiment, policy, suite, force)
+
+
+@command(
+    PANEL,
+    "rspo diagnose rspo_pass_at_k --k 4 --n 16",
+    "rspo diagnose my_file.py:advantages --k 4 --n 8 --check pass_at_k",
+)
+def diagnose(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An objective, such as maxpo (docs/objectives.md), or a function of rewards "
+            "[..., n] and k, as FILE.py:FUNCTION."
+        ),
+    ],
+    k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
+    n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
+    check: Annotated[
+        Literal["pass_at_k"] | None,
+        typer.Option(help="Fail unless it is an unbiased gradient of Pass@k, up to a factor."),
+    ] = None,
+    factor: Annotated[
+        float | None,
+        typer.Option(help="With --check: fail unless the factor is this number."),
+    ] = None,
+    scale: Scale = None,
+) -> Output:
+    """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
+
+    Exact, for a prompt that is solved with probability p: the function F that the expected update
+    follows, its slope F', the signal-to-noise ratio of the gradient, and the expected share of zero
+    weights; the same after subtracting the group's mean, and after dividing by its deviation too.
+
+    With --check pass_at_k, prints what it maximizes with each k, and ends with status 1 unless it
+    is an unbiased gradient of Pass@k. The tolerance follows the dtype that the function returns.
+    """
+    from rspo.core.own_function import function_of
+    from rspo.objectives import OBJECTIVES
+    from rspo.objectives.diagnose import diagnose
+    from rspo.objectives.unbiased import check_pass_at_k
+
+    if check and k is None:
+        raise InputError("--check needs --k")
+    if factor is not None and not check:
+        raise InputError("--factor needs --check pass_at_k")
+    own_function = function_of(name) if ":" in name else None
+    if own_function is None:
+        _load_extensions(name, scale)
+    objective = own_function or name
+    if check and k is not None:
+        with errors_of("rspo diagnose"):
+            answer = check_pass_at_k(objective, k, n, factor)
+        print(f"{name}, n = {n}, 0/1 rewards")
+        for line in answer.lines:
+            print(line)
+        return 0 if answer else 1
+    with errors_of("rspo diagnose"):
+        diagnosis = diagnose(objective, k, n)
+    has_k = own_function is not None or OBJECTIVES[name].has_k
+    shown_k = f"k = {diagnosis.k}, " if has_k else ""
+    return [f"{name}, {shown_k}n = {n}, 0/1 rewards", str(diagnosis)]
+
+
+def _load_extensions(objective: str, scale: str | None) -> None:
+    """Read the config, whose extensions may have the objective, if there is a reason to."""
+    from rspo.objectives import OBJECTIVES
+
+    if scale or (objective not in OBJECTIVES and has_config(scale)):
+        load_experiment(scale)
+
+
+@command(PANEL, "rspo fetch-judge --scale paper")
+def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = False) -> None:
+    """Download the judge model xVerify, and its prompt."""
+    from rspo.rewards.xverify.download import fetch_judge
+
+    fetch_judge(experiment, mirror, force)

@@ -1,0 +1,91 @@
+"""Arguments and options that several commands share, and the experiment that they select."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rspo.config.given import EXPERIMENT_VARIABLE
+from rspo.config.merge import parse_overrides
+
+if TYPE_CHECKING:
+    from rspo.config.experiment import Experiment
+
+DEFAULT_SCALE = "tiny"
+
+Scale = Annotated[
+    str | None,
+    typer.Option(help="Read config/SCALE.yaml. Default: tiny.", metavar="SCALE"),
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a config key, such as seeds=3 or training.steps=50. Repeatable.",
+    ),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="DIR",
+        help="Folder of the results, such as one for trial runs. Default: results/SCALE.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace results made with other settings. Trainings start from step 1.",
+    ),
+]
+Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
+Ks = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--k",
+        help="Repeatable. Default: 1, 2, 4, ... up to the smallest number of responses to a "
+        "problem.",
+    ),
+]
+
+DataSet = Annotated[str, typer.Argument(help="train, validation or a benchmark.")]
+Suite = Annotated[str, typer.Argument(help="A suite of benchmarks.")]
+Model = Annotated[str, typer.Argument(help="A model of the config.")]
+Cell = Annotated[str, typer.Argument(help="A cell of the grid; `rspo status` lists all.")]
+Policy = Annotated[str, typer.Argument(help="A cell, or a base policy such as small--base.")]
+BlockNumber = Annotated[
+    int, typer.Argument(help="Number of the block of samples; evaluation.block sets its size.")
+]
+
+
+def load_experiment(
+    scale: Scale = None,
+    overrides: Overrides = [],  # noqa: B006
+    results: Results = None,
+) -> "Experiment":
+    """Read the experiment that --scale, --set and --results select.
+
+    Snakemake sets `scale`, `set` and `results` for the commands of its rules in a variable of the
+    environment (workflow/rules/common.smk). An option of the command line replaces each.
+    """
+    from rspo.config.experiment import Experiment
+
+    from_snakemake = json.loads(os.environ.get(EXPERIMENT_VARIABLE, "{}"))
+    by_hand = parse_overrides(overrides)
+    scale = scale or from_snakemake.get("scale", DEFAULT_SCALE)
+    if results is None and from_snakemake.get("results"):
+        results = Path(from_snakemake["results"])
+    experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
+    if by_hand and not experiment.has_own_results:
+        return replace(experiment, as_configured=Experiment.load(scale))
+    return experiment
+
+
+def has_config(scale: str | None) -> bool:
+    """Whether the current folder has the config of a scale."""
+    return Path("config", f"{scale or DEFAULT_SCALE}.yaml").is_file()

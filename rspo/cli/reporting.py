@@ -1,0 +1,84 @@
+"""The commands of the panel Figures and report."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rspo.cli.command import command
+from rspo.cli.options import Force
+
+if TYPE_CHECKING:
+    from rspo.config.experiment import Experiment
+
+PANEL = "Figures and report"
+
+
+@command(PANEL, "rspo claims")
+def claims(experiment: "Experiment", force: Force = False) -> None:
+    """Check the claims of the paper on all scores and training logs."""
+    from rspo.analysis.write import write_claims
+
+    write_claims(experiment, force)
+
+
+@command(PANEL, "rspo study peers")
+def study(
+    experiment: "Experiment",
+    name: Annotated[str, typer.Argument(help="A study, such as peers.", metavar="STUDY")],
+    force: Force = False,
+) -> None:
+    """Write the tables and the page of a study, a comparison beyond the paper's."""
+    from rspo.analysis.write import write_study
+
+    write_study(experiment, name, force)
+
+
+@command(PANEL, "rspo figure fig_scalability")
+def figure(
+    experiment: "Experiment",
+    name: Annotated[str, typer.Argument(help="A figure of the config, such as fig_scalability.")],
+    force: Force = False,
+) -> None:
+    """Draw one figure as PDF, PNG and CSV."""
+    from rspo.figures import draw
+
+    draw(experiment, name, force)
+
+
+@command(PANEL, "rspo report")
+def report(experiment: "Experiment", force: Force = False) -> None:
+    """Write the report page from the results that exist."""
+    from rspo.report.page import write_report
+
+    write_report(experiment, force)
+
+
+@command(PANEL, "rspo evidence add peers", "rspo evidence page peers")
+def evidence(
+    experiment: "Experiment",
+    action: Annotated[
+        Literal["add", "page"],
+        typer.Argument(help="add: take finished policies. page: write the page."),
+    ],
+    page: Annotated[str, typer.Argument(help="results, or a study.")],
+    force: Force = False,
+) -> None:
+    """Keep what a page of docs/ rests on in one small file, and make the page from it."""
+    from rspo.report import published
+
+    published.run(experiment, action, page, force)
+
+
+@command(PANEL, "rspo trace reports/fig_scalability.pdf --depth 1")
+def trace(
+    file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="Levels of inputs to show. Default: all.")
+    ] = None,
+) -> Iterable[str]:
+    """Show how a file was made: code, settings and inputs, back to the data."""
+    from rspo.pipeline.trace import trace
+
+    return trace(file, depth)

@@ -1,0 +1,74 @@
+"""The commands of the panel Training."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rspo.cli.command import command, use_one_thread
+from rspo.cli.options import Cell, Force, Mirror, Model
+from rspo.core.errors import InputError
+from rspo.core.signals import accept_requests
+
+if TYPE_CHECKING:
+    from rspo.config.experiment import Experiment
+
+PANEL = "Training"
+
+
+@command(PANEL, "rspo pretrain small")
+def pretrain(
+    experiment: "Experiment", model: Model, mirror: Mirror = None, force: Force = False
+) -> None:
+    """Create the base policy of a model: pretrain it, or fetch it from the hub."""
+    from rspo.status import display
+    from rspo.training.pretraining import make_base_policy
+
+    use_one_thread()
+    with display.shown_in_terminal(experiment):
+        make_base_policy(experiment, model, mirror, force)
+
+
+@command(PANEL, "rspo train small--rspo-pass--k4--n16--s0")
+def train(
+    experiment: "Experiment",
+    cell: Cell,
+    print_config: Annotated[
+        bool,
+        typer.Option("--print-config", help="Print the full config of verl and train nothing."),
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Train one cell, or resume it from its checkpoint."""
+    from rspo.training.gpu_memory import require_gpu_memory
+
+    accept_requests()
+    require_gpu_memory(experiment, experiment.cell(cell).name)
+    if print_config:
+        _print_config(experiment, cell)
+        return
+
+    from rspo.status import display
+    from rspo.training.train import train
+
+    if experiment.config.engine != "verl":
+        use_one_thread()
+    with display.shown_in_terminal(experiment):
+        train(experiment, cell, force)
+
+
+def _print_config(experiment: "Experiment", cell: str) -> None:
+    if experiment.config.engine != "verl":
+        raise InputError("--print-config needs engine = 'verl'; config has engine = 'local'")
+    from rspo.training.verl.run import config_text
+
+    print(config_text(experiment, cell), end="")
+
+
+@command(PANEL, "rspo status")
+def status(experiment: "Experiment") -> str:
+    """Show which policies are finished and which are running."""
+    from rspo.status.display import table_text
+
+    if experiment.has_own_results and not experiment.results.is_dir():
+        raise InputError(f"--results {experiment.results}: no such folder")
+    return table_text(experiment)

@@ -1,0 +1,74 @@
+"""A response per row, with its problem and its answer: what `rspo verify` reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rspo.core.errors import InputError
+from rspo.formats.rows import Row, rows_of
+from rspo.rewards import Answer, texts_of
+
+# The keys of a row, by what they have; --problem-column, --answer-column and --response-column
+# name others.
+COLUMNS = {"problem": "problem", "answer": "answer", "response": "response"}
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response to verify; answers: accepted forms, as `rspo.rewards.verify` takes them."""
+
+    question: str
+    answers: Answer
+    text: str
+
+
+def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
+    """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
+
+    A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
+    responses to one problem.
+
+    Args:
+        columns: the keys of the file, by those of `COLUMNS`.
+
+    Raises: InputError for a file without rows, for a row without one of the keys or with another
+        value than text, and for two answers to one problem.
+    """
+    responses: list[Response] = []
+    answer_of: dict[str, Any] = {}
+    for row in rows_of(path):
+        problem = _text(row, columns["problem"], "problem")
+        answer = _answer(row, columns["answer"])
+        text = _text(row, columns["response"], "response")
+        first_answer = answer_of.setdefault(problem, answer)
+        if answer != first_answer:
+            raise InputError(
+                f"{row}: the answer {answer!r:.60} differs from {first_answer!r:.60}, given before "
+                "for the same problem"
+            )
+        responses.append(Response(problem, answer, text))
+    if not responses:
+        raise InputError(f"{path}: has no rows; at least one response is needed")
+    return responses
+
+
+def _text(row: Row, key: str, name: str) -> str:
+    value = row.value(key, _hint(name))
+    if not isinstance(value, str):
+        raise row.refuse(key, "text")
+    return value
+
+
+def _answer(row: Row, key: str) -> Any:
+    """The answer as the file has it: text, a number or a list of accepted forms."""
+    value = row.value(key, _hint("answer"))
+    forms = texts_of(value)
+    are_texts = all(isinstance(form, str) and form.strip() for form in forms)
+    if not forms or not are_texts:
+        raise row.refuse(key, "text, number or list of them, not empty")
+    return value
+
+
+def _hint(name: str) -> str:
+    return f" (--{name}-column names the key of the {name})"
