@@ -302,7 +302,7 @@ class Experiment:
         return range(self.config.evaluation.samples // self.config.evaluation.block)
 
     def require_block(self, block: int) -> None:
-        """Raises: InputError for a number that is too large for the samples of any evaluation."""
+        """Raises: InputError if no evaluation has a block of this number."""
         evaluation = self.config.evaluation
         samples = evaluation.samples
         for study in self.config.studies.values():
@@ -352,7 +352,7 @@ class Experiment:
         return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
     def verdicts(self, policy: str, responses: str) -> Path:
-        """A judge's verdicts on some responses: those of the training, or of "standard.0".
+        """A judge's verdicts on the responses of "train", or of a suite's block: "standard.0".
 
         Snakemake never deletes this file, because it is no output of a rule.
         """

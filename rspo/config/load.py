@@ -41,7 +41,10 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
 
 
 def _without_removed(entries: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries without those of the file that an override replaces with null."""
+    """The entries of the grid without those of the file that an override has set to null.
+
+    An entry of null that the file lacks stays, so that it is reported.
+    """
     kept = {}
     for name, entry in entries.items():
         if entry is not None or name not in in_file:

@@ -86,7 +86,7 @@ class Generated(Section):
 
     families: tuple[Family, ...] = Field(min_length=1)
     split: Literal["train", "validation", "test", "larger"]
-    problems: Positive  # of each family
+    problems: Positive  # per family
 
 
 class RowFilter(Section):
@@ -226,7 +226,7 @@ class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
     label: str
-    learning_rate: Rate  # of reinforcement learning
+    learning_rate: Rate  # in reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
     verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
@@ -259,7 +259,7 @@ class Validation(Section):
 
     every: Positive | None  # steps; null: never
     problems: Positive
-    samples: Positive  # of each problem
+    samples: Positive  # per problem
 
 
 class Training(Section):
@@ -339,7 +339,7 @@ class XVerifySettings(Section):
 
     prompt: Upstream
     model: str  # hub id, or a folder
-    revision: str | None = None  # of the hub's model
+    revision: str | None = None  # the revision of the hub's model
     url: Annotated[str, Field(pattern=r"^https?://[^/]+$")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
     # A smaller fraction than the minimum cannot hold the smallest judge, even of 141 GB.
@@ -364,7 +364,7 @@ class Evaluation(Section):
     seed: Integer = Field(ge=0)
     resamples: Positive
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
-    reward: RewardName = "length"  # of Max@k, for all policies
+    reward: RewardName = "length"  # the reward in Max@k, for all policies
     equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")
@@ -455,7 +455,7 @@ class Study(GridEntry):
 
     @property
     def several_models(self) -> bool:
-        """Whether each model has a row, and each difference is also averaged over models."""
+        """Whether each model has a row, and the differences are averaged over the models."""
         return len({spec.model for spec in self.cells}) > 1
 
     @model_validator(mode="after")
@@ -566,7 +566,7 @@ class Config(Section):
         return self
 
     def _require_references(self, key: str, entry: GridEntry, needs_suite: bool) -> None:
-        """Raises: ValueError for a suite, model or variant that an entry names and is missing."""
+        """Raises: ValueError if an entry names a suite, model or variant that the config lacks."""
         if entry.suite or needs_suite:
             _require_one_of(f"{key}.suite", entry.suite, self.data.suites)
         variants = [DEFAULT_VARIANT]

@@ -165,7 +165,7 @@ def visible_files(folder: Path) -> Iterator[Path]:
 def _digest(path: Path, size: int, changed: int) -> str:
     """SHA-256 of a file. The cache is for processes that write several files from the same inputs.
 
-    By its size and the time of its last change, in nanoseconds, the cache knows a changed file.
+    The size and the time of the last change, in nanoseconds, distinguish a file that has changed.
     """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,8 +1,8 @@
 """Checkpoints: a killed run resumes from the checkpoint that has its settings and inputs.
 
 With other settings or inputs, Snakemake and --force start the training over. Each checkpoint has a
-file with its origin, which is written first and removed first. No run resumes from a folder without
-that file: somebody killed the process that was removing it.
+file with its origin, which is written first and removed first. A folder without that file is what
+a killed removal has left; no run resumes from it.
 """
 
 import io

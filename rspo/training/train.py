@@ -50,7 +50,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     earlier: list[Usage] = []
 
     def begin() -> None:
-        # With other weights or problems, it is another training.
+        # Other weights or problems make it another training.
         weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
         inputs = {"base": weights, "problems": digest(problems)}
         earlier.extend(use_checkpoint(task, checkpoint, inputs, force))
