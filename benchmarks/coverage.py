@@ -199,8 +199,8 @@ def _half_by_satterthwaite(estimate: Estimate) -> float:
     terms: NDArray[np.float64] = np.array([estimate.error_problems, estimate.error_seeds]) ** 2
     degrees = np.array([estimate.degrees, estimate.seeds - 1.0])
     least = degrees[terms > 0].min()
-    of_both = max(estimate.error**4 / float((terms**2 / degrees).sum()), least)
-    return estimate.error * float(stdtrit(of_both, 0.975))
+    combined = max(estimate.error**4 / float((terms**2 / degrees).sum()), least)
+    return estimate.error * float(stdtrit(combined, 0.975))
 
 
 def run() -> list[Row]:

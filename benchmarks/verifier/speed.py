@@ -1,4 +1,4 @@
-"""Verdicts per second, with one worker per core and of one worker; memory and start of a worker.
+"""Verdicts per second with one worker per core and with one worker; a worker's start and memory.
 
 The responses of a 7B model are labelled answers in the folder `shared` next to the checkout.
 Without them, only the answers in this repository are measured. Times of all workers are wall-clock
