@@ -77,7 +77,7 @@ def rows_of_source(path: Path, source: str) -> list[Row]:
 
 
 def _csv(path: Path) -> Iterator[Row]:
-    """Every value is text, so that answers such as 007 keep their zeros."""
+    """The rows of a CSV file. Every value is text, so that answers such as 007 keep their zeros."""
     with path.open(encoding="utf-8-sig", newline="") as stream:  # Excel writes a byte order mark
         csv.field_size_limit(_LONGEST_FIELD)
         reader = csv.reader(stream, strict=True)

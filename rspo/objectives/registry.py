@@ -182,6 +182,7 @@ def response_weights(
 def _weights(
     rewards: NDArray[np.float64], objective: Objective, k: int | None
 ) -> NDArray[np.float64]:
+    """`response_weights` for rewards in float64."""
     if rewards.ndim == 0 or rewards.shape[-1] == 0:
         raise ValueError(f"rewards need a last axis of n >= 1 responses, got shape {rewards.shape}")
     n = rewards.shape[-1]

@@ -16,7 +16,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "f22c153ca437",
-    ("rules", 5): "ad15462e7326",
+    ("rules", 5): "f130e91e3088",
     ("math_verify", 3): "2a6e5a0d87e3",
 }
 

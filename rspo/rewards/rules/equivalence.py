@@ -109,6 +109,7 @@ def same(gold: Answer, prediction: Answer) -> bool:
 
 
 def _same_structures(gold: Answer, prediction: Answer) -> bool:
+    """Compare two answers by the rule for their structures."""
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
         return _same_formulas(gold.tokens, prediction.tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
@@ -280,6 +281,7 @@ def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool
 
 
 def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
+    """Whether two answers, of which at least one is a relation, are the same."""
     if isinstance(prediction, Relation) and relations.names_two_values(prediction):
         return False
     if isinstance(gold, Relation) and isinstance(prediction, Relation):
@@ -298,6 +300,7 @@ def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
 
 
 def _same_relations(gold: Relation, prediction: Relation) -> bool:
+    """Whether two relations are the same, in either direction: 1 < x and x > 1."""
     if _same_names(gold, prediction):
         return True
     if len(gold.signs) == len(prediction.signs) == 1:

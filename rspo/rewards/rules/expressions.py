@@ -78,8 +78,8 @@ _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 def read(tokens: Tokens) -> Expression:
     """The tree of a formula.
 
-    Raises: Unreadable if any part of it is not supported; TooDeep for brackets in brackets without
-        end.
+    Raises: Unreadable if any part of it is not supported; TooDeep if its brackets are nested more
+        deeply than in any answer.
     """
     if r"\infty" in tokens and len(tokens) > 2:
         raise Unreadable  # infinity may end an interval, but has no arithmetic
@@ -119,6 +119,7 @@ class _Reader:
             raise Unreadable
 
     def sum(self) -> Expression:
+        """Products with plus or minus between them."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise TooDeep
@@ -130,6 +131,7 @@ class _Reader:
         return total
 
     def product(self) -> Expression:
+        """Factors with a sign between them, or side by side."""
         product = self.signed()
         while True:
             if self.next in ("*", "/", ":"):
@@ -150,6 +152,7 @@ class _Reader:
         return self._last in (")", "}") or not (following[0].isdigit() or following[0] == ".")
 
     def signed(self) -> Expression:
+        """A factor after any number of signs."""
         minus = False
         while self.next in ("+", "-"):
             minus ^= self.take() == "-"
@@ -157,6 +160,7 @@ class _Reader:
         return Apply("negate", (factor,)) if minus else factor
 
     def power(self) -> Expression:
+        """An atom, and its exponent if it has one."""
         base = self.postfix(self.atom())
         if self.next != "^":
             return base
@@ -168,6 +172,7 @@ class _Reader:
         return self.argument() if self.next == "{" else self.signed()
 
     def postfix(self, operand: Expression) -> Expression:
+        """The operand with the factorials, degree signs and percent signs after it."""
         while self.next in ("!", r"\degree", r"\%"):
             operand = Apply(self.take(), (operand,))
         return operand
@@ -207,6 +212,7 @@ class _Reader:
         return self._symbol(token)
 
     def _number(self, token: str) -> Expression:
+        """A decimal, perhaps with repeating digits, or an integer and the fraction after it."""
         if not token.isascii():
             raise Unreadable
         exponent = token.lower().partition("e")[2]
@@ -249,6 +255,7 @@ class _Reader:
         return Fraction(0)
 
     def _root(self) -> Expression:
+        """A root after its sign, with an index in square brackets if it has one."""
         index: Expression = Number(Fraction(2))
         if self.next == "[":
             self.take()

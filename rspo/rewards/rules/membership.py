@@ -137,6 +137,7 @@ class _Side:
         return lambda point: _equal(point, end)
 
     def _interval(self, interval: Interval) -> Has:
+        """An interval. Empty ones, and those that contain infinity, are no sets."""
         left = self._end(interval.left)
         right = self._end(interval.right)
         if mpmath.isinf(left) and not interval.left_open:

@@ -31,6 +31,7 @@ def _are_names(parts: list[Tokens]) -> bool:
 
 
 def _is_one_name(tokens: Tokens) -> bool:
+    """Whether the tokens are one symbol, which may have an index, an argument or bars."""
     plain = [token for token in tokens if token not in _NAME_SIGNS]
     names = [token for token in plain if not token.isdigit()]
     if not names or tokens[0][0].isdigit() or not _NOT_IN_NAMES.isdisjoint(names):

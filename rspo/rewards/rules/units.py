@@ -152,7 +152,7 @@ def _is_unit(tokens: Tokens) -> bool:
 
 
 def _canonical_unit(tokens: Tokens) -> Tokens:
-    """The words of a unit by their canonical names: mph as mi / h, square meters as m ^ 2."""
+    """The words of a unit by their canonical names: mph as mi per h, square meters as m ^ 2."""
     words: list[str] = []
     for token in tokens:
         if token not in ("{", "}", ".", "*"):

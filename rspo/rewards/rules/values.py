@@ -124,6 +124,7 @@ def _mpmath(value: Value) -> Value:
 
 
 def _power(base: Value, exponent: Value) -> Value:
+    """A power, exact if base and exponent are and the result is not too long."""
     if exponent == 0:
         return Fraction(1)
     if base == 0:
