@@ -39,7 +39,7 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
 BASE = "base"  # a policy before reinforcement learning
-# What a study can tell about a training (`rspo.analysis.trainings`).
+# What a study can tell about a training (`rspo.analysis.study_columns`).
 StudyColumn = Literal[
     "late_entropy",
     "zero_weight",
