@@ -175,7 +175,7 @@ class Executor(plugin.Executor):
     def _controller_answers(self) -> bool:
         """Whether SLURM's controller answers now; any thread may call this.
 
-        Prints a line when the answer is another one than before.
+        Prints a line when the answer has changed.
         """
         with self._pinging:
             answers = controller_answers()

@@ -131,7 +131,7 @@ def _handles_requests() -> bool:
 
 
 def _ignore_requests() -> None:
-    """Ignore requests in the child process, which inherits no handler of this one."""
+    """Ignore requests in the child process, which would otherwise end by default."""
     signal.signal(REQUEST, signal.SIG_IGN)
 
 

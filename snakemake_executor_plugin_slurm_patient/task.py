@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-SECONDS_BETWEEN_TRIES = 2.0  # of a start that waits for another one
+SECONDS_BETWEEN_TRIES = 2.0  # while a start waits for another one to end
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from rspo.formats.responses import Response
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.run import run
-from rspo.pipeline.settings import verifier_settings
 from rspo.pipeline.task import Done
+from rspo.pipeline.tasks import verifier_settings
 from rspo.rewards import Verdict
 from rspo.rewards.configured import Verify, rewards_of, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED

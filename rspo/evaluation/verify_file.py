@@ -19,9 +19,8 @@ from rspo.evaluation.score import verdict_counts, verified
 from rspo.formats.responses import COLUMNS, Response, read_responses
 from rspo.formats.verdicts import verdict_row
 from rspo.pipeline.run import digests_of, require_replaceable, run
-from rspo.pipeline.settings import verifier_settings
 from rspo.pipeline.task import Done, Task
-from rspo.pipeline.tasks import judge_inputs, lock_of
+from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
 from rspo.rewards import Verdict
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import extracted_answer as extracted_answer  # its former place

@@ -14,8 +14,7 @@ from rspo.core.files import digest
 from rspo.core.locks import exclusive_lock
 from rspo.core.settings import differences
 from rspo.pipeline.provenance import read_provenance, write_provenance
-from rspo.pipeline.resume import is_begun_with_settings
-from rspo.pipeline.state import behind, is_good, refusals, state, state_of
+from rspo.pipeline.state import behind, is_begun_with_settings, is_good, refusals, state, state_of
 from rspo.pipeline.task import Done, Task
 
 FORCE_HINT = "--results DIR writes to another folder, --force replaces it"

@@ -55,7 +55,7 @@ class Request:
 
     key: the file and the key in it, for messages.
     partition: one partition, or several such as `gpu,gpu2`; None for the default one.
-    minutes: the time limit; None for the one of the partition.
+    minutes: the time limit; None for the default of the partition.
     gpus: the number of GPUs on each node.
     extra: the options of `sbatch` in slurm_extra.
     options: all options of `sbatch` except the number of nodes.
@@ -87,7 +87,8 @@ class Request:
         None if the job has no option `--signal=USR1@SECONDS`.
         """
         for word in self.extra:
-            if match := re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word):
+            match = re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word)
+            if match:
                 return int(match[1])
         return None
 
@@ -160,7 +161,7 @@ def _check_executor(profile: Mapping[str, Any]) -> None:
 
 
 def _rules() -> set[str]:
-    """The names of the rules in the workflow beside the profile; empty if there is no workflow."""
+    """The names of the rules in the workflow beside the profile; empty without a workflow."""
     files = (PROFILE.parent.parent / "workflow" / "rules").glob("*.smk")
     rule = re.compile(r"^rule (\w+):$", flags=re.M)
     return {name for file in files for name in rule.findall(file.read_text())}

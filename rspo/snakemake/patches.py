@@ -18,8 +18,7 @@ from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_b
 from rspo.config.given import OWN_KEYS, overrides_of
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
-from rspo.pipeline.resume import is_begun
-from rspo.pipeline.state import has_settings_hash, recorded_staleness, state
+from rspo.pipeline.state import has_settings_hash, is_begun, recorded_staleness, state
 from rspo.pipeline.task import Task
 
 

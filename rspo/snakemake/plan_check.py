@@ -4,7 +4,7 @@ It runs before the first job, in a dry run, and when there is nothing to do; not
 not with `--touch`. It looks at names, sizes and provenance, and reads no result.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,16 @@ from snakemake.logging import logger
 
 from rspo.core.errors import InputError
 from rspo.pipeline.provenance import inputs_of, read_provenance
-from rspo.pipeline.resume import is_begun_with_settings
-from rspo.pipeline.state import Condition, behind, content_state, is_removed, refusals, state_of
+from rspo.pipeline.state import (
+    Condition,
+    State,
+    behind,
+    content_state,
+    is_begun_with_settings,
+    is_removed,
+    refusals,
+    state_of,
+)
 from rspo.pipeline.task import Task
 from rspo.snakemake.patches import task_of
 
@@ -63,14 +71,16 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     """
     planned = set(dag.needrun_jobs())
     tasks = _tasks(dag)
-    kept = {job: task for job, task in tasks.items() if job not in planned}
     replaced = {}
+    kept = {}
     for job, task in tasks.items():
-        if job in planned and _removes(job, task):
+        if job not in planned:
+            kept[job] = [content_state(path, task=task) for path in task.outputs]
+        elif _removes(job, task):
             replaced[job] = task
-    damaged = _first_states(kept, Condition.DAMAGED, Condition.FOREIGN)
+    damaged = _refusals(kept, Condition.DAMAGED, Condition.FOREIGN)
     # A result that somebody removed on purpose is no error.
-    missing = _first_states(kept, Condition.MISSING)
+    missing = _refusals(kept, Condition.MISSING)
     try:
         _require_permission(dag, replaced, interrupted)
         _require_sound_inputs(dag, replaced, damaged)
@@ -95,16 +105,15 @@ def _tasks(dag: Any) -> dict[Any, Task]:
     return tasks
 
 
-def _first_states(tasks: Mapping[Any, Task], *conditions: Condition) -> dict[Any, str]:
-    """A sentence for each job with an output in some conditions, by its provenance alone."""
+def _refusals(outputs: Mapping[Any, Sequence[State]], *conditions: Condition) -> dict[Any, str]:
+    """A sentence for each job with an output in one of some conditions."""
     sentences = {}
-    for job, task in tasks.items():
-        for path in task.outputs:
-            content = content_state(path, task=task)
-            if content.condition is Condition.MISSING and not is_removed(path):
+    for job, states in outputs.items():
+        for output in states:
+            if output.condition is Condition.MISSING and not is_removed(output.path):
                 continue  # it was never made
-            if content.condition in conditions:
-                sentences[job] = content.refusal
+            if output.condition in conditions:
+                sentences[job] = output.refusal
                 break
     return sentences
 

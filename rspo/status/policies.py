@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.pipeline import tasks
-from rspo.pipeline.resume import has_outputs, is_begun, is_left
-from rspo.pipeline.state import behind, is_good, refusals
+from rspo.pipeline.state import behind, has_outputs, is_begun, is_good, is_left, refusals
 from rspo.training.checkpoint import STATE_FILE, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 

@@ -18,8 +18,8 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.settings import differences
 from rspo.core.signals import SNAKEMAKE
-from rspo.pipeline.resume import ORIGIN_FILE, origin_of
 from rspo.pipeline.run import FORCE_HINT
+from rspo.pipeline.state import ORIGIN_FILE, origin_of
 from rspo.pipeline.task import Task
 from rspo.pipeline.usage import Usage
 from rspo.training.progress import usage_before

@@ -18,9 +18,8 @@ from rspo.core.files import atomic_write
 from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
-from rspo.pipeline.resume import is_begun
 from rspo.pipeline.run import locked, run
-from rspo.pipeline.state import state
+from rspo.pipeline.state import is_begun, state
 from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model

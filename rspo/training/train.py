@@ -13,8 +13,8 @@ from statistics import fmean
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.pipeline import tasks
-from rspo.pipeline.resume import is_begun
 from rspo.pipeline.run import locked, run
+from rspo.pipeline.state import is_begun
 from rspo.pipeline.task import Done
 from rspo.pipeline.usage import Usage
 from rspo.training.checkpoint import remove_checkpoint, use_checkpoint

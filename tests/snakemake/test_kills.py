@@ -21,8 +21,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import digest
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import provenance_path, read_provenance
-from rspo.pipeline.resume import is_begun
-from rspo.pipeline.state import state
+from rspo.pipeline.state import is_begun, state
 from rspo.pipeline.task import Task
 from tests.support import tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
