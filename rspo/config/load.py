@@ -75,26 +75,36 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
                 f"{key} = {file!r}: no such file FILE.py; paths are relative to the folder that "
                 "has config/"
             )
-        # Not the file's own name, which may be that of an installed module.
-        module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
-        if module_name in sys.modules:
-            continue
-        spec = spec_from_file_location(module_name, path)
-        assert spec is not None  # of a file that ends with .py
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        sys.modules[module_name] = module  # dataclasses look their module up
-        try:
-            spec.loader.exec_module(module)
-        except BaseException as error:
-            del sys.modules[module_name]  # so that the next reading of the config runs it again
-            if not isinstance(error, ValueError | SystemExit):
-                raise
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-            reason = "it ends the program" if isinstance(error, SystemExit) else error
-            raise InputError(f"{file}, line {lines[-1] if lines else 1}: {reason}") from error
+        _run_once(path, str(file))
     return Config.model_validate(values)
+
+
+def _run_once(path: Path, name: str) -> None:
+    """Run an extension unless this process has run it; the name is for messages.
+
+    Raises: InputError with the line of the extension, if it raises a ValueError or ends the
+        program. Other errors keep their traceback.
+    """
+    # Not the file's own name, which may be that of an installed module.
+    module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
+    if module_name in sys.modules:
+        return
+    spec = spec_from_file_location(module_name, path)
+    assert spec is not None  # because the file's name ends with .py
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[module_name]  # so that the next reading of the config runs it again
+        if not isinstance(error, ValueError | SystemExit):
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+        line = lines[-1] if lines else 1
+        reason = "it ends the program" if isinstance(error, SystemExit) else error
+        raise InputError(f"{name}, line {line}: {reason}") from error
 
 
 class _Loader(yaml.SafeLoader):

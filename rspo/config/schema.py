@@ -542,7 +542,7 @@ class Config(Section):
         for name, entry in self.grid.items():
             self._require_references(f"grid.{name}", entry, needs_suite=False)
             variants = {variant for spec in entry.cells for variant in spec.variant}
-            if entry.suite and variants != {DEFAULT_VARIANT}:
+            if entry.suite and variants - {DEFAULT_VARIANT}:
                 raise ValueError(
                     f"grid.{name}: only studies, and entries without a suite, have variants"
                 )

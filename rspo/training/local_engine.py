@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.signals import Stopped, is_requested
@@ -13,7 +14,7 @@ from rspo.training.adam import require_finite
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.local import Trainer
 from rspo.training.progress import Progress, shown_metrics
-from rspo.training.prompts import read_prompts
+from rspo.training.prompts import Prompts, read_prompts
 from rspo.training.records import Record, Trained
 from rspo.training.simulated_errors import simulated_errors
 from rspo.training.validation import held_out_prompts, is_due, validate
@@ -28,9 +29,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     Raises: Stopped after a checkpoint, when a stop is requested.
     """
     config = experiment.config
-    training = config.training
     cell = experiment.cell(name)
-    checkpoint = experiment.checkpoint(name)
     base = experiment.policy(base_name(cell.model))
     tokenizer = ChatTokenizer(base)
     prompts, too_long = read_prompts(experiment.problems("train"), tokenizer, config.sampling)
@@ -43,25 +42,33 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
         if config.rewards.wrong_verdicts:
             # Before the checkpoint is loaded: the errors depend on what the base policy answers.
             trainer.accept = simulated_errors(trainer, prompts).accept
-        model = trainer.model
-        optimizer = trainer.optimizer
-        resumed = load_checkpoint(checkpoint, model, optimizer)
-        records: list[Record] = json.loads(resumed.get("records", "[]"))
-        if records:
-            print(f"{name} resumes from step {len(records)} of {training.steps}", flush=True)
-        progress = Progress(checkpoint, len(records), training.steps)
-        for record in trainer.train(prompts, first=len(records)):
-            step = record["step"]
-            require_finite(record["gradient_norm"], name, step, trainer.rate)
-            if held_out is not None and is_due(step, training):
-                record |= validate(trainer, step - 1, held_out)
-            records.append(record)
-            progress.report(step, shown_metrics(record, cell))
-            stop = is_requested() and step < training.steps
-            if stop or step % training.checkpoint_every == 0:
-                done = {"records": json.dumps(records)}
-                save_checkpoint(checkpoint, model, optimizer, done)
-            if stop:
-                raise Stopped(step)
+        records = _train_remaining_steps(trainer, prompts, held_out, experiment.checkpoint(name))
     tokens = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
-    return Trained(records, lambda folder: qwen2.save(model, folder, tokens), notes=notes)
+    return Trained(records, lambda folder: qwen2.save(trainer.model, folder, tokens), notes=notes)
+
+
+def _train_remaining_steps(
+    trainer: Trainer, prompts: Prompts, held_out: Prompts | None, checkpoint: Path
+) -> list[Record]:
+    """Train from the last checkpoint, if there is one; returns the records of all steps."""
+    name = trainer.cell.name
+    training = trainer.config.training
+    resumed = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
+    records: list[Record] = json.loads(resumed.get("records", "[]"))
+    if records:
+        print(f"{name} resumes from step {len(records)} of {training.steps}", flush=True)
+    progress = Progress(checkpoint, len(records), training.steps)
+    for record in trainer.train(prompts, first=len(records)):
+        step = record["step"]
+        require_finite(record["gradient_norm"], name, step, trainer.rate)
+        if held_out is not None and is_due(step, training):
+            record |= validate(trainer, step - 1, held_out)
+        records.append(record)
+        progress.report(step, shown_metrics(record, trainer.cell))
+        stop = is_requested() and step < training.steps
+        if stop or step % training.checkpoint_every == 0:
+            rest = {"records": json.dumps(records)}
+            save_checkpoint(checkpoint, trainer.model, trainer.optimizer, rest)
+        if stop:
+            raise Stopped(step)
+    return records

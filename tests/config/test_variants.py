@@ -109,6 +109,14 @@ def test_a_variant_that_cannot_be_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_study_of_several_models_subtracts_objectives_only(tmp_path: Path) -> None:
+    cells = [{"model": model, "objective": "grpo", "n": 4} for model in ("small", "medium")]
+    contrasts = [{"family": "pairs", "minus": {"grpo": "default"}}]
+    study = STUDIES["steps"] | {"cells": cells, "contrasts": contrasts}
+    with pytest.raises(InputError, match="with several models: no variants, and contrasts with"):
+        load(tmp_path, studies={"pairs": study})
+
+
 @pytest.mark.parametrize(
     ("spec", "fits"),
     [

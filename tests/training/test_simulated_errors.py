@@ -89,23 +89,44 @@ def test_the_most_common_wrong_answer_is_the_error_of_a_fraction_of_the_prompts(
         """
         texts = []
         for (number,) in tokens:
-            wrong = [box(str(number + 100))] * 5 + [box(str(number + 1))] * 3
+            wrong = [box(str(number + 1))] * 3 + [box(str(number + 100))] * 5
             wrong = ["7"] * 8 if number == 5 else wrong
             rest = n - n // 2 - len(wrong)
             texts += [box(str(number))] * (n // 2) + ["7"] * rest + wrong
         return planted(trainer.tokenizer, texts)
 
     monkeypatch.setattr(trainer, "sample", sample)
-    found = fixed_errors(trainer, prompts_of(40))
-    assert len(found) in (19, 20)  # prompt 5 may be among the 20, and has no wrong answer
-    assert "5=?" not in found
-    assert found == {
-        f"{number}=?": str(number + 100) for number in range(40) if f"{number}=?" in found
+    errors = simulated_errors(trainer, prompts_of(40))
+    answers = errors.wrong_answers
+    assert len(answers) in (19, 20)  # prompt 5 may be among the 20, and has no wrong answer
+    assert "5=?" not in answers
+    assert answers == {
+        f"{number}=?": str(number + 100) for number in range(40) if f"{number}=?" in answers
     }
+    assert errors.tokenizer is trainer.tokenizer
+
+
+def test_the_errors_are_those_that_the_published_studies_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Rewards(length_discount=0, false_accepts=0.5)
+    accepted = with_wrong_verdicts(np.zeros(12, dtype=bool), settings, 0, 1)
+    assert np.flatnonzero(accepted).tolist() == [2, 5, 6, 11]
+    trainer = make_trainer(tmp_path, false_accepts_fixed=0.25)
+    seeds = []
+
+    def sample(tokens: list[list[int]], n: int, *seed: object) -> Responses:
+        seeds.append(seed)
+        return planted(trainer.tokenizer, [box("99")] * (n * len(tokens)))
+
+    monkeypatch.setattr(trainer, "sample", sample)
+    questions = fixed_errors(trainer, prompts_of(40))
+    assert list(questions) == [f"{number}=?" for number in (9, 13, 17, 25, 26, 29, 33, 34, 35, 38)]
+    assert seeds == [("fixed errors", 0)]
 
 
 def test_the_prompts_are_those_of_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    errors = []
     for seed in (0, 0, 1):
         trainer = make_trainer(tmp_path, false_accepts_fixed=0.25)
         object.__setattr__(trainer.cell, "seed", seed)
@@ -116,9 +137,9 @@ def test_the_prompts_are_those_of_the_seed(tmp_path: Path, monkeypatch: pytest.M
             return planted(one.tokenizer, [box("99")] * (n * len(tokens)))
 
         monkeypatch.setattr(trainer, "sample", sample)
-        found.append(fixed_errors(trainer, prompts_of(40)))
-    assert len(found[0]) == len(found[2]) == 10
-    assert found[0] == found[1] != found[2]
+        errors.append(fixed_errors(trainer, prompts_of(40)))
+    assert len(errors[0]) == len(errors[2]) == 10
+    assert errors[0] == errors[1] != errors[2]
 
 
 def test_the_wrong_answer_of_a_prompt_is_rewarded_there_and_does_not_count_as_correct(
