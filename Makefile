@@ -56,6 +56,7 @@ check: setup-verl ## check format, lint, types, imports between modules and depe
 	@$(BIN)/mypy --python-version 3.10 rspo/objectives rspo/estimators.py rspo/passk.py # work without the extras
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
+	@$(BIN)/python -m tests.plain_code
 
 docs: ## build the documentation site into site/, in an environment of its own
 	@sh envs/docs.sh $(ARGS)

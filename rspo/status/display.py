@@ -17,20 +17,22 @@ from rspo.status.policies import Status, faults, running, statuses
 from rspo.training.progress import Snapshot, shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
-MOST_NAMED = 4  # running policies in a line
-MOST_FAULTS = 20  # lines below a table
-DETAILS = ("step", "reward", "Pass@k", "entropy")
+POLICIES_IN_LINE = 4
+FAULTS_IN_TABLE = 20
+COLUMNS = ("policy", "state", "step", "reward", "Pass@k", "entropy")
 
 
 def _details(snapshot: Snapshot) -> dict[str, str]:
+    """Step and metrics of a training as text, by column of the table."""
     details = {"step": f"{snapshot.step}/{snapshot.steps}"}
     for name, value in snapshot.metrics.items():
-        details["Pass@k" if name.startswith("pass_at_") else name] = f"{value:.3f}"
+        column = "Pass@k" if name.startswith("pass_at_") else name
+        details[column] = f"{value:.3f}"
     return details
 
 
 def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
-    """Of a finished cell; None for a base policy, and if its log is damaged."""
+    """The last step of a finished cell; None for a base policy, and if its log is damaged."""
     if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
         return None
     try:
@@ -43,35 +45,45 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
 
 def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
     """One line: how many jobs of Snakemake are done, of all; and some of the running policies."""
-    parts = [f"{jobs[0]} of {jobs[1]} jobs done"] if jobs else []
+    parts = []
+    if jobs:
+        done, total = jobs
+        parts.append(f"{done} of {total} jobs done")
     at_work = running(experiment)
-    for policy, snapshot in list(at_work.items())[:MOST_NAMED]:
-        details = (f"{name} {text}" for name, text in _details(snapshot).items())
-        parts.append(" ".join([policy, *details]))
-    if len(at_work) > MOST_NAMED:
-        parts.append(f"{len(at_work) - MOST_NAMED} more are running")
+    for policy, snapshot in list(at_work.items())[:POLICIES_IN_LINE]:
+        details = [f"{name} {text}" for name, text in _details(snapshot).items()]
+        parts.append(f"{policy} {' '.join(details)}")
+    if len(at_work) > POLICIES_IN_LINE:
+        parts.append(f"{len(at_work) - POLICIES_IN_LINE} more are running")
     return " | ".join(parts)
 
 
 def table_text(experiment: Experiment) -> str:
     """All policies of an experiment, and what is wrong with its files."""
     policies = statuses(experiment)
-    rows = [["policy", "state", *DETAILS]]
+    rows = [list(COLUMNS)]
     for status in policies:
         snapshot = status.snapshot or _last_step(experiment, status)
-        details = _details(snapshot) if snapshot else {}
-        rows.append([status.policy, status.state, *(details.get(name, "") for name in DETAILS)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        cells = {"policy": status.policy, "state": status.state}
+        if snapshot:
+            cells |= _details(snapshot)
+        rows.append([cells.get(column, "") for column in COLUMNS])
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append(" ".join(padded).rstrip())
     states = Counter(status.state for status in policies)
     trained = states["trained"] + states["evaluated"]
     lines.append(f"{trained} of {len(policies)} policies trained, {states['evaluated']} evaluated")
     try:
-        found = faults(experiment)
+        sentences = faults(experiment)
     except InputError as error:  # a file of the user that the config names
-        found = [str(error)]
-    more = [f"and {len(found) - MOST_FAULTS} more"] if len(found) > MOST_FAULTS else []
-    return "\n".join([*lines, *found[:MOST_FAULTS], *more])
+        sentences = [str(error)]
+    lines += sentences[:FAULTS_IN_TABLE]
+    if len(sentences) > FAULTS_IN_TABLE:
+        lines.append(f"and {len(sentences) - FAULTS_IN_TABLE} more")
+    return "\n".join(lines)
 
 
 def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:

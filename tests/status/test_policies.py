@@ -159,7 +159,7 @@ def test_the_line_has_jobs_and_some_of_the_running_policies(
         assert line(experiment, (3, 9)) == (
             f"3 of 9 jobs done | {RUNNING} step 50/200 reward 0.250 Pass@k 0.500 entropy 0.125"
         )
-        monkeypatch.setattr("rspo.status.display.MOST_NAMED", 0)
+        monkeypatch.setattr("rspo.status.display.POLICIES_IN_LINE", 0)
         assert line(experiment) == "1 more are running"
 
 

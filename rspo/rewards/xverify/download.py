@@ -59,7 +59,7 @@ def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
             fetch,
             ["show", f"{upstream.commit}:{_FILE}"],
         ):
-            command = ["git", "-C", folder, *arguments]
+            command = ["git", "-C", folder] + arguments
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 reason = " ".join(done.stderr.split())
