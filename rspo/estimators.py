@@ -8,8 +8,8 @@
 The error is the standard error over new samples of the same problems. Samples of different problems
 are independent, so the variance of a sum is the sum of their variances.
 
-All but `distinct_values` and `max_at_k_with_errors` are functions of `rspo.passk`, a file that also
-works alone. They raise ValueError. This module needs numpy only.
+All functions except `distinct_values` and `max_at_k_with_errors` are those of `rspo.passk`, a file
+that also works alone. They raise ValueError. This module needs numpy only.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,10 @@ def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
     does not depend on n.
 
     Args:
+        n: number of samples.
         counts: n_a, of shape [..., values]; 0 for values that were not sampled. Samples without a
             value, such as responses without an answer, count in n only.
+        k: size of the subset.
 
     Returns: float64 of shape [...].
 

@@ -20,7 +20,7 @@ to n rounding errors. `python passk.py` compares this file with exact fractions 
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from statistics import mean
 from typing import Any, NamedTuple
@@ -87,7 +87,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     Args:
         n: number of samples, a whole number or an array of them that broadcasts with c.
-        c: number of correct samples, whole numbers of any shape, also none.
+        c: number of correct samples, whole numbers of any shape, which may be empty.
 
     Returns: float64 of the same shape.
 
@@ -106,7 +106,7 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     of 1 - ck / ((n-k-i)(n-c-i)); summing its logarithms avoids the cancellation of two numbers
     near 1.
 
-    Args: as `pass_at_k`.
+    The arguments are those of `pass_at_k`.
 
     Returns: float64 of the same shape; NaN where 2k > n, when no unbiased estimate exists.
 
@@ -118,9 +118,9 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
             return np.full(c.shape, np.nan)
         failed = fraction_of_subsets_below(n + 1, k + 1)[n - c]
         i = np.arange(k, dtype=np.float64)
-        right = c[..., None].astype(np.float64)
+        correct = c[..., None].astype(np.float64)
         # For n-c-i <= 0 the second term is 0: clipping sets the ratio to 0.
-        removed = right * k / ((n - k - i) * np.maximum(n - right - i, 1.0))
+        removed = correct * k / ((n - k - i) * np.maximum(n - correct - i, 1.0))
         with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
             logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
         return np.asarray(failed**2 * -np.expm1(logarithm))
@@ -133,7 +133,7 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
         pass^k = C(c, k) / C(n, k)                             (Yao et al., arXiv 2406.12045)
 
-    Arguments, result and errors as `pass_at_k`.
+    The arguments, result and errors are those of `pass_at_k`.
     """
     return _by_size(n, c, k, lambda n, c: fraction_of_subsets_below(n + 1, k + 1)[c])
 
@@ -143,7 +143,8 @@ def pass_hat_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
         (C(c, k) / C(n, k))^2 - C(c, 2k) / C(n, 2k),    2k <= n
 
-    This is `pass_at_k_variance` with right and wrong exchanged: same arguments, result and errors.
+    This is `pass_at_k_variance` with right and wrong exchanged, with the same arguments, result and
+    errors.
     """
     sizes, counts = _counts(n, c, k)
     return pass_at_k_variance(sizes, sizes - counts, k)
@@ -260,16 +261,18 @@ def require_integers(**numbers: Any) -> None:
 
 
 def as_floats(numbers: Any) -> Floats:
-    """Numbers of any dtype in float64; a tensor of PyTorch of any device and dtype too."""
+    """Numbers of any dtype in float64, also of a tensor of PyTorch on any device."""
     return np.asarray(_array(numbers), dtype=np.float64)
 
 
 def _array(numbers: Any) -> NDArray[Any]:
-    """Numbers as an array of NumPy, which has no bfloat16; a tensor of floats in float64."""
-    if hasattr(numbers, "detach"):
-        tensor = numbers.detach().cpu()
-        return np.asarray(tensor.double() if tensor.is_floating_point() else tensor)
-    return np.asarray(numbers)
+    """Numbers as an array of NumPy; a tensor of floats in float64, as NumPy has no bfloat16."""
+    if not hasattr(numbers, "detach"):  # no tensor of PyTorch
+        return np.asarray(numbers)
+    tensor = numbers.detach().cpu()
+    if tensor.is_floating_point():
+        tensor = tensor.double()
+    return np.asarray(tensor)
 
 
 def precision_of(numbers: Any) -> str:
@@ -313,8 +316,10 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
     for place, group in enumerate(groups):
         rewards = as_floats(group)
         if rewards.ndim != 1 or len(rewards) < k:
-            got = f"of problem {place} have the shape {rewards.shape}"
-            raise ValueError(f"rewards {got}; with k = {k}, at least {k} numbers are needed")
+            raise ValueError(
+                f"rewards of problem {place} have the shape {rewards.shape}; with k = {k}, at "
+                f"least {k} numbers are needed"
+            )
         if metric != "max_at_k":
             _require_binary(rewards, f"rewards of problem {place}")
         if metric == "pass_hat_k":
@@ -333,11 +338,9 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
 
     The error contains that of sampling, so it is at least `within`.
 
-    Args: as `estimates`.
+    The arguments and errors are those of `estimates`.
 
     Returns: NaN for the mean of no problems, for the error of one, and for `within` where 2k > n.
-
-    Raises: ValueError as `estimates`.
     """
     values, variances = estimates(groups, k, metric)
     problems = len(values)
@@ -354,9 +357,11 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
 
 
 class Difference(NamedTuple):
-    """First minus second, with its standard error, 95 % interval and two-sided p-value.
+    """A mean difference, first minus second, with its error, 95 % interval and two-sided p-value.
 
-    alike: whether all problems, of two or more, differ by the same amount.
+    error: its standard error.
+    low, high: the ends of the interval.
+    alike: whether there are at least two problems and all differ by the same amount.
     """
 
     value: float
@@ -429,20 +434,23 @@ def _of_alike(value: float, problems: int, largest: float) -> tuple[float, float
 
 
 def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
-    ours = as_floats(first)
-    theirs = as_floats(second)
-    if ours.ndim != axes or ours.shape != theirs.shape:
-        both = f"{ours.shape} and {theirs.shape}"
-        raise ValueError(f"estimates need {axes} axes and the same shape, got {both}")
-    if not np.isfinite(ours - theirs).all():
+    """First minus second, of estimates with this number of axes."""
+    minuend = as_floats(first)
+    subtrahend = as_floats(second)
+    if minuend.ndim != axes or minuend.shape != subtrahend.shape:
+        shapes = f"{minuend.shape} and {subtrahend.shape}"
+        raise ValueError(f"estimates need {axes} axes and the same shape, got {shapes}")
+    differences = minuend - subtrahend
+    if not np.isfinite(differences).all():
         raise ValueError("estimates must be finite; got NaN or infinity")
-    return ours - theirs
+    return differences
 
 
 def _rounding(first: Any, second: Any) -> float:
-    """Differences that are rounding errors of estimates in these dtypes and of this size.
+    """The largest difference that is a rounding error of estimates in these dtypes and sizes.
 
-    A quarter of `TOLERANCE`, which is that of several operations: an estimate was rounded once.
+    It is a quarter of `TOLERANCE`, which allows for several operations: an estimate was rounded
+    once.
     """
     largest = max(abs(as_floats(values)).max(initial=1.0) for values in (first, second))
     relative = max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
@@ -454,7 +462,7 @@ def least_p(differing: int) -> float:
 
     That test is exact if each problem's difference is as likely to have either sign (Fisher 1935).
     With few such problems, Student's t gives smaller p-values, down to 0 if their differences are
-    equal; the larger of the two is to be used.
+    equal; use the larger of the two.
 
     Args:
         differing: number of problems whose difference is more than a rounding error.
@@ -514,7 +522,10 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
     The interval is the middle 95 % over resampled problems (Efron 1979), of the same sign change.
 
     Args:
-        first, second: estimates at k = 1 .. K of problems in the same order, [P, K], as of `curve`.
+        first, second: estimates at k = 1 .. K of problems in the same order, [P, K], such as those
+            of `curve`.
+        resamples: how often the problems are drawn again, with replacement.
+        seed: of the random numbers.
 
     Returns: NaN without problems, or if the curves are equal at every k.
 
@@ -523,21 +534,28 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
     require_integers(resamples=resamples)
     differences = _differences(first, second, axes=2)
     problems = len(differences)
-    of_all = differences.sum(axis=0) / max(problems, 1)
+    mean_difference = differences.sum(axis=0) / max(problems, 1)
     rounding = _rounding(first, second)
-    unequal = of_all[abs(of_all) > rounding]
-    if not len(unequal):
+    unequal = mean_difference[abs(mean_difference) > rounding]
+    if len(unequal) == 0:
         return Crossing(math.nan, math.nan, math.nan)
+    # The curve that is ahead at first is the first one from here on.
     differences = differences * np.sign(unequal[0])
     drawn = np.random.default_rng(seed).integers(problems, size=(resamples, problems))
     resampled = [_falls_behind(differences[places].mean(axis=0), rounding) for places in drawn]
     low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
-    at = _falls_behind(differences.mean(axis=0), rounding)
-    return Crossing(at, float(low), float(high))
+    k = _falls_behind(differences.mean(axis=0), rounding)
+    return Crossing(k, float(low), float(high))
 
 
 def curve(n: ArrayLike, c: ArrayLike) -> Floats:
-    """Pass@k of each problem at k = 1 .. K, the smallest n: [P, K]; n and c as `pass_at_k`, [P]."""
+    """Pass@k of each problem at k = 1 .. K, where K is the smallest n.
+
+    Args:
+        n, c: as `pass_at_k` takes them, of shape [P].
+
+    Returns: float64 of shape [P, K].
+    """
     sizes = as_floats(n)
     if sizes.size == 0:
         return np.empty((0, 0))
@@ -546,9 +564,9 @@ def curve(n: ArrayLike, c: ArrayLike) -> Floats:
 
 
 def _falls_behind(curve: Floats, rounding: float) -> float:
-    """The k at which a curve over k = 1 .. K falls below 0."""
+    """The k at which a curve over k = 1 .. K falls below 0; infinity if it does not."""
     below = np.flatnonzero(curve < -rounding)
-    if not len(below):
+    if len(below) == 0:
         return math.inf
     before = int(below[0])  # the last k that is not below 0
     if before == 0:
@@ -655,6 +673,7 @@ class Slope(NamedTuple):
 
     @property
     def tolerance(self) -> float:
+        """The error of its numbers, relative to `scale`."""
         return tolerance_of(self.precision, len(self.coefficients))
 
     def fits(self) -> list[int]:
@@ -665,16 +684,18 @@ class Slope(NamedTuple):
         n = len(self.coefficients)
         first = float(self.coefficients[0])
         error = self.tolerance * self.scale
-        found = []
+        if first <= error:
+            return []
+        fits = []
         for j in range(1, n + 1):
             expected = first * fraction_of_subsets_below(n, j)[::-1]
-            if first > error and (abs(self.coefficients - expected) <= error).all():
-                found.append(j)
-        return found
+            if (abs(self.coefficients - expected) <= error).all():
+                fits.append(j)
+        return fits
 
     @property
     def unbiased_for(self) -> int | None:
-        """The one j of `fits`."""
+        """The only j of `fits`; None if it has none or several."""
         fits = self.fits()
         return fits[0] if len(fits) == 1 else None
 
@@ -686,7 +707,7 @@ class Slope(NamedTuple):
 
 
 def tolerance_of(precision: str, n: int) -> float:
-    """`TOLERANCE` for groups of n: logarithms of factorials, or sums, lose more in larger ones."""
+    """`TOLERANCE` for groups of n. Large sums and logarithms of large factorials lose more."""
     return TOLERANCE[precision] * max(1.0, n / 16)
 
 
@@ -716,7 +737,7 @@ def check(function: WeightFunction, k: int, n: int, factor: float | None = None)
         k: as the function gets it, and of the Pass@k that it is checked for.
         n: responses of a group.
         factor: also require that F is this number times Pass@k, such as 1 for weights, n for
-            advantages. By default any positive factor passes, but its name is told.
+            advantages. By default any positive factor passes, and the verdict names it.
 
     Returns: whether it passed, and lines of which the last is the verdict.
 
@@ -735,7 +756,7 @@ def answer_of(slopes: Mapping[int, Slope], k: int, n: int, factor: float | None 
         slopes: k -> slope; those of other k tell whether a name of the factor fits them too.
     """
     slope = slopes[k]
-    factors = {j: one.factor for j, one in slopes.items() if one.unbiased_for == j}
+    factors = {j: other.factor for j, other in slopes.items() if other.unbiased_for == j}
     passed = k in factors
     if passed:
         verdict = f"unbiased for {_named(factors, k, n, slope.tolerance)}Pass@{k} with n = {n}"
@@ -746,40 +767,46 @@ def answer_of(slopes: Mapping[int, Slope], k: int, n: int, factor: float | None 
         verdict = f"undecided for Pass@{k} with n = {n} in {slope.precision}"
     else:
         verdict = f"not unbiased for Pass@{k} with n = {n}"
-    return Answer(passed, [*_notes(slope, k), verdict])
+    return Answer(passed, _notes(slope, k) + [verdict])
 
 
-def _notes(slope: Slope, k: int) -> Iterator[str]:
+def _notes(slope: Slope, k: int) -> list[str]:
     """Lines on what the precision cannot decide."""
     if slope.precision != "float64":
         allowed = f"differences up to {slope.tolerance:.2g} of the largest weight count as rounding"
-        yield f"computed in {slope.precision}: {allowed}, so a smaller bias is not seen"
-    elif not slope.fits() and k in slope._replace(precision="float32").fits():
-        yield "as unbiased as float32 allows: a function that computes in float32 must return it"
+        return [f"computed in {slope.precision}: {allowed}, so a smaller bias is not seen"]
+    if not slope.fits() and k in slope._replace(precision="float32").fits():
+        return ["as unbiased as float32 allows: a function that computes in float32 must return it"]
+    return []
 
 
 def _named(factors: Mapping[int, float], k: int, n: int, tolerance: float) -> str:
     """The factor of k with the names that fit every k, as "k/n = 0.5 times "; empty for 1."""
     if equal(factors[k], 1.0, tolerance):
         return ""
-    names = [
-        name
-        for name in _ratios(k, n)
-        if all(equal(found, _ratios(j, n)[name], tolerance) for j, found in factors.items())
-    ]
-    return f"{' or '.join(names)}{' = ' if names else ''}{factors[k]:.4g} times "
+    names = []
+    for name in _ratios(k, n):
+        if all(equal(factor, _ratios(j, n)[name], tolerance) for j, factor in factors.items()):
+            names.append(name)
+    number = f"{factors[k]:.4g} times "
+    return f"{' or '.join(names)} = {number}" if names else number
 
 
 def _ratios(k: int, n: int) -> dict[str, float]:
     """Numbers that occur as factors, by name: n, k/n, (n-k+1)/n and so on."""
     parts = {"1": 1, "n": n, "k": k, "(n-k)": n - k, "(n-k+1)": n - k + 1}
-    pairs = [(above, below) for below in ("1", "n", "k") for above in parts if above != below]
-    return {f"{a}/{b}".removesuffix("/1"): parts[a] / parts[b] for a, b in pairs}
+    ratios = {}
+    for divisor in ("1", "n", "k"):
+        for dividend in parts:
+            if dividend != divisor:
+                name = dividend if divisor == "1" else f"{dividend}/{divisor}"
+                ratios[name] = parts[dividend] / parts[divisor]
+    return ratios
 
 
-def equal(one: float, other: float, tolerance: float) -> bool:
-    """Whether two factors are equal but for rounding, or a 1e-6 that is added to a divisor."""
-    return math.isclose(one, other, rel_tol=max(1e-6, tolerance))
+def equal(factor: float, other: float, tolerance: float) -> bool:
+    """Whether two factors are equal, except for rounding or a 1e-6 that is added to a divisor."""
+    return math.isclose(factor, other, rel_tol=max(1e-6, tolerance))
 
 
 def slope_of(function: WeightFunction, k: int, n: int) -> Slope:
@@ -803,18 +830,19 @@ def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> We
     """The weights of some groups, [groups, n], by a function that treats all responses alike.
 
     Raises: ValueError of one line, which names the group, if weights depend on the order of the
-        responses, or on the other groups; and as `weights_of`.
+        responses or on the other groups; and where `weights_of` does.
     """
-    found = weights_of(function, groups, k)
+    weights = weights_of(function, groups, k)
+    values = weights.values
     n = groups.shape[-1]
     trials = []
     shuffled = np.random.default_rng(0).permutation(n)
     for order in (np.arange(n)[::-1], np.roll(np.arange(n), 1), shuffled):
-        trials.append(("the order of the responses", groups[:, order], found.values[:, order]))
+        trials.append(("the order of the responses", groups[:, order], values[:, order]))
     for place in np.linspace(0, len(groups) - 1, 5).astype(int):
-        trials.append(("the other groups", groups[[place]], found.values[[place]]))
-        trials.append(("the other groups", groups[place], found.values[place]))
-    error = tolerance_of(found.precision, n) * float(abs(found.values).max())
+        trials.append(("the other groups", groups[[place]], values[[place]]))
+        trials.append(("the other groups", groups[place], values[place]))
+    error = tolerance_of(weights.precision, n) * float(abs(values).max())
     for what, rewards, expected in trials:
         again = weights_of(function, rewards, k).values
         differ = (abs(again - expected) > error).any(axis=-1)
@@ -824,7 +852,7 @@ def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> We
                 f"{name_of(function)} must not depend on {what}, got {shown(again[group])} in "
                 f"place of {shown(expected[group])} for {shown(rewards[group])}"
             )
-    return found
+    return weights
 
 
 def weights_of(function: WeightFunction, rewards: Floats, k: int) -> Weights:
@@ -833,31 +861,36 @@ def weights_of(function: WeightFunction, rewards: Floats, k: int) -> Weights:
     Raises: ValueError of one line if it fails, changes its rewards, or returns no weights.
     """
     name = name_of(function)
-    given = rewards.copy()
+    argument = rewards.copy()
     try:
-        found = function(given, k)
+        returned = function(argument, k)
     except Exception as error:  # of a user's function
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        given_as = f"rewards of shape {rewards.shape}, dtype {rewards.dtype}, and k = {k}"
-        raise ValueError(f"{name} failed for {given_as}: {reason}") from error
-    if not np.array_equal(given, rewards):
+        arguments = f"rewards of shape {rewards.shape}, dtype {rewards.dtype}, and k = {k}"
+        raise ValueError(f"{name} failed for {arguments}: {reason}") from error
+    if not np.array_equal(argument, rewards):
         raise ValueError(f"{name} must not change the rewards that it is given")
-    return as_weights(found, rewards, name)
+    return as_weights(returned, rewards, name)
 
 
-def as_weights(found: Any, rewards: Floats, name: str) -> Weights:
-    """What the function `name` returned for some rewards: an array, or a tensor of PyTorch.
+def as_weights(returned: Any, rewards: Floats, name: str) -> Weights:
+    """The weights that a function returned for some rewards, in float64 and with their precision.
+
+    Args:
+        returned: an array, or a tensor of PyTorch.
+        rewards: their shape is that of the weights.
+        name: of the function, for messages.
 
     Raises: ValueError for another shape, and for weights that are not finite real numbers.
     """
-    shape = tuple(found.shape) if hasattr(found, "dtype") else type(found).__name__
+    shape = tuple(returned.shape) if hasattr(returned, "dtype") else type(returned).__name__
     if shape != rewards.shape:
         raise ValueError(f"{name} must return an array of shape {rewards.shape}, got {shape}")
-    precision = precision_of(found)
+    precision = precision_of(returned)
     if precision not in TOLERANCE:
         allowed = f"allowed: {', '.join(TOLERANCE)}"
         raise ValueError(f"{name} must return real numbers, got dtype {precision}; {allowed}")
-    values = as_floats(found)
+    values = as_floats(returned)
     if not np.isfinite(values).all():
         index = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
         wrong = f"{values[index]} at index {index} for the rewards {shown(rewards[index[:-1]])}"
@@ -866,13 +899,16 @@ def as_weights(found: Any, rewards: Floats, name: str) -> Weights:
 
 
 def name_of(function: WeightFunction) -> str:
+    """The name of a function in messages."""
     return getattr(function, "__name__", "the weight function")
 
 
 def shown(group: Floats) -> str:
     """The numbers of a group in a message, the first ones of a large group."""
     numbers = [f"{value:g}" for value in group[:MOST_SHOWN]]
-    return f"[{', '.join(numbers)}{', ...' if len(group) > MOST_SHOWN else ''}]"
+    if len(group) > MOST_SHOWN:
+        numbers.append("...")
+    return f"[{', '.join(numbers)}]"
 
 
 # --- The test of this file ------------------------------------------------------------------------
@@ -887,12 +923,13 @@ def self_test(largest: int = 8) -> int:
     """
     compared = 0
 
-    def same(what: str, found: Any, expected: Any) -> None:
+    def same(what: str, result: Any, expected: Any) -> None:
         nonlocal compared
-        given, exact = np.ravel(as_floats(found)), [float(value) for value in np.ravel(expected)]
+        values = np.ravel(as_floats(result))
+        exact = [float(value) for value in np.ravel(expected)]
         compared += len(exact)
-        if len(given) != len(exact) or not np.allclose(given, exact, rtol=1e-12, atol=1e-14):
-            raise AssertionError(f"{what}: got {given}, expected {exact}")
+        if len(values) != len(exact) or not np.allclose(values, exact, rtol=1e-12, atol=1e-14):
+            raise AssertionError(f"{what}: got {values}, expected {exact}")
 
     for n in range(1, largest + 1):
         ties = [Fraction(3 * i * i % 7 - 2, 2) for i in range(n)]
@@ -929,21 +966,22 @@ def self_test(largest: int = 8) -> int:
 
 def _by_subsets(rewards: list[Fraction], k: int) -> tuple[Fraction, Fraction, list[Fraction]]:
     """Max@k, its variance (0 if 2k > n) and weights, by the definitions, over all subsets."""
-    n, everyone = len(rewards), range(len(rewards))
-    subsets = list(itertools.combinations(everyone, k))
+    n = len(rewards)
+    subsets = list(itertools.combinations(range(n), k))
     best = {subset: max(rewards[i] for i in subset) for subset in subsets}
+    estimate = mean(best.values())
     pairs = [best[s] * best[t] for s in subsets for t in subsets if not set(s) & set(t)]
-    variance = mean(best.values()) ** 2 - mean(pairs) if pairs else Fraction(0)
+    variance = estimate**2 - mean(pairs) if pairs else Fraction(0)
     weights = []
-    for i in everyone:
-        gains = [
-            max(rewards[i], *(rewards[j] for j in others)) - max(rewards[j] for j in others)
-            if others
-            else rewards[i]
-            for others in itertools.combinations([j for j in everyone if j != i], k - 1)
-        ]
+    for i, reward in enumerate(rewards):
+        gains = []
+        for others in itertools.combinations(rewards[:i] + rewards[i + 1 :], k - 1):
+            if others:
+                gains.append(max(reward, max(others)) - max(others))
+            else:
+                gains.append(reward)
         weights.append(Fraction(k, n) * mean(gains))
-    return mean(best.values()), variance, weights
+    return estimate, variance, weights
 
 
 if __name__ == "__main__":

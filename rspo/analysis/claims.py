@@ -22,7 +22,9 @@ from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
 
 TRANSFER = "transfer"  # the family of differences between two suites
-BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
+BASELINE = "hitchhiking"
+RISK_NEUTRAL = "policy_gradient"
+GRPO = "grpo"
 Plan = Callable[[Experiment], list[Comparison]]
 Pairs = dict[tuple[str, str], None]  # policy and suite, in order
 
@@ -67,7 +69,9 @@ class GridMethods:
         for needed in (name, k_of or name):
             if needed not in experiment.config.grid | experiment.config.studies:
                 raise NotTested(f"the grid has no {needed}")
-        self.experiment, self.name, self.k_of = experiment, name, k_of or name
+        self.experiment = experiment
+        self.name = name
+        self.k_of = k_of or name
         cells = [cell for cell in experiment.cells_of(name) if cell.variant == variant]
         self.cells = experiment.by_method(cell.name for cell in cells)
         self.benchmarks = experiment.benchmarks_of(experiment.grid_entry(name).suite)
@@ -79,7 +83,8 @@ class GridMethods:
         self.metric: Quantity = "pass_at_k"
         self.rspo = "rspo_pass_at_k"
         if any(cell.reward != "binary" for cell in self.cells):
-            self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
+            self.metric = "max_at_k"
+            self.rspo = "rspo_max_at_k"
 
     @cached_property
     def planned(self) -> tuple[int, ...]:
@@ -98,8 +103,15 @@ class GridMethods:
         return Method(BASE, (base_name(self.model),))
 
     @property
+    def problem_sets(self) -> list[str]:
+        """All problems, which are "pooled", and each benchmark."""
+        names = [POOLED]
+        names.extend(self.benchmarks)
+        return names
+
+    @property
     def tie_margin(self) -> float | None:
-        """Within which a difference is a tie; None for rewards whose range is not known."""
+        """The margin within which a difference is a tie; None for rewards of an unknown range."""
         evaluation = self.experiment.config.evaluation
         if self.metric == "max_at_k" and evaluation.reward in OWN_REWARDS:
             return None
@@ -132,6 +144,10 @@ class GridMethods:
         }
 
     def risk_neutral(self) -> Method:
+        """Policy gradient.
+
+        Raises: NotTested if there is none.
+        """
         (method,) = self.by_k(RISK_NEUTRAL).values()
         return method
 
@@ -150,7 +166,7 @@ class GridMethods:
     ) -> Comparison:
         """One method minus another, averaged over `ks`, on all problems or on a benchmark.
 
-        Whether they tie is tested too, unless this is what the claim says.
+        A tie of the two is tested too, unless the claim itself says that they tie.
 
         Args:
             margin: the claim says that the difference is between -margin and margin; default: that
@@ -170,17 +186,21 @@ class GridMethods:
 
 
 def above_baseline(grid: GridMethods) -> list[Comparison]:
-    rspo, baseline = grid.by_k(grid.rspo), grid.by_k(BASELINE)
+    """RSPO minus the baseline of the same k."""
+    rspo = grid.by_k(grid.rspo)
+    baseline = grid.by_k(BASELINE)
     pairs = [(rspo[k], baseline[k]) for k in rspo if k in baseline]
     return _table("RSPO", "Baseline", grid, pairs, by_benchmark=True)
 
 
 def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
-    pairs = [*pairwise(grid.by_k(BASELINE).values())]
+    """The baseline of each k minus that of the next larger k."""
+    pairs = list(pairwise(grid.by_k(BASELINE).values()))
     return _table("Baseline, smaller", "next k", grid, pairs)
 
 
 def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
+    """RSPO of each k minus RSPO of every other k, at its own k."""
     methods = grid.by_trained_k()
     ks = [k for k in grid.planned if k in methods]
     if len(ks) < 2:
@@ -200,17 +220,20 @@ def _table(
     pairs: Sequence[tuple[Method, Method]],
     by_benchmark: bool = False,
 ) -> list[Comparison]:
-    """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells.
+    """Differences of pairs of methods, as a table of pairs x k (x benchmarks).
 
-    Raises: NotTested without a pair.
+    The margins of the table decide: the means over pairs and k on each benchmark, over k of each
+    pair, and over pairs at each k. Its cells are for information.
+
+    Raises: NotTested if there is no pair.
     """
     if not pairs:
         raise NotTested(f"grid.{grid.name} has no pair of {method_a} and {method_b}")
 
     def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
         terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
-        found = grid.compare(*pairs[0], ks, where)
-        return replace(found, method_a=method_a, method_b=method_b, terms=tuple(terms))
+        first = grid.compare(*pairs[0], ks, where)
+        return replace(first, method_a=method_a, method_b=method_b, terms=tuple(terms))
 
     planned = grid.planned
     comparisons: list[Comparison] = []
@@ -219,28 +242,32 @@ def _table(
     if len(pairs) > 1:
         comparisons += [grid.compare(*pair, planned) for pair in pairs]
     comparisons += [mean_of_pairs((k,)) for k in planned]
-    comparisons += [
-        grid.compare(*pair, (k,), where, decides=False)
-        for pair in pairs
-        for where in [POOLED, *grid.benchmarks]
-        for k in grid.evaluated
-        if not (where == POOLED and k in planned and 1 in (len(pairs), len(planned)))
-    ]
+    # With a single pair or a single k, pooled cells are margins, which are already there.
+    has_cells_as_margins = len(pairs) == 1 or len(planned) == 1
+    for pair in pairs:
+        for where in grid.problem_sets:
+            for k in grid.evaluated:
+                is_margin = where == POOLED and k in planned and has_cells_as_margins
+                if not is_margin:
+                    comparisons.append(grid.compare(*pair, (k,), where, decides=False))
     return comparisons
 
 
 def main_findings(experiment: Experiment, name: str) -> list[Comparison]:
+    """What C1, C2 and C3 compare, on the methods of a grid entry."""
     grid = GridMethods(experiment, name)
-    return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
+    return above_baseline(grid) + worse_as_k_grows(grid) + best_at_its_own_k(grid)
 
 
 def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
     """The findings on another suite, and how much less RSPO is above the baseline there."""
-    found = main_findings(experiment, "contamination_free")
+    findings = main_findings(experiment, "contamination_free")
     if "main" not in experiment.config.grid:
-        return found
-    grid, usual = (GridMethods(experiment, name) for name in ("contamination_free", "main"))
-    rspo, baseline = grid.by_k(grid.rspo), grid.by_k(BASELINE)
+        return findings
+    grid = GridMethods(experiment, "contamination_free")
+    usual = GridMethods(experiment, "main")
+    rspo = grid.by_k(grid.rspo)
+    baseline = grid.by_k(BASELINE)
     transfer = [
         replace(
             grid.compare(rspo[k], baseline[k], (k,), decides=False),
@@ -251,10 +278,11 @@ def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
         for k in grid.planned
         if k in rspo and k in baseline
     ]
-    return [*found, *transfer]
+    return findings + transfer
 
 
 def entropy_rises(experiment: Experiment) -> list[Comparison]:
+    """The late entropy of RSPO of each k minus that of the next smaller k."""
     methods = GridMethods(experiment, "main").by_trained_k()
     return [
         Comparison(larger.label, smaller.label, "entropy", tuple(difference(larger, smaller, ())))
@@ -266,37 +294,43 @@ def more_samples(experiment: Experiment, beyond: bool) -> list[Comparison]:
     """Each n against the next, up to the n of grid.main or beyond it."""
     grid = GridMethods(experiment, "scalability", k_of="main")
     usual = max(cell.n for cell in experiment.cells_of("main"))
-    pairs = [
-        (more, fewer)
-        for (_, fewer), (n, more) in pairwise(grid.by_n().items())
-        if (n > usual) == beyond
-    ]
+    pairs = []
+    for (_, fewer), (n, more) in pairwise(grid.by_n().items()):
+        if (n > usual) == beyond:
+            pairs.append((more, fewer))
     return _table("RSPO, next", "smaller n", grid, pairs)
 
 
 def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
+    """GRPO minus policy gradient, which are equivalent within the margin of the config."""
     grid = GridMethods(experiment, "grpo", k_of="main")
     (grpo,) = grid.by_k(GRPO).values()
-    methods = grpo, GridMethods(experiment, "main").risk_neutral()
+    risk_neutral = GridMethods(experiment, "main").risk_neutral()
     margin = experiment.config.evaluation.equivalence_margin
-    return [
-        grid.compare(*methods, (k,), where, where == POOLED and k in grid.planned, margin=margin)
-        for where in (POOLED, *grid.benchmarks)
-        for k in grid.evaluated
-    ]
+    comparisons = []
+    for where in grid.problem_sets:
+        for k in grid.evaluated:
+            decides = where == POOLED and k in grid.planned
+            comparisons.append(grid.compare(grpo, risk_neutral, (k,), where, decides, margin))
+    return comparisons
 
 
 def above_base(grid: GridMethods) -> list[Comparison]:
+    """RSPO of each k minus the base model, at its own k."""
     return [
         grid.compare(method, grid.base, (k,), where, decides=where == POOLED)
-        for where in (POOLED, *grid.benchmarks)
+        for where in grid.problem_sets
         for k, method in grid.by_trained_k().items()
         if k in grid.planned
     ]
 
 
 def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
-    """Each method of grid.dropping, which keeps all responses, minus the same with dropping."""
+    """The time of each method of grid.dropping, which keeps all responses, minus that of the same
+    method with dropping.
+
+    Raises: NotTested if a training with dropping is not in the grid.
+    """
     if "dropping" not in experiment.config.grid:
         raise NotTested("the grid has no dropping")
     comparisons = []
@@ -315,7 +349,9 @@ def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
     return comparisons
 
 
-_C1 = "mean[P_j(RSPO k) - P_j(Baseline k)] > 0 on each benchmark, for each k, and at each j in K"
+_C1_FORMULA = (
+    "mean[P_j(RSPO k) - P_j(Baseline k)] > 0 on each benchmark, for each k, and at each j in K"
+)
 _C1_TO_C3 = "the formulas of C1, C2 and C3"
 
 CLAIMS: dict[str, Claim] = {
@@ -324,7 +360,7 @@ CLAIMS: dict[str, Claim] = {
         Claim(
             "C1",
             "RSPO is above the baseline on every benchmark",
-            _C1,
+            _C1_FORMULA,
             lambda experiment: above_baseline(GridMethods(experiment, "main")),
         ),
         Claim(
@@ -423,22 +459,22 @@ def register(claim: Claim) -> None:
 
 
 def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
-    """The comparisons of every claim; and by their names, why the other claims are not tested."""
+    """The comparisons of every claim that can be tested, and why each other claim is not."""
     plan: list[Comparison] = []
     reasons = {}
     for name, claim in CLAIMS.items():
         try:
-            found = claim.plan(experiment)
-            if not any(comparison.decides for comparison in found):
+            comparisons = claim.plan(experiment)
+            if not any(comparison.decides for comparison in comparisons):
                 raise NotTested("evaluation.k has no k at which it would be decided")
-            plan += [replace(comparison, claim=name) for comparison in found]
+            plan += [replace(comparison, claim=name) for comparison in comparisons]
         except NotTested as reason:
             reasons[name] = str(reason)
     return plan, reasons
 
 
 def task(experiment: Experiment) -> Task:
-    """`rspo claims`."""
+    """`rspo claims`: writes the table of claims and the table of comparisons."""
     return tasks.claims(experiment, inputs=lambda: _inputs(experiment))
 
 
@@ -447,22 +483,23 @@ def evaluations(plan: Sequence[Comparison], experiment: Experiment) -> Pairs:
     return dict.fromkeys(
         (policy, experiment.suite_of(benchmark))
         for comparison in plan
-        for benchmark in (*comparison.benchmarks, *comparison.against)
+        for benchmark in comparison.benchmarks + comparison.against
         for policy in comparison.policies
     )
 
 
 def logs(plan: Sequence[Comparison], *metrics: Quantity) -> dict[str, None]:
     """The cells whose training logs the comparisons of some quantities need."""
-    compared = (one for one in plan if one.metric in metrics)
-    return dict.fromkeys(cell for one in compared for cell in one.policies)
+    logged = (comparison for comparison in plan if comparison.metric in metrics)
+    return dict.fromkeys(cell for comparison in logged for cell in comparison.policies)
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
     """The scores and training logs that the claims are tested on."""
     plan, _ = planned(experiment)
-    scored = evaluations(plan, experiment)
-    return [
-        *(pair for one in scored for pair in tasks.score_inputs(experiment, *one)),
-        *(tasks.log_input(experiment, cell) for cell in logs(plan, "entropy", "time_of_dropping")),
-    ]
+    inputs = []
+    for policy, suite in evaluations(plan, experiment):
+        inputs += tasks.score_inputs(experiment, policy, suite)
+    for cell in logs(plan, "entropy", "time_of_dropping"):
+        inputs.append(tasks.log_input(experiment, cell))
+    return inputs

@@ -1,4 +1,4 @@
-"""What is compared: descriptions, made from the config before anything is measured."""
+"""What is compared: descriptions that follow from the config before anything is measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ Quantity = Literal["pass_at_k", "max_at_k", "entropy", "time_of_dropping"]
 class Method:
     """Policies that differ only in the training seed, or a base policy: one line of a figure.
 
-    policies: in order of their seeds; none in a figure of formulas.
+    policies: in the order of their seeds; none in a figure of formulas.
     k, n: None for objectives without k, and for base policies.
-    variant: of the settings; in a study of several models, the name of the model.
+    variant: name of the settings; in a study of several models, of the model.
     place: in a figure, among the lines with its objective and k: 0 for the only one, and for the
         usual n, model and variant; lines before and after that one have -1, 1, 2 and so on.
     """
@@ -34,6 +34,7 @@ class Method:
 
     @classmethod
     def for_cell(cls, cell: Cell, policies: Sequence[str], label: str, **more: Any) -> "Method":
+        """The method of a cell; `more` are further fields."""
         k = cell.k if OBJECTIVES[cell.objective].has_k else None
         settings = {"k": k, "n": cell.n, "variant": cell.variant} | more
         return cls(label, tuple(policies), cell.objective, **settings)
@@ -63,13 +64,13 @@ class Comparison:
 
     method_a, method_b: what is compared; without `method_b`, the level of one method.
     where: "pooled", or a benchmark.
-    benchmarks: of `where`; none for a comparison of training logs.
+    benchmarks: those that `where` names; none for a comparison of training logs.
     against: benchmarks whose mean is subtracted from that of `benchmarks`.
     decides: whether a claim's verdict depends on it; if not, it is for information.
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
     tie_margin: values between -tie_margin and tie_margin are a tie, which is tested beside the
         claim; None: no tie is tested.
-    claim, variant: that it is about, if any.
+    claim, variant: what it is about, if anything.
     family: the tests that its p-value is adjusted with; empty: it is not tested.
     runs: terms whose sum is one run's value; runs are independent, and the value is their mean.
         Empty: the sum is formed within each training seed, and seeds are independent.
@@ -99,5 +100,6 @@ class Comparison:
         return tuple(sorted({k for term in self.terms for k in term.ks}))
 
 
-def difference(one: Method, other: Method, ks: Sequence[int], weight: float = 1) -> list[Term]:
-    return [Term(one, weight, tuple(ks)), Term(other, -weight, tuple(ks))]
+def difference(first: Method, second: Method, ks: Sequence[int], weight: float = 1) -> list[Term]:
+    """The terms of the first method minus the second, averaged over `ks`."""
+    return [Term(first, weight, tuple(ks)), Term(second, -weight, tuple(ks))]

@@ -1,9 +1,9 @@
 """Evidence: what a published page rests on, small enough to be committed beside the page.
 
-A Parquet file has the number of correct responses to each problem (and the rewards, where they are
-not 1 and 0) and the training log of each policy, with the provenance of the files that these are
-from. It grows policy by policy, so that a study can be trained in pieces, on several machines.
-Pages are made from it without training, and a policy that is trained again is compared with it.
+A Parquet file has, for each policy, the number of correct responses to each problem, the rewards
+where they are not 1 and 0, and the training log, with the provenance of the files that they come
+from. The file grows policy by policy, so a study can be trained in pieces, on several machines. A
+page follows from the file without training, and a policy that is trained again is compared with it.
 """
 
 import json
@@ -46,12 +46,12 @@ _SCHEMA = pa.schema(
     ]
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
-Files = Mapping[Path, Task]  # each with the step that writes it
+Files = Mapping[Path, Task]  # each with the task that writes it
 
 
 @dataclass
 class Evidence:
-    """What one file has.
+    """What one file of evidence has.
 
     scale, overrides: the config, and settings that differ from it, such as {"seeds": 3}.
     rows: with the columns of `_SCHEMA`, sorted by policy.
@@ -64,6 +64,10 @@ class Evidence:
 
     @classmethod
     def read(cls, path: Path) -> "Evidence":
+        """Read a file of evidence.
+
+        Raises: InputError if there is no such file, or it is damaged.
+        """
         if not path.is_file():
             raise InputError(f"{path}: no such file; `rspo evidence add {path.stem}` makes it")
         try:
@@ -76,6 +80,7 @@ class Evidence:
             raise InputError(f"{path}: damaged, or no file of evidence ({line})") from None
 
     def write(self) -> None:
+        """Write the file at `path`."""
         made_with = json.dumps({"scale": self.scale, "overrides": self.overrides})
         table = pa.Table.from_pandas(self.rows, _SCHEMA, preserve_index=False)
         with atomic_write(self.path) as partial:
@@ -84,22 +89,23 @@ class Evidence:
 
     @property
     def policies(self) -> list[str]:
-        """With results in it."""
+        """The policies whose results it has."""
         return [name for name in self.rows["policy"].unique() if name != PROBLEMS]
 
     def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
-        """Policies that the config lacks or that were made with other settings, and why."""
-        config, known = f"config/{experiment.scale}.yaml", _by_policy(experiment, files)
-        found = {name: f"{name} is not in {config}" for name in self.policies if name not in known}
+        """Why policies do not fit the config: it lacks them, or has other settings for them."""
+        config = f"config/{experiment.scale}.yaml"
+        known = _by_policy(experiment, files)
+        faults = {name: f"{name} is not in {config}" for name in self.policies if name not in known}
         for policy, path, note in _notes(experiment, self.rows):
             if path not in files:
-                found[policy] = f"{policy} is not in {config}, or not with {path}"
+                faults[policy] = f"{policy} is not in {config}, or not with {path}"
             elif text := differences(note["settings"], files[path].settings):
-                found[policy] = f"{path} was made with other settings than {config} ({text})"
-        return found
+                faults[policy] = f"{path} was made with other settings than {config} ({text})"
+        return faults
 
     def require(self, experiment: Experiment, files: Files, hint: str) -> None:
-        """Raises: InputError for a policy of `faults`."""
+        """Raise an InputError if a policy has one of the `faults`; `hint` ends its message."""
         for text in self.faults(experiment, files).values():
             raise InputError(f"{self.path}: {text}; {hint}")
 
@@ -115,9 +121,11 @@ def add(
     """Take the policies that are finished, and compare those that the file has with the results.
 
     Args:
-        keys: of training logs, which the page reads; * is any text.
+        keys: keys of training logs that the page reads; * is any text.
         rewards: policies whose rewards it reads.
         force: replace what differs, and remove policies of `Evidence.faults`.
+
+    Yields: lines that say what was added, and what differs.
     """
     known: dict[str, pd.DataFrame] = {}
     if path.exists():
@@ -129,25 +137,30 @@ def add(
     wanted = _by_policy(experiment, files)
     data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), keys, rewards)
     old_data_sets = known.pop(PROBLEMS, data_sets)
-    added, equal, missing = 0, 0, 0
-    for policy, of_policy in wanted.items():
-        if not all(_is_finished(*one) for one in of_policy.items() if _has_content(one[0])):
-            missing += policy not in known
+    added = 0
+    equal = 0
+    missing = 0
+    for policy, policy_files in wanted.items():
+        if not _is_finished(policy_files):
+            if policy not in known:
+                missing += 1
             continue
-        rows = _rows(experiment, policy, of_policy, keys, rewards)
+        rows = _rows(experiment, policy, policy_files, keys, rewards)
         if policy in known and not force:
-            equal += not (change := _difference(known[policy], rows))
+            change = _difference(known[policy], rows)
             if change:
                 yield f"{policy}: {change}; kept, --force replaces it"
+            else:
+                equal += 1
             continue
         added += 1
         known[policy] = rows
     if known:
         # A clone without results has no data sets.
         known[PROBLEMS] = old_data_sets if data_sets.empty else data_sets
-        found = pd.concat([known[name] for name in sorted(known)])
-        _require_same_sources(path, experiment, found)
-        Evidence(path, experiment.scale, experiment.overrides, found).write()
+        table = pd.concat([known[name] for name in sorted(known)])
+        _require_same_sources(path, experiment, table)
+        Evidence(path, experiment.scale, experiment.overrides, table).write()
     count = len(known.keys() - {PROBLEMS})
     yield (
         f"{path}: added {added} policies, found {equal} equal; has {count} of "
@@ -156,9 +169,9 @@ def add(
 
 
 def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame) -> None:
-    """Raises: InputError for policies that were made from other versions of a file.
+    """Raise an InputError for two policies that were made from two versions of a file.
 
-    Another processor pretrains another base policy, which is not comparable.
+    Their results are not comparable: another processor pretrains another base policy, for example.
     """
     known: dict[str, tuple[str, str]] = {}
     for policy, file, note in _notes(experiment, rows):
@@ -175,9 +188,8 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
     """Write the files of the evidence into an empty folder of results.
 
-    Of scores, the number of correct responses to each problem is that of the original, and the
-    correct ones come first. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
-    significant digits.
+    Restored scores have the original number of correct responses to each problem, and these come
+    first. Rewards that were not kept are NaN. Numbers in logs have `DIGITS` significant digits.
     """
     evidence.require(experiment, files, "its page cannot be made with this config")
     by_file = dict(iter(evidence.rows.groupby("file", sort=False)))
@@ -194,14 +206,15 @@ def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Tas
 
     `PROBLEMS`, which is no policy, has the provenance of the data sets.
     """
-    found: dict[str, dict[Path, Task]] = {}
-    for path, step in files.items():
-        below = path.is_relative_to(experiment.results)
-        parts = path.relative_to(experiment.results).parts if below else ()
-        if parts[:1] in (("cells",), (PROBLEMS,)) and "curves" not in parts:
+    by_policy: dict[str, dict[Path, Task]] = {}
+    for path, task in files.items():
+        if not path.is_relative_to(experiment.results):
+            continue
+        parts = path.relative_to(experiment.results).parts
+        if parts[0] in ("cells", PROBLEMS) and "curves" not in parts:
             policy = parts[1] if parts[0] == "cells" else PROBLEMS
-            found.setdefault(policy, {})[path] = step
-    return found
+            by_policy.setdefault(policy, {})[path] = task
+    return by_policy
 
 
 def _is_scores(path: Path) -> bool:
@@ -209,15 +222,20 @@ def _is_scores(path: Path) -> bool:
 
 
 def _has_content(path: Path) -> bool:
-    """Whether evidence has what figures read from a file, besides its provenance."""
+    """Whether evidence keeps what figures read from a file, and not only its provenance."""
     return _is_scores(path) or path.name == "training.jsonl"
 
 
-def _is_finished(path: Path, step: Task) -> bool:
-    """Whether a file exists, without a fault in it or behind it."""
-    if not state_of(step, path, deep=True).is_current:
-        return False
-    return not any(file.is_fault for file in behind(step.inputs()).values())
+def _is_finished(files: Files) -> bool:
+    """Whether all files with content exist, without a fault in them or behind them."""
+    for path, task in files.items():
+        if not _has_content(path):
+            continue
+        if not state_of(task, path, deep=True).is_current:
+            return False
+        if any(file.is_fault for file in behind(task.inputs()).values()):
+            return False
+    return True
 
 
 def _notes(
@@ -237,10 +255,11 @@ def _rows(
     rewards: Container[str],
 ) -> pd.DataFrame:
     """A policy's rows from its results."""
-    found: list[dict[str, Any]] = []
+    policy_rows: list[dict[str, Any]] = []
     for path in files:
-        if not (note := read_provenance(path)):
-            continue  # of a policy or samples that were removed
+        note = read_provenance(path)
+        if not note:  # the policy or its samples were removed
+            continue
         rows: list[dict[str, Any]] = [{}]
         if _is_scores(path):
             rows = _counted(read_frame(path, SCORES), policy in rewards)
@@ -248,20 +267,22 @@ def _rows(
             rows = [{"content": _content(read_json_lines(path), keys)}]
         rows[0]["provenance"] = json.dumps(note)
         file = str(path.relative_to(experiment.results))
-        found += [row | {"policy": policy, "file": file} for row in rows]
-    return pa.Table.from_pylist(found, schema=_SCHEMA).to_pandas()
+        policy_rows += [row | {"policy": policy, "file": file} for row in rows]
+    return pa.Table.from_pylist(policy_rows, schema=_SCHEMA).to_pandas()
 
 
 def _content(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> str:
     """These keys of a training log, with `DIGITS` significant digits of each number, as JSON."""
-    kept = [
-        {name: record[name] for name in record if any(fnmatch(name, key) for key in keys)}
-        for record in records
-    ]
-    rounded = json.loads(
-        json.dumps(kept), parse_float=lambda one: float(f"{float(one):.{DIGITS}g}")
-    )
-    return json.dumps(rounded)
+    kept = []
+    for record in records:
+        names = [name for name in record if any(fnmatch(name, key) for key in keys)]
+        kept.append({name: record[name] for name in names})
+    return json.dumps(json.loads(json.dumps(kept), parse_float=_rounded))
+
+
+def _rounded(text: str) -> float:
+    """A number in JSON with `DIGITS` significant digits."""
+    return float(f"{float(text):.{DIGITS}g}")
 
 
 def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
@@ -274,16 +295,17 @@ def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
     return rows.reset_index().to_dict("records")
 
 
-def _difference(known: pd.DataFrame, found: pd.DataFrame) -> str:
+def _difference(known: pd.DataFrame, now: pd.DataFrame) -> str:
     """How the counts of a policy differ from the known ones; empty if they do not."""
-    counts = [
-        rows.dropna(subset="problem_id").set_index(_PROBLEM)[["responses", "correct"]]
-        for rows in (known, found)
-    ]
-    both = counts[0].join(counts[1].add_suffix("_now"), how="outer")
+    both = _counts(known).join(_counts(now).add_suffix("_now"), how="outer")
     equal = (both["responses"] == both["responses_now"]) & (both["correct"] == both["correct_now"])
     count = int((~equal).sum())
     return f"{count} of {len(both)} problems have other counts than the evidence" if count else ""
+
+
+def _counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """The responses and the correct responses to each problem."""
+    return rows.dropna(subset="problem_id").set_index(_PROBLEM)[["responses", "correct"]]
 
 
 def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
@@ -304,12 +326,13 @@ def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
     problem = np.repeat(np.arange(len(rows)), responses)
     index = np.arange(len(problem)) - np.repeat(np.cumsum(responses) - responses, responses)
     correct = index < rows["correct"].to_numpy(int)[problem]
-    rewards = np.full(len(problem), np.nan)  # that were not kept
+    rewards = np.full(len(problem), np.nan)  # rewards that were not kept
     if rows["rewards"].notna().all():
         rewards = np.concatenate(rows["rewards"].to_list())
     return pd.DataFrame(
         {
-            **{name: rows[name].to_numpy()[problem] for name in _PROBLEM[1:]},
+            "benchmark": rows["benchmark"].to_numpy()[problem],
+            "problem_id": rows["problem_id"].to_numpy()[problem],
             "sample_index": first + index,
             "correct": correct,
             "verifier": verifier,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,15 @@ from rspo.evaluation.statistics import Floats, mean_of_runs, mean_of_scores, mea
 from rspo.passk import ROUNDING
 from rspo.training.logs import column, read_log
 
-LATE = 3  # the last third of training is late
-
-
 Weights = Mapping[tuple[Method, int], float]  # of each method's estimates at each k
-Measured = tuple[Metric, tuple[str, ...], tuple[str, ...]]  # at benchmarks, minus at other ones
+
+
+class Measured(NamedTuple):
+    """What is measured of a policy: a metric at some benchmarks, minus that at others."""
+
+    metric: Metric
+    benchmarks: tuple[str, ...]
+    against: tuple[str, ...]
 
 
 class Measurer:
@@ -35,20 +39,21 @@ class Measurer:
         self.log = cache(partial(read_log, experiment))
 
     def measure(self, comparison: Comparison) -> Row:
-        """The row of a comparison, not tested."""
+        """The row of a comparison, without the results of tests."""
         if comparison.metric == "entropy":
-            return self._of_entropy(comparison)
+            return self._measure_entropy(comparison)
         if comparison.metric == "time_of_dropping":
-            return self._of_dropping(comparison)
+            return self._measure_dropping(comparison)
         benchmarks = comparison.benchmarks + comparison.against
         sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
-        metric: Any = comparison.metric  # of scores
-        measured = metric, comparison.benchmarks, comparison.against
+        metric: Any = comparison.metric  # a metric of scores
+        measured = Measured(metric, comparison.benchmarks, comparison.against)
         if comparison.runs:
-            of_runs = [
-                self._by_seed(comparison, weights_of(terms), measured) for terms in comparison.runs
-            ]
-            values = np.array([run.mean(axis=0) for run in of_runs])
+            means = []
+            for terms in comparison.runs:
+                by_seed = self._by_seed(comparison, weights_of(terms), measured)
+                means.append(by_seed.mean(axis=0))
+            values = np.array(means)
         else:
             values = self._by_seed(comparison, weights_of(comparison.terms), measured)
         trained = any(term.method.trained for term in comparison.terms)
@@ -65,10 +70,10 @@ class Measurer:
         Raises: InputError if nothing is left to measure.
         """
         if not weights:
-            raise InputError(f"{_named(comparison)} have terms that cancel")
+            raise InputError(f"{_title(comparison)} have terms that cancel")
         trained = [method for method, _ in weights if method.trained]
         seeds = self._common_seeds(comparison, trained) if trained else [0]
-        return np.array([self._of_seed(weights, measured, seed) for seed in seeds])
+        return np.array([self._weighted_sum(weights, measured, seed) for seed in seeds])
 
     def _common_seeds(self, comparison: Comparison, trained: Sequence[Method]) -> list[int]:
         """The training seeds that all of some methods have.
@@ -77,11 +82,11 @@ class Measurer:
         """
         seeds = set.intersection(*(set(self._policies(method)) for method in trained))
         if not seeds:
-            raise InputError(f"{_named(comparison)} have no training seed in common")
+            raise InputError(f"{_title(comparison)} have no training seed in common")
         return sorted(seeds)
 
-    def _of_seed(self, weights: Weights, measured: Measured, seed: int) -> Floats:
-        """The weighted sum with one training seed, [problems]."""
+    def _weighted_sum(self, weights: Weights, measured: Measured, seed: int) -> Floats:
+        """The weighted sum of the estimates of one training seed, [problems]."""
         terms = [
             weight * self._values(self._policies(method)[seed], measured, k)
             for (method, k), weight in weights.items()
@@ -97,17 +102,25 @@ class Measurer:
     def _values(self, policy: str, measured: Measured, k: int) -> Floats:
         """A policy's estimates at each problem, [problems].
 
-        With `against`, scaled so that the mean is that of `benchmarks` minus that of `against`.
+        With `against`, they are scaled so that their mean is that of `benchmarks` minus that of
+        `against`.
         """
-        metric, benchmarks, against = measured
-        here = np.concatenate([self.estimates(policy, name, metric, k) for name in benchmarks])
-        if not against:
-            return here
-        there = np.concatenate([self.estimates(policy, name, metric, k) for name in against])
-        both = len(here) + len(there)
-        return np.concatenate([here * (both / len(here)), there * (-both / len(there))])
+        values = self._at_benchmarks(policy, measured.benchmarks, measured.metric, k)
+        if not measured.against:
+            return values
+        subtracted = self._at_benchmarks(policy, measured.against, measured.metric, k)
+        count = len(values) + len(subtracted)
+        scaled = values * (count / len(values))
+        return np.concatenate([scaled, subtracted * (-count / len(subtracted))])
+
+    def _at_benchmarks(
+        self, policy: str, benchmarks: Sequence[str], metric: Metric, k: int
+    ) -> Floats:
+        """A policy's estimates at the problems of some benchmarks, [problems]."""
+        return np.concatenate([self.estimates(policy, name, metric, k) for name in benchmarks])
 
     def scores(self, policy: str, benchmark: str) -> Outcomes:
+        """The outcomes of a policy at a benchmark."""
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
 
     def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
@@ -116,8 +129,8 @@ class Measurer:
         except InputError as error:
             raise InputError(f"{policy}, {benchmark}: {error}") from None
 
-    def _of_entropy(self, comparison: Comparison) -> Row:
-        """Each run gives one value, so one seed gives no error."""
+    def _measure_entropy(self, comparison: Comparison) -> Row:
+        """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
         higher, lower = (self._policies(method) for method in methods)
         differences = [
@@ -129,32 +142,38 @@ class Measurer:
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
         entropy = self.column(cell, "entropy")
-        return float(entropy[-max(1, len(entropy) // LATE) :].mean())
+        late_steps = max(1, len(entropy) // 3)
+        return float(entropy[-late_steps:].mean())
 
-    def _of_dropping(self, comparison: Comparison) -> Row:
-        """Each pair of runs on the same prompts gives one value; with one pair, each step does."""
+    def _measure_dropping(self, comparison: Comparison) -> Row:
+        """The row of the time that keeping all responses adds.
+
+        Each pair of runs on the same prompts gives one value; with one pair, each step does.
+        """
         keeping, dropping = (term.method.policies for term in comparison.terms)
-        added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
+        added = [self._added_time(*pair) for pair in zip(keeping, dropping, strict=True)]
         if len(added) == 1:
             return row_of(comparison, mean_of_steps(added[0]))
         return row_of(comparison, mean_of_runs([run.mean() for run in added]))
 
-    def _added(self, keeping: str, dropping: str) -> Floats:
-        """Update time that a run adds to another, relative to its time of a step, [steps].
+    def _added_time(self, keeping: str, dropping: str) -> Floats:
+        """Update time that a run adds to another, relative to the other's time of a step, [steps].
 
         The unit of time is the sampling of the same step, which is the same work in both runs, so
         that other work on the machine slows the update and its unit alike.
         """
-        more, fewer = (
-            np.array(
-                [row["seconds"]["update"] / row["seconds"]["sample"] for row in self.log(cell)]
-            )
-            for cell in (keeping, dropping)
-        )
-        steps = min(len(more), len(fewer))
+        update_of_keeping = self._update_times(keeping)
+        update_of_dropping = self._update_times(dropping)
+        steps = min(len(update_of_keeping), len(update_of_dropping))
         seconds = [row["seconds"] for row in self.log(dropping)[:steps]]
-        whole = sum(sum(one.values()) for one in seconds) / sum(one["sample"] for one in seconds)
-        return (more[:steps] - fewer[:steps]) / whole
+        sampling = sum(parts["sample"] for parts in seconds)
+        step_time = sum(sum(parts.values()) for parts in seconds) / sampling
+        return (update_of_keeping[:steps] - update_of_dropping[:steps]) / step_time
+
+    def _update_times(self, cell: str) -> Floats:
+        """The time of the update in units of the time of sampling, [steps]."""
+        seconds = [row["seconds"] for row in self.log(cell)]
+        return np.array([parts["update"] / parts["sample"] for parts in seconds])
 
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""
@@ -162,7 +181,7 @@ class Measurer:
 
 
 def weights_of(terms: Sequence[Term]) -> Weights:
-    """The weight of each method's estimates at each k; without those whose terms cancel."""
+    """The weight of each method's estimates at each k, without those whose terms cancel."""
     weights: dict[tuple[Method, int], float] = defaultdict(float)
     for term in terms:
         for k in term.ks:
@@ -170,7 +189,7 @@ def weights_of(terms: Sequence[Term]) -> Weights:
     return {key: weight for key, weight in weights.items() if abs(weight) > ROUNDING}
 
 
-def _named(comparison: Comparison) -> str:
-    """A comparison in a message."""
+def _title(comparison: Comparison) -> str:
+    """The name of a comparison in messages."""
     about = comparison.claim or "a comparison"
     return f"{about}: {comparison.method_a} and {comparison.method_b}"

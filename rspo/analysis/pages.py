@@ -16,16 +16,16 @@ import pandas as pd
 from rspo.analysis.results import ABOVE, BELOW, TIE, shown_by
 from rspo.core.errors import InputError
 
-FOLDER = Path(__file__).parent / "templates"
+FOLDER = Path(__file__).parent / "templates"  # of what all pages of studies share
 MINUS = "\u2212"
 
 
 def render(template: Path, contents: Mapping[str, Any]) -> str:
-    """A page in Markdown."""
-    found = environment(template.parent, FOLDER)
-    found.filters |= {"points": points, "interval": interval, "number": number}
-    found.globals |= {"significant": significant, "tied": tied}
-    return fill(found, template.name, contents)
+    """A page in Markdown. A template may extend those of its own folder and of the package."""
+    templates = environment(template.parent, FOLDER)
+    templates.filters |= {"points": points, "interval": interval, "number": number}
+    templates.globals |= {"significant": significant, "tied": tied}
+    return fill(templates, template.name, contents)
 
 
 def environment(*folders: Path, html: bool = False) -> jinja2.Environment:
@@ -44,7 +44,7 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
     """Fill in a template; an error names it and the line that failed."""
     try:
         return environment.get_template(name).render(contents)
-    except Exception as error:  # of a template, which may be the user's own
+    except Exception as error:  # the template may be the user's own and raise anything
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else name
@@ -52,7 +52,10 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
 
 
 def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
-    """The one row with these values."""
+    """The only row with these values.
+
+    Raises: InputError if no row or several rows have them.
+    """
     rows = the_rows(table, **wanted)
     if len(rows) != 1:
         listed = ", ".join(f"{key} = {value}" for key, value in wanted.items())
@@ -61,7 +64,10 @@ def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
 
 
 def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
-    """The rows with these values, in the order of the table."""
+    """The rows with these values, in the order of the table.
+
+    Raises: InputError for a family that no row has.
+    """
     chosen = pd.Series(True, index=table.index)
     for key, value in wanted.items():
         chosen &= table[key] == value
@@ -71,7 +77,11 @@ def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
 
 
 def significant(rows: list[dict[str, Any]], sign: int = 0) -> list[dict[str, Any]]:
-    """The rows whose adjusted p-value is below `LEVEL`, of either sign, or of one."""
+    """The rows whose adjusted p-value is below `LEVEL`.
+
+    Args:
+        sign: 1 for differences above 0 only, -1 for those below 0 only, 0 for both.
+    """
     wanted = {0: (ABOVE, BELOW), 1: (ABOVE,), -1: (BELOW,)}[sign]
     return [row for row in rows if shown_by(row) in wanted]
 

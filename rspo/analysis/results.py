@@ -25,34 +25,64 @@ NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
 TWO_SEEDS = "two training seeds give intervals and no p-values"
-ABOVE, BELOW = "above", "below"
-FOR, AGAINST, TIE, OPEN = "for", "against", "tie", "open"
+# What a test shows of a difference.
+ABOVE = "above"
+BELOW = "below"
+TIE = "tie"
+OPEN = "open"
+# What it shows of a claim, besides a tie and an open outcome.
+FOR = "for"
+AGAINST = "against"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
-    *("id", "study", "claim", "variant", "method_a", "method_b", "metric", "k", "where"),
-    *("decides", "margin", "estimate", "low", "high", "error_problems", "error_seeds", "error"),
-    *("degrees", "family", "tests", "p_computed", "p", "p_adjusted"),
-    *("tie_margin", "p_tie", "p_tie_adjusted", "outcome"),
-    *("seeds", "problems", "samples", "cells"),
+    "id",
+    "study",
+    "claim",
+    "variant",
+    "method_a",
+    "method_b",
+    "metric",
+    "k",
+    "where",
+    "decides",
+    "margin",
+    "estimate",
+    "low",
+    "high",
+    "error_problems",
+    "error_seeds",
+    "error",
+    "degrees",
+    "family",
+    "tests",
+    "p_computed",
+    "p",
+    "p_adjusted",
+    "tie_margin",
+    "p_tie",
+    "p_tie_adjusted",
+    "outcome",
+    "seeds",
+    "problems",
+    "samples",
+    "cells",
 ]
 _ID = ("study", "claim", "variant", "method_a", "method_b", "metric", "k", "where", "family")
-_WHOLE = ["tests", "seeds", "problems", "samples"]
-# Columns of every table that are numbers.
-_NUMBERS = {
-    *("estimate", "low", "high", "lowest", "highest", "error", "error_problems", "error_seeds"),
-    *("degrees", "tests", "p_computed", "p", "p_adjusted", "margin"),
-    *("tie_margin", "p_tie", "p_tie_adjusted"),
-    *("seeds", "problems", "samples", "count"),
-    *("wall_seconds", "cpu_seconds", "gpu_seconds"),
-}
+_COUNTS = ["tests", "seeds", "problems", "samples"]
+# The columns of all tables that are numbers.
+_NUMBERS = {"estimate", "low", "high", "lowest", "highest", "error", "error_problems"}
+_NUMBERS |= {"error_seeds", "degrees", "tests", "p_computed", "p", "p_adjusted", "margin"}
+_NUMBERS |= {"tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples", "count"}
+_NUMBERS |= {"wall_seconds", "cpu_seconds", "gpu_seconds"}
 
 
 def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
     """The rows of `row_of` with ids, and with p-values adjusted within each family of tests.
 
-    A family of a claim is of its deciding comparisons, or of the others. Comparisons of a study
-    without a family are not tested, and those that decide no claim decide nothing. The p-values of
-    ties are adjusted over the same families, but only for the comparisons that may be a tie.
+    The deciding comparisons of a claim are one family, and its further ones another. Comparisons of
+    a study without a family are not tested, and those that decide no claim decide nothing. The
+    p-values of ties are adjusted over the same families, but only for the comparisons that may be a
+    tie.
     """
     for row in rows:
         row["study"] = study
@@ -89,6 +119,7 @@ def printed(p: float, seeds: int) -> float:
 
 
 def _outcome(row: Row) -> str:
+    """What a comparison shows of its claim: `FOR`, `AGAINST`, `TIE` or `OPEN`."""
     is_for = row["p_for"] < row["p_against"]
     p = row["p"] if is_for and row["decides"] == "yes" else row["p_adjusted"]
     if p < LEVEL:  # a difference, though perhaps a small one
@@ -127,19 +158,23 @@ def tie_within(margin: float) -> str:
 
 
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
-    """Whether a difference is smaller here than on the usual suite, and not above 0 here."""
+    """Whether a difference is smaller than on the usual suite, and not above 0 on this one.
+
+    Args:
+        rows: the comparisons of the claim.
+        transfer: the difference between the two suites.
+    """
     if transfer["family"] != TRANSFER or transfer["outcome"] != AGAINST:
         return False
-    here = next(
-        row
-        for row in rows
-        if row["where"] == POOLED and row["family"] != TRANSFER
-        if (row["cells"], row["k"]) == (transfer["cells"], transfer["k"])
-    )
-    return not (here["p_for"] < here["p_against"] and here["p"] < LEVEL)
+    for row in rows:
+        is_same = row["cells"] == transfer["cells"] and row["k"] == transfer["k"]
+        if is_same and row["where"] == POOLED and row["family"] != TRANSFER:
+            return not (row["p_for"] < row["p_against"] and row["p"] < LEVEL)
+    raise ValueError(f"no difference on this suite for {transfer['id']}")
 
 
 def deciding(rows: Sequence[Row]) -> list[Row]:
+    """The comparisons on which the verdict depends."""
     return [row for row in rows if row["decides"] == "yes"]
 
 
@@ -149,7 +184,7 @@ def row_of(
     problems: int = 0,
     samples: int = 0,
 ) -> Row:
-    """A row of the table of comparisons, not tested, with its unadjusted p-values as other keys.
+    """A row of the table of comparisons, with unadjusted p-values under keys of their own.
 
     Args:
         problems, samples: 0 for comparisons of training logs.
@@ -198,25 +233,29 @@ def _p_within(estimate: Estimate, margin: float, problems: int) -> PValues:
     Where all P problems have the same value, nothing is known of others: problems that differ by 1
     and have the share `margin` are not among P with the probability (1 - margin)^P.
     """
-    found = estimate.p_values(margin)
+    p_values = estimate.p_values(margin)
     if problems == 0 or estimate.error_problems > 0:
-        return found
+        return p_values
     least = (1 - margin) ** problems
-    p_for, two_sided = np.maximum([found.p_for, found.two_sided], least).tolist()
-    return found._replace(p_for=p_for, two_sided=two_sided)
+    p_for, two_sided = np.maximum([p_values.p_for, p_values.two_sided], least).tolist()
+    return p_values._replace(p_for=p_for, two_sided=two_sided)
 
 
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    """Write a table of comparisons, and return it as `read_rows` does."""
-    table = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_WHOLE, "Int64"))
-    if (twice := table["id"].duplicated()).any():  # as of a user's claim; the report reads by id
-        raise InputError(f"{path}: two comparisons are {table['id'][twice].iloc[0]}")
+    """Write a table of comparisons, and return it as `read_rows` does.
+
+    Raises: InputError for two comparisons with one id, by which the report reads.
+    """
+    table = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_COUNTS, "Int64"))
+    is_repeated = table["id"].duplicated()
+    if is_repeated.any():  # a user's own claim may compare the same twice
+        raise InputError(f"{path}: two comparisons are {table['id'][is_repeated].iloc[0]}")
     write_csv(path, table)
     return read_rows(path)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """A CSV table: text, and numbers that are NaN where they are unknown."""
+    """Read a CSV table of text and numbers; unknown numbers are NaN."""
     table = read_csv(path)
     numbers = sorted(_NUMBERS.intersection(table.columns))
     if table.empty:

@@ -30,19 +30,23 @@ CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
     "C3": best_at_its_own_k,
     "C10": above_base,
 }
-
-
 OVER_MODELS = "mean over models"
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
+    """The study of the config with this name.
+
+    Raises: InputError if there is none, or it names a k that is not evaluated.
+    """
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
-    study, evaluated = studies[name], experiment.of_study(name).config.evaluation.k
-    chosen: list[tuple[str, tuple[int, ...]]] = [("frontier", study.frontier or ())]
-    chosen += [(f"contrasts, {one.family!r}: k", one.k or ()) for one in study.contrasts]
-    for key, ks in chosen:
-        if unknown := set(ks) - {*evaluated}:
+    study = studies[name]
+    evaluated = experiment.of_study(name).config.evaluation.k
+    named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", study.frontier or ())]
+    for contrast in study.contrasts:
+        named_ks.append((f"contrasts, {contrast.family!r}: k", contrast.k or ()))
+    for key, ks in named_ks:
+        if unknown := set(ks) - set(evaluated):
             raise InputError(
                 f"config/{experiment.scale}.yaml: studies.{name}.{key} = {max(unknown)}; allowed: "
                 f"evaluation.k, which is {', '.join(map(str, evaluated))}"
@@ -51,12 +55,15 @@ def study_of(experiment: Experiment, name: str) -> Study:
 
 
 def task(experiment: Experiment, name: str) -> Task:
-    """`rspo study NAME`: writes its tables and its page."""
+    """`rspo study NAME`: writes its tables and its page.
+
+    Raises: InputError for a contrast that compares nothing.
+    """
     study = study_of(experiment, name)
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
-    if study.choose_by_pass_at:  # which variant is chosen, the data decides
-        lines = [*{line.objective_k_n: line for line in lines}.values()]
+    if study.choose_by_pass_at:  # the data decides which variant is chosen; the plan takes any
+        lines = list({line.objective_k_n: line for line in lines}.values())
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
         if contrast.family not in families:
@@ -69,11 +76,14 @@ def task(experiment: Experiment, name: str) -> Task:
 
 def lines_of(experiment: Experiment, name: str) -> list[Method]:
     """Every method of a study, before one variant of each is chosen."""
-    cells, study = experiment.cells_of(name), study_of(experiment, name)
+    cells = experiment.cells_of(name)
+    study = study_of(experiment, name)
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
     for cell, policies in experiment.by_method(cell.name for cell in cells).items():
-        label = label_of(cell.objective, cell.k) + (f", n={cell.n}" if several_n else "")
+        label = label_of(cell.objective, cell.k)
+        if several_n:
+            label += f", n={cell.n}"
         label = re.sub(r"[$^{}]", "", label)  # no formulas in tables
         variant = cell.model if study.several_models else cell.variant
         lines.append(Method.for_cell(cell, policies, label, variant=variant))
@@ -87,90 +97,108 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
         lines: the methods, one variant of each if the study chooses one.
     """
     study = study_of(experiment, name)
-    bases = [
-        Method(BASE, (one,), variant=experiment.model_of(one) if study.several_models else "")
-        for one in experiment.bases_of(name)
-    ]
-    benchmarks = tuple(experiment.benchmarks_of(study.suite))
-    every = lines_of(experiment, name)
+    bases = []
+    for base in experiment.bases_of(name):
+        variant = experiment.model_of(base) if study.several_models else ""
+        bases.append(Method(BASE, (base,), variant=variant))
+    every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)
-    found = [
-        _of_scores(method.label, "", [Term(method, 1, (k,))], method.variant)
-        for method in (*every, *bases)
+    comparisons = [
+        _compare_scores(method.label, "", [Term(method, 1, (k,))], method.variant)
+        for method in every_line + bases
         for k in ks
     ]
     for contrast in study.contrasts:
         if contrast.claims:
             continue
-        shown = sorted(contrast.k or ks)
-        for k in [tuple(shown)] if contrast.mean else [(k,) for k in shown]:
-            of = every if contrast.each_variant else lines
-            differences = _differences(contrast, of, bases[0], k)
-            found += differences + (_over_models(differences) if study.several_models else [])
-    found = [replace(comparison, benchmarks=benchmarks) for comparison in found]
+        compared = every_line if contrast.each_variant else lines
+        shown = tuple(sorted(contrast.k or ks))
+        for averaged in [shown] if contrast.mean else [(k,) for k in shown]:
+            differences = _differences(contrast, compared, bases[0], averaged)
+            comparisons += differences
+            if study.several_models:
+                comparisons += _over_models(differences)
+    benchmarks = tuple(experiment.benchmarks_of(study.suite))
+    comparisons = [replace(comparison, benchmarks=benchmarks) for comparison in comparisons]
     for contrast in study.contrasts:
-        found += _of_claims(experiment, name, contrast)
+        comparisons += _compare_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
-    return [
-        replace(one, tie_margin=margin) if one.family and one.metric == "pass_at_k" else one
-        for one in found
-    ]
+    return [_with_tie(comparison, margin) for comparison in comparisons]
 
 
-def _of_scores(
+def _with_tie(comparison: Comparison, margin: float) -> Comparison:
+    """The comparison, with a test for a tie if its difference is tested."""
+    if comparison.family and comparison.metric == "pass_at_k":
+        return replace(comparison, tie_margin=margin)
+    return comparison
+
+
+def _compare_scores(
     method_a: str, method_b: str, terms: Sequence[Term], variant: str = "", family: str = ""
 ) -> Comparison:
-    found = Comparison(method_a, method_b, "pass_at_k", tuple(terms), decides=False)
-    return replace(found, variant=variant, family=family)
+    """A comparison of Pass@k that decides no claim."""
+    return Comparison(
+        method_a,
+        method_b,
+        "pass_at_k",
+        tuple(terms),
+        decides=False,
+        variant=variant,
+        family=family,
+    )
 
 
 def _differences(
     contrast: Contrast, lines: Sequence[Method], base: Method, ks: tuple[int, ...]
 ) -> list[Comparison]:
     """The contrast of every method that it is about."""
-    found = []
+    comparisons = []
     for line in lines:
         other = _subtracted(contrast, line, lines, base)
         if other is None:
             continue
-        terms, name = difference(line, other, ks), other.label
+        terms = difference(line, other, ks)
+        name = other.label
         if contrast.less:
-            same = [one for one in lines if one.variant == line.variant]
-            less = next(iter(_of_objective(contrast.less, line, same)), None)
+            same_variant = [method for method in lines if method.variant == line.variant]
+            less = next(iter(_with_objective(contrast.less, line, same_variant)), None)
             subtracted = _subtracted(contrast, less, lines, base) if less else None
             if less is None or subtracted is None:
                 continue
             terms += difference(less, subtracted, ks, weight=-1)
             name = f"{name}, less {less.label}"
-        found.append(_of_scores(line.label, name, terms, line.variant, contrast.family))
-    return found
+        comparisons.append(_compare_scores(line.label, name, terms, line.variant, contrast.family))
+    return comparisons
 
 
 def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
     """The mean over models of each difference; each model is a run."""
     by_methods: dict[tuple[str, str], list[Comparison]] = {}
-    for one in differences:
-        by_methods.setdefault((one.method_a, one.method_b), []).append(one)
+    for comparison in differences:
+        methods = (comparison.method_a, comparison.method_b)
+        by_methods.setdefault(methods, []).append(comparison)
     return [
         replace(
             group[0],
             variant=OVER_MODELS,
             family=f"{group[0].family}, {OVER_MODELS}",
-            terms=tuple(term for one in group for term in one.terms),
-            runs=tuple(one.terms for one in group),
+            terms=tuple(term for comparison in group for term in comparison.terms),
+            runs=tuple(comparison.terms for comparison in group),
         )
         for group in by_methods.values()
     ]
 
 
-def _of_objective(objective: str, line: Method, lines: Sequence[Method]) -> list[Method]:
+def _with_objective(objective: str, line: Method, lines: Sequence[Method]) -> list[Method]:
     """The methods of another objective with the n of a method, and its k where both have one."""
-    return [
-        one
-        for one in lines
-        if one.objective == objective != line.objective and one.n == line.n
-        if one.k == line.k or None in (one.k, line.k)
-    ]
+    if objective == line.objective:
+        return []
+    methods = []
+    for other in lines:
+        same_k = other.k == line.k or other.k is None or line.k is None
+        if other.objective == objective and other.n == line.n and same_k:
+            methods.append(other)
+    return methods
 
 
 def _subtracted(
@@ -181,16 +209,19 @@ def _subtracted(
     if minus == BASE:
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
-        chosen = len({one.objective_k_n for one in lines}) == len(lines)  # one variant of each
-        others = _of_objective(minus, line, lines)
-        if not chosen and len({one.variant for one in others}) > 1:
-            others = [one for one in others if one.variant == line.variant]
+        one_variant_each = len({method.objective_k_n for method in lines}) == len(lines)
+        others = _with_objective(minus, line, lines)
+        if not one_variant_each and len({method.variant for method in others}) > 1:
+            others = [method for method in others if method.variant == line.variant]
         return others[0] if len(others) == 1 else None
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
-    others = [one for one in lines if one.variant == variant != line.variant]
-    same = [one for one in others if one.objective_k_n == line.objective_k_n]
-    # A method with another n than all that have this variant is compared with the only one of them.
-    same = same or [one for one in others if one.objective_k_n[:2] == line.objective_k_n[:2]]
+    if variant == line.variant:
+        return None
+    others = [method for method in lines if method.variant == variant]
+    same = [method for method in others if method.objective_k_n == line.objective_k_n]
+    if not same:
+        # A method with another n than all that have this variant is compared with the only one.
+        same = [method for method in others if method.objective_k_n[:2] == line.objective_k_n[:2]]
     return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 
 
@@ -199,43 +230,63 @@ def claim_family(claim: str, variant: str) -> str:
     return f"{claim} of {variant}"
 
 
-def _of_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[Comparison]:
+def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[Comparison]:
     """What decides the contrast's claims on every variant, as far as its methods allow.
 
-    Also the estimate of each claim, a mean over k of the first comparison on all problems at each
-    k, and how much larger it is than with the variant to subtract.
+    They are followed by how much larger the estimate of each claim is than with the variant to
+    subtract, and by the estimates themselves.
     """
-    every: list[Comparison] = []
+    every_deciding: list[Comparison] = []
     estimates = []
     for variant in dict.fromkeys(cell.variant for cell in experiment.cells_of(name)):
         for claim in contrast.claims:
             try:
                 grid = GridMethods(experiment, name, variant=variant)
-                deciding = [one for one in CLAIMS[claim](grid) if one.decides]
+                deciding = [comparison for comparison in CLAIMS[claim](grid) if comparison.decides]
             except NotTested:
                 continue
-            pooled = [one for one in deciding if one.where == POOLED and len(one.ks) == 1]
-            by_k = {one.ks[0]: one for one in reversed(pooled)}
-            if not by_k:
+            terms = _mean_over_k(deciding)
+            if not terms:
                 continue
             family = claim_family(claim, variant)
-            every += [replace(one, claim=claim, variant=variant, family=family) for one in deciding]
-            terms = [
-                replace(term, weight=term.weight / len(by_k))
-                for k in sorted(by_k)
-                for term in by_k[k].terms
-            ]
-            estimate = _of_scores(claim, "", terms, variant)
+            for comparison in deciding:
+                every_deciding.append(
+                    replace(comparison, claim=claim, variant=variant, family=family)
+                )
+            estimate = _compare_scores(claim, "", terms, variant)
             estimates.append(replace(estimate, claim=claim, benchmarks=tuple(grid.benchmarks)))
-    reference = {one.claim: one.terms for one in estimates if one.variant == contrast.minus}
-    changes = [
+    return every_deciding + _changes_of_claims(contrast, estimates) + estimates
+
+
+def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
+    """The terms of a claim's estimate; none if no comparison is on all problems at a single k.
+
+    The estimate is a mean over k of the first such comparison at each k.
+    """
+    by_k: dict[int, Comparison] = {}
+    for comparison in comparisons:
+        if comparison.where == POOLED and len(comparison.ks) == 1:
+            by_k.setdefault(comparison.ks[0], comparison)
+    terms = []
+    for k in sorted(by_k):
+        terms += [replace(term, weight=term.weight / len(by_k)) for term in by_k[k].terms]
+    return terms
+
+
+def _changes_of_claims(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Comparison]:
+    """The estimate of each claim with each variant, minus that with the variant to subtract."""
+    subtracted = {}
+    for estimate in estimates:
+        if estimate.variant == contrast.minus:
+            terms = [replace(term, weight=-term.weight) for term in estimate.terms]
+            subtracted[estimate.claim] = tuple(terms)
+    return [
         replace(
-            one,
+            estimate,
             method_b=str(contrast.minus),
-            terms=one.terms + tuple(replace(t, weight=-t.weight) for t in reference[one.claim]),
+            terms=estimate.terms + subtracted[estimate.claim],
             family=contrast.family,
         )
-        for one in estimates
-        if one.variant != contrast.minus and one.claim in reference
+        for estimate in estimates
+        if estimate.variant != contrast.minus and estimate.claim in subtracted
     ]
-    return [*every, *changes, *estimates]

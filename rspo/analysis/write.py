@@ -18,7 +18,7 @@ from rspo.analysis.results import (
     with_p_values,
     write_comparisons,
 )
-from rspo.analysis.trainings import bases, chosen_lines, method_rows, origins
+from rspo.analysis.study_columns import bases, chosen_lines, method_rows, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
@@ -26,8 +26,22 @@ from rspo.evaluation.statistics import LEVEL
 from rspo.pipeline.run import run
 
 CLAIM_COLUMNS = [
-    *("claim", "title", "hypothesis", "comparison", "estimate", "low", "high", "p"),
-    *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
+    "claim",
+    "title",
+    "hypothesis",
+    "comparison",
+    "estimate",
+    "low",
+    "high",
+    "p",
+    "verdict",
+    "comparisons",
+    "cells",
+    "seeds",
+    "problems",
+    "samples",
+    "scale",
+    "note",
 ]
 ONE_SEED = "one training seed: the interval does not cover training variance"
 Setting = tuple[str, str]  # method and variant
@@ -35,69 +49,79 @@ Setting = tuple[str, str]  # method and variant
 
 def write_claims(experiment: Experiment, force: bool = False) -> None:
     """Test every claim and write the two tables."""
-    made = task(experiment)
-    claims_csv, comparisons_csv = made.outputs
+    claims_task = task(experiment)
+    claims_csv, comparisons_csv = claims_task.outputs
 
     def work() -> None:
         plan, reasons = planned(experiment)
         measurer = Measurer(experiment)
-        comparisons = with_p_values([measurer.measure(one) for one in plan])
-        write_comparisons(comparisons_csv, comparisons)
+        rows = with_p_values([measurer.measure(comparison) for comparison in plan])
+        write_comparisons(comparisons_csv, rows)
         claims = []
         for name, claim in CLAIMS.items():
-            row = _claim_row(claim, [one for one in comparisons if one["claim"] == name])
+            row = _claim_row(claim, [row for row in rows if row["claim"] == name])
             if name in reasons:
                 row["verdict"] = f"{NOT_TESTED}: {reasons[name]}"
             claims.append(row | {"scale": experiment.scale})
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
 
-    run(made, work, force)
+    run(claims_task, work, force)
 
 
 def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
-    """The row of a claim without its scale; of an untested one, also without its verdict."""
-    found: Row = dict.fromkeys(CLAIM_COLUMNS, "")
-    found |= {"claim": claim.name, "title": claim.title, "hypothesis": claim.hypothesis}
+    """The row of a claim, without its scale. That of an untested claim has no verdict either.
+
+    Args:
+        rows: the comparisons of the claim.
+    """
+    claim_row: Row = dict.fromkeys(CLAIM_COLUMNS, "")
+    claim_row |= {"claim": claim.name, "title": claim.title, "hypothesis": claim.hypothesis}
     chosen = deciding(rows)
     if not chosen:
-        return found | {"comparisons": 0}
+        return claim_row | {"comparisons": 0}
     weakest = max(chosen, key=lambda row: inf if isnan(row["p_for"]) else row["p_for"])
-    margins = dict.fromkeys(row["margin"] for row in chosen)
-    of_one = any(row["seeds"] == 1 for row in chosen)
-    notes = [
-        claim.remark,
-        *(f"equivalence_margin = {margin:g}" for margin in margins if margin is not None),
-        ONE_SEED if of_one else "",
-    ]
     cells = dict.fromkeys(cell for row in chosen for cell in row["cells"].split())
-    return found | {
+    return claim_row | {
         "comparison": weakest["id"],
-        **{key: weakest[key] for key in ("estimate", "low", "high", "p")},
+        "estimate": weakest["estimate"],
+        "low": weakest["low"],
+        "high": weakest["high"],
+        "p": weakest["p"],
         "verdict": verdict(rows),
         "comparisons": len(chosen),
         "cells": " ".join(cells),
         "seeds": min(row["seeds"] for row in chosen),
         "problems": max(row["problems"] or 0 for row in chosen) or "",
         "samples": max(row["samples"] or 0 for row in chosen) or "",
-        "note": "; ".join(filter(None, notes)),
+        "note": _note(claim, chosen),
     }
+
+
+def _note(claim: Claim, rows: Sequence[Row]) -> str:
+    """What a reader of a claim's verdict should know; rows: its deciding comparisons."""
+    notes = [claim.remark] if claim.remark else []
+    for margin in dict.fromkeys(row["margin"] for row in rows):
+        if margin is not None:
+            notes.append(f"equivalence_margin = {margin:g}")
+    if any(row["seeds"] == 1 for row in rows):
+        notes.append(ONE_SEED)
+    return "; ".join(notes)
 
 
 def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     """Measure a study: its comparisons, its methods, and its page."""
-    made = studies.task(experiment, name)
-    study, experiment = studies.study_of(experiment, name), experiment.of_study(name)
-    comparisons_csv, methods_csv, page = made.outputs
+    study_task = studies.task(experiment, name)
+    study = studies.study_of(experiment, name)
+    experiment = experiment.of_study(name)
+    comparisons_csv, methods_csv, page = study_task.outputs
 
     def work() -> None:
         measurer = Measurer(experiment)
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        rows = with_p_values([measurer.measure(one) for one in plan], name)
-        for row in (one for one in rows if one["claim"] and not one["family"]):
-            family = studies.claim_family(row["claim"], row["variant"])
-            row["outcome"] = verdict([one for one in rows if one["family"] == family])
+        rows = with_p_values([measurer.measure(comparison) for comparison in plan], name)
+        _add_verdicts(rows)
         table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
@@ -109,7 +133,15 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         }
         write_text(page, render(template, contents))
 
-    run(made, work, force)
+    run(study_task, work, force)
+
+
+def _add_verdicts(rows: Sequence[Row]) -> None:
+    """Write the verdict on each claim into the row with its estimate, which is in no family."""
+    for row in rows:
+        if row["claim"] and not row["family"]:
+            family = studies.claim_family(row["claim"], row["variant"])
+            row["outcome"] = verdict([other for other in rows if other["family"] == family])
 
 
 def study_contents(
@@ -121,16 +153,17 @@ def study_contents(
     """What the template of a study's page reads of its tables."""
     study = studies.study_of(experiment, name)
     ahead = ahead_of(table, study.frontier) if study.frontier else {}
-    lines = [
-        {**line, "ahead": ahead.get((line["method"], line["variant"]), [])}
-        for line in methods.to_dict("records")
-    ]
+    lines = methods.to_dict("records")
+    for line in lines:
+        line["ahead"] = ahead.get((line["method"], line["variant"]), [])
     return {
         "name": name,
         "scale": experiment.scale,
         "verdicts": bool((table["claim"] != "").any()),
         "study": study,
-        **{key: int(table[key].max()) for key in ("seeds", "problems", "samples")},
+        "seeds": int(table["seeds"].max()),
+        "problems": int(table["problems"].max()),
+        "samples": int(table["samples"].max()),
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
         "margin": experiment.config.evaluation.equivalence_margin,
@@ -142,9 +175,9 @@ def study_contents(
 
 
 def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:
-    """For each method and variant, those with a higher Pass@k at both k, by the estimates.
+    """For each method and variant, those with a higher estimate of Pass@k at both k.
 
-    Those without any are the frontier.
+    The methods and variants that have no other ahead are the frontier.
 
     Args:
         table: the comparisons of a study, which include Pass@k of every method and variant.

@@ -1,8 +1,7 @@
 """Generated families of problems, and the worked examples that teach a base model.
 
-Five families are for the tiny scale, and the two in words for published models.
-
-`ABOUT` says what each asks.
+Five families are for the tiny scale, and the two in words for published models. `ABOUT` says what
+each asks.
 
 The rule of a divide or sequence problem is drawn from a hash of its prompt, so it cannot be
 inferred from a held-out prompt: the best policy for Pass@1 always uses the most common rule, the
@@ -11,9 +10,10 @@ the other three are ordinary.
 
 A hash of the task determines its split, so no two splits share a task. Prompts are the same task if
 they differ only in the order of the factors (`84*7=?`, `7*84=?`), in the order of the numbers
-(`4,5,8=37`, `8,5,4=37`), by a common factor of the equation (`8x+2=66`, `4x+1=33`) or, of the
-families in words, in words only, which vary so that prompts have different lengths. Two families
-have one more split, `larger`: every prompt has a number larger than in any prompt of the others.
+(`4,5,8=37`, `8,5,4=37`), or by a common factor of the equation (`8x+2=66`, `4x+1=33`). So are
+prompts of the families in words that differ in words only; the words vary so that prompts have
+different lengths. Two families have one more split, `larger`, in which every prompt has a number
+larger than any number in the other splits.
 """
 
 import hashlib
@@ -100,8 +100,10 @@ def _linear_task(a: int, x: int, b: int) -> str:
 
 
 def _linear_larger() -> Iterator[Numbers]:
-    """Without equations that a common factor reduces to smaller numbers."""
-    yield from (item for item in _linear_all(range(21, 30)) if math.gcd(item[0], item[2]) == 1)
+    """Equations with larger numbers, except those that a common factor reduces to smaller ones."""
+    for a, x, b in _linear_all(range(21, 30)):
+        if math.gcd(a, b) == 1:
+            yield a, x, b
 
 
 def _linear_example(draw: random.Random, a: int, x: int, b: int) -> str:
@@ -121,11 +123,13 @@ def _multiply_all() -> Iterator[Numbers]:
 
 
 def _multiply(a: int, b: int, swapped: bool) -> tuple[str, str]:
-    return (f"{b}*{a}=?" if swapped else f"{a}*{b}=?"), str(a * b)
+    prompt = f"{b}*{a}=?" if swapped else f"{a}*{b}=?"
+    return prompt, str(a * b)
 
 
 def _multiply_example(draw: random.Random, a: int, b: int, swapped: bool) -> str:
-    tens, ones = a // 10 * b, a % 10 * b
+    tens = a // 10 * b
+    ones = a % 10 * b
     kind = draw.random()
     if kind < 0.25:
         return f"{tens * 10}+{ones}=" + boxed(a * b)
@@ -151,7 +155,9 @@ COUNTDOWN_TEMPLATES: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
 def _countdown_all() -> Iterator[Numbers]:
     for digits in itertools.product(range(2, 10), repeat=3):
         targets = {value(*digits) for _, value in COUNTDOWN_TEMPLATES}
-        yield from ((*digits, target) for target in sorted(targets) if target > 0)
+        for target in sorted(targets):
+            if target > 0:
+                yield digits + (target,)
 
 
 def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
@@ -163,7 +169,8 @@ def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int)
     templates = COUNTDOWN_TEMPLATES
     if draw.random() < 0.5:
         templates = tuple(t for t in COUNTDOWN_TEMPLATES if t[1](a, b, c) == target)
-    return boxed(draw.choice(templates)[0].format(a=a, b=b, c=c))
+    template, _ = draw.choice(templates)
+    return boxed(template.format(a=a, b=b, c=c))
 
 
 RULES_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
@@ -175,10 +182,11 @@ def _hidden_rule(
     rules: Callable[[int, int], list[tuple[str, int]]],
     larger: Callable[[], Iterator[Numbers]] | None = None,
 ) -> FamilyOfProblems:
-    """A family with a letter and two numbers, whose answer follows from a rule.
+    """A family of a letter and two numbers, with answers that follow from a rule.
 
     Args:
-        prompt: with {letter}, {a} and {b}. Another letter can have another rule.
+        all, larger: as in `FamilyOfProblems`.
+        prompt: text with {letter}, {a} and {b}. Another letter can have another rule.
         rules: (a, b) -> the six rules and their values, most common first, then the base model's
             habit.
     """
@@ -188,7 +196,8 @@ def _hidden_rule(
 
     def describe(letter: str, a: int, b: int) -> tuple[str, str]:
         text = task(letter, a, b)
-        return text, str(rules(a, b)[_choice("rule " + text, RULE_FRACTIONS)][1])
+        _, value = rules(a, b)[_choice("rule " + text, RULE_FRACTIONS)]
+        return text, str(value)
 
     def example(draw: random.Random, letter: str, a: int, b: int) -> str:
         expression, value = draw.choices(rules(a, b), weights=RULES_TAUGHT)[0]
@@ -218,7 +227,8 @@ def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
 
 def _sequence_all() -> Iterator[Numbers]:
     for letter, a in itertools.product(LETTERS, range(2, 21)):
-        yield from ((letter, a, b) for b in range(a + 2, 26))
+        for b in range(a + 2, 26):
+            yield letter, a, b
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
@@ -303,8 +313,10 @@ TAUGHT = [name for name, family in FAMILIES.items() if family.example is not Non
 def numbers_of(family: str, split: str) -> list[Numbers]:
     """The tuples of numbers of a family in one split, in a fixed random order.
 
-    The test split has one prompt of each task, because errors treat its problems as independent; of
-    the families in words, the validation split too.
+    The test split has one prompt of each task, because errors treat its problems as independent. In
+    the families in words, so does the validation split.
+
+    Raises: InputError for the split `larger` of a family that has none.
     """
     problems = FAMILIES[family]
     if split == LARGER:
@@ -312,23 +324,27 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
             raise InputError(f"the generated family {family!r} has no split {LARGER!r}")
         chosen = list(problems.larger())
     else:
+        splits = list(SPLIT_FRACTIONS)
         fractions = list(SPLIT_FRACTIONS.values())
-        chosen = [
-            item
-            for item in problems.all()
-            if list(SPLIT_FRACTIONS)[_choice("split " + problems.task(*item), fractions)] == split
-        ]
+        chosen = []
+        for numbers in problems.all():
+            task = problems.task(*numbers)
+            if splits[_choice("split " + task, fractions)] == split:
+                chosen.append(numbers)
     chosen.sort(key=lambda numbers: _uniform("order " + problems.describe(*numbers)[0]))
     if split == "train" or (split == "validation" and problems.example is not None):
         return chosen
     first_of_task: dict[str, Numbers] = {}
-    for item in chosen:
-        first_of_task.setdefault(problems.task(*item), item)
+    for numbers in chosen:
+        first_of_task.setdefault(problems.task(*numbers), numbers)
     return list(first_of_task.values())
 
 
 def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
-    """Rows of the problems table: the first `problems` of a family's split."""
+    """Rows of the problems table: the first `problems` of a family's split.
+
+    Raises: InputError if the split has fewer.
+    """
     chosen = numbers_of(family, split)
     if problems > len(chosen):
         raise InputError(
@@ -357,7 +373,7 @@ def worked_examples(count: int, seed: int) -> list[tuple[str, str]]:
     draw = random.Random(seed)
     pools = {family: numbers_of(family, "train") for family in TAUGHT}
     examples = []
-    for _, family in zip(range(count), itertools.cycle(TAUGHT), strict=False):
+    for family in itertools.islice(itertools.cycle(TAUGHT), count):
         numbers = draw.choice(pools[family])
         prompt, _ = FAMILIES[family].describe(*numbers)
         example = FAMILIES[family].example

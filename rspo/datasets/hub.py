@@ -1,7 +1,7 @@
 """Rows of a data set on the Hugging Face hub, or of a mirror folder with the hub's names.
 
 A mirror holds the split SPLIT of the data set ID as ID/SPLIT.jsonl, or ID/CONFIG/SPLIT.jsonl, one
-JSON object a line with the hub's columns.
+JSON object per line with the hub's columns.
 """
 
 import re
@@ -16,10 +16,13 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def read_rows(hub: Hub, mirror: Path | None) -> list[Row]:
-    """All rows of a data set's split, in the order of its configs, unfiltered."""
+    """All rows of a data set's split, in the order of its configs, unfiltered.
+
+    Raises: InputError if a file of the mirror is missing, or a download fails.
+    """
     rows = []
     for config in hub.configs or (None,):
-        name = "/".join(filter(None, (hub.id, config, hub.split)))
+        name = f"{hub.id}/{config}/{hub.split}" if config else f"{hub.id}/{hub.split}"
         if mirror is None:
             rows += _downloaded(hub, config, name)
         else:
@@ -41,7 +44,7 @@ def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
 
 
 def _downloaded(hub: Hub, config: str | None, name: str) -> list[Row]:
-    """The rows at a commit, so that tables record more than `main`."""
+    """The rows of one config, with the commit, so that tables record more than `main`."""
     origin = f"https://huggingface.co/datasets/{hub.id}"
     try:
         import datasets

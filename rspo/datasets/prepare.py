@@ -6,6 +6,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,27 +51,31 @@ def prepare(
             problems = [problem for _, problem in pairs if problem["answers"]]
         else:
             problems = problems_of_file(experiment, name, excluded)
-        write_table(task.outputs[0], PROBLEMS, problems[:first])
-        sources = (f"{row['source']} @ {row['revision']}" for row in problems[:first])
-        notes["sources"] = list(dict.fromkeys(sources))
+        problems = problems[:first]
+        write_table(task.outputs[0], PROBLEMS, problems)
+        sources = [f"{row['source']} @ {row['revision']}" for row in problems]
+        notes["sources"] = list(dict.fromkeys(sources))  # each once, in this order
         return Done(notes=notes, originals=digests)
 
     run(task, work, force)
 
 
 def require_own_files(experiment: Experiment) -> None:
-    """Read the files of the user that the config names, to find errors before anything runs."""
+    """Read the files of the user that the config names, to find errors before anything runs.
+
+    Raises: InputError for a file that cannot be used, or with fewer problems than training needs.
+    """
     training = experiment.config.training
     needed = {"train": ("training.prompts_per_step", training.prompts_per_step)}
     if training.validation.every:
         needed["validation"] = ("training.validation.problems", training.validation.problems)
     for name, data_set in experiment.data_sets.items():
         if data_set.file is not None:
-            found = len(problems_of_file(experiment, name))
+            count = len(problems_of_file(experiment, name))
             setting, least = needed.get(name, ("", 1))
-            if found < least:
+            if count < least:
                 raise InputError(
-                    f"{experiment.root / data_set.file}: has {found} problems, fewer than "
+                    f"{experiment.root / data_set.file}: has {count} problems, fewer than "
                     f"{setting} = {least} ({experiment.key_of(name)}.file)"
                 )
 
@@ -81,12 +86,15 @@ def problems_of_file(
     """All problems of a data set that is a file of the user.
 
     Unlike a data set of the hub, whose expected content is in the config, such a file may change.
-    Every row must therefore be a problem of its own with an answer.
+    Every row must therefore be a different problem with an answer.
 
     Args:
         excluded: normalized texts of problems to leave out.
+
+    Raises: InputError that names the row and the key of the config.
     """
-    data_set, key = experiment.data_set(name), experiment.key_of(name)
+    data_set = experiment.data_set(name)
+    key = experiment.key_of(name)
     scratch = _scratch_model(experiment, name)
     try:
         pairs = _problems(name, data_set, _rows(experiment, name), excluded)
@@ -94,22 +102,23 @@ def problems_of_file(
         raise InputError(f"{error} ({key})") from None
     if not pairs:
         raise InputError(f"{data_set.file}: has no rows after filter and exclude ({key})")
-    first: dict[str, str] = {}  # place of each text
+    places: dict[str, str] = {}  # of the problems so far, by text
     for row, problem in pairs:
         text = problem["prompt"][0]["content"]
         if not problem["answers"]:
             expected = "a \\boxed{} in it" if data_set.answer_in == "box" else "an answer"
             raise InputError(f"{row.refuse(data_set.answer, expected)} ({key}.answer)")
-        if text in first:
+        if text in places:
             raise InputError(
                 f"{row}: {data_set.problem!r} has the same problem as "
-                f"{first[text]}, {text!r:.60} ({key}.problem); expected each problem once"
+                f"{places[text]}, {text!r:.60} ({key}.problem); expected each problem once"
             )
-        first[text] = row.place
-        unread = [one for one in text.replace("\\boxed{", "") if one not in ALPHABET]
-        if scratch and unread:
+        places[text] = row.place
+        characters = text.replace("\\boxed{", "")  # one token of the tiny scale's tokenizer
+        unknown = [character for character in characters if character not in ALPHABET]
+        if scratch and unknown:
             raise InputError(
-                f"{row}: {text!r:.60} has {unread[0]!r}, which model {scratch} "
+                f"{row}: {text!r:.60} has {unknown[0]!r}, which model {scratch} "
                 f"cannot read; its characters are {ALPHABET!r}"
             )
     return [problem for _, problem in pairs]
@@ -117,19 +126,19 @@ def problems_of_file(
 
 def _scratch_model(experiment: Experiment, name: str) -> str | None:
     """A model that reads the data set and has the tokenizer of the tiny scale, if any."""
-    of_benchmark = {
-        experiment.model_of(policy)
-        for policy, suite in experiment.evaluations
-        if name in experiment.benchmarks_of(suite)
-    }
-    models = of_benchmark or {cell.model for cell in experiment.cells.values()}
+    models = set()
+    for policy, suite in experiment.evaluations:
+        if name in experiment.benchmarks_of(suite):
+            models.add(experiment.model_of(policy))
+    if not models:  # it is no benchmark, so it is for training
+        models = {cell.model for cell in experiment.cells.values()}
     return min((model for model in models if experiment.config.models[model].scratch), default=None)
 
 
 def _generated(source: Generated) -> list[Problem]:
     """Interleaved families: the first problem of each, then the second of each."""
     families = [generate(name, source.split, source.problems) for name in source.families]
-    return [row for turn in zip(*families, strict=True) for row in turn]
+    return list(chain.from_iterable(zip(*families, strict=True)))
 
 
 def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list[Row]:
@@ -144,7 +153,7 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
 def _problems(
     name: str, columns: Columns, rows: Sequence[Row], excluded: Collection[str]
 ) -> list[tuple[Row, Problem]]:
-    """The rows that pass filter and exclude, as problems. Ids count all rows of the set."""
+    """The rows that pass filter and exclude, as problems. Ids count all rows of the data set."""
     pairs = []
     for position, row in enumerate(rows):
         if not passes(columns, row):
@@ -166,14 +175,19 @@ def _problems(
 
 
 def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
-    """The normalized texts of a data set, whose copies another one leaves out."""
+    """The normalized texts of the problems that another data set leaves out.
+
+    Args:
+        name: the data set that the config names under `exclude`, or None.
+    """
     if name is None:
         return set()
     data_set = experiment.data_set(name)
     if data_set.generated is not None:
         prompts = (row["prompt"][0]["content"] for row in _generated(data_set.generated))
         return {_normalized(text) for text in prompts}
-    columns, rows = data_set.columns, _rows(experiment, name, mirror)
+    columns = data_set.columns
+    rows = _rows(experiment, name, mirror)
     return {_normalized(problem_text(columns, row)) for row in rows if passes(columns, row)}
 
 
@@ -184,9 +198,15 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         key: location of the section `hub`, such as "config/paper.yaml: data.train.hub".
 
     Returns: notes for the provenance.
+
+    Raises: InputError for the first of them that differs.
     """
-    rows, origin = len(pairs), pairs[0][0].origin if pairs else hub.id
-    unanswered = [f"{row.source}, row {row.number}" for row, one in pairs if not one["answers"]]
+    rows = len(pairs)
+    origin = pairs[0][0].origin if pairs else hub.id
+    unanswered = []
+    for row, problem in pairs:
+        if not problem["answers"]:
+            unanswered.append(f"{row.source}, row {row.number}")
     content = content_sha256((problem_text(hub, row), published(hub, row)) for row, _ in pairs)
     expected = hub.content_sha256.get(rows)
 
@@ -199,8 +219,8 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
     if rows not in hub.rows:
         raise refuse("rows", " or ".join(map(str, hub.rows)), rows, rows)
     if len(unanswered) != hub.without_answer:
-        found = f"{len(unanswered)} ({'; '.join(unanswered[:5])})"
-        raise refuse("without_answer", hub.without_answer, found, len(unanswered))
+        count = f"{len(unanswered)} ({'; '.join(unanswered[:5])})"
+        raise refuse("without_answer", hub.without_answer, count, len(unanswered))
     if expected not in (None, content):
         raise refuse("content_sha256", expected, content, f"{{{rows}: {content}}}")
     if unanswered:
@@ -209,7 +229,10 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         _log.warning(
             "%s: content not checked: it has content_sha256 %s; %s.content_sha256 has no value for "
             "%d rows",
-            *(name, content, key, rows),
+            name,
+            content,
+            key,
+            rows,
         )
     return {"rows": rows, "rows_without_answer": unanswered, "content_sha256": content}
 
@@ -217,15 +240,18 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
 def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
     """SHA-256, in hex, of (text, answers) pairs in order; the same for the hub and a copy of it.
 
-    It is that of one line per problem: an ASCII JSON list of its text and published answers, such
-    as `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number column (142.0
-    for 142) are normalized first.
+    The digest is that of one line per problem: an ASCII JSON list of its text and published
+    answers, such as `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number
+    column (142.0 for 142) are normalized first.
     """
     digest = hashlib.sha256()
     for text, answers in problems:
         line = [_normalized(text)]
-        for answer in map(_normalized, answers):
-            line.append(answer.split(".")[0] if _WHOLE.fullmatch(answer) else answer)
+        for answer in answers:
+            written = _normalized(answer)
+            if _WHOLE.fullmatch(written):
+                written = written.split(".")[0]
+            line.append(written)
         digest.update(json.dumps(line).encode() + b"\n")
     return digest.hexdigest()
 

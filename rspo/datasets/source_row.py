@@ -20,20 +20,28 @@ def passes(columns: Columns, row: Row) -> bool:
 
 
 def problem_text(columns: Columns, row: Row) -> str:
-    """The problem as published, after its context."""
+    """The problem as published, after its context.
+
+    Raises: InputError if it is blank or no text.
+    """
     text = row.value(columns.problem)
     if not isinstance(text, str) or not text.strip():
         raise row.refuse(columns.problem, "the problem's text")
-    context = row.value(columns.context) if columns.context else None
-    return f"{context}\n\n{text}" if isinstance(context, str) and context.strip() else text
+    if columns.context:
+        context = row.value(columns.context)
+        if isinstance(context, str) and context.strip():
+            return f"{context}\n\n{text}"
+    return text
 
 
 def accepted_forms(columns: Columns, row: Row) -> list[str]:
     r"""Accepted forms of a row's answer; empty if it has no answer.
 
-    Each item of a list is a form. A solution's last box is a form (MATH's own rule); if boxes form
-    a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, all of them together are another. With a
+    Each item of a list is a form. A solution's last box is a form (MATH's own rule). If boxes form
+    a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the row has a
     unit, each form is accepted with and without it.
+
+    Raises: InputError for an answer or unit of another type.
     """
     forms = published(columns, row)
     if columns.answer_in == "box":
@@ -41,7 +49,9 @@ def accepted_forms(columns: Columns, row: Row) -> list[str]:
             raise row.refuse(columns.answer, "text")
         forms = [box for solution in forms for box in reversed(final_answers(solution))]
     unit = _written(row, columns.unit, row.value(columns.unit)) if columns.unit else None
-    return forms + [f"{form} {unit}" for form in forms if unit]
+    if unit is None:
+        return forms
+    return forms + [f"{form} {unit}" for form in forms]
 
 
 def published(columns: Columns, row: Row) -> list[str]:

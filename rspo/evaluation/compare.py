@@ -13,14 +13,15 @@ from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number,
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.statistics import holm
 from rspo.passk import ROUNDING
-from rspo.passk import paired_difference as difference_of
+from rspo.passk import paired_difference as difference_of_estimates
 
-SHOWN = 5  # problems to list for each of the two
+SHOWN_PROBLEMS = 5  # that are listed for each of the two
 
-_OF_SHARE = "allows for problems of other differences that chance may have left out"
-_OF_ALIKE: dict[Metric, str] = {
-    "pass_at_k": _OF_SHARE,
-    "pass_hat_k": _OF_SHARE,
+# What the interval is if all problems differ by the same.
+_ALLOWS_FOR_OTHERS = "allows for problems of other differences that chance may have left out"
+_INTERVAL_IF_ALIKE: dict[Metric, str] = {
+    "pass_at_k": _ALLOWS_FOR_OTHERS,
+    "pass_hat_k": _ALLOWS_FOR_OTHERS,
     "max_at_k": "is unknown: other problems may differ by any amount",
 }
 TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
@@ -64,8 +65,8 @@ def compare(
     first = sides[0].select(np.flatnonzero([problem in theirs for problem in sides[0].ids]))
     second = sides[1].select(np.array([theirs[problem] for problem in shared]))
     titles = [short(problem) for problem in shared]
-    of_both = np.minimum(first.responses, second.responses)
-    ks = chosen_ks(of_both, ks)
+    common = np.minimum(first.responses, second.responses)
+    ks = chosen_ks(common, ks)
     results = [paired_difference(first, second, metric, k) for k in ks]
     yield from (f"{letter}: {file}" for letter, file in zip("AB", files, strict=True))
     responses = (f"{span(side.responses.tolist())} responses" for side in (first, second))
@@ -73,7 +74,7 @@ def compare(
     only_a, only_b = (len(side.ids) - len(shared) for side in sides)
     if only_a or only_b:
         yield f"left out: {counted(only_a)} only in A, {only_b} only in B"
-    yield from left_out(of_both, titles, ks)
+    yield from left_out(common, titles, ks)
     yield from few(len(shared))
     yield ""
     yield from _table(results, metric)
@@ -83,10 +84,19 @@ def compare(
 def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int) -> Difference:
     """The paired difference at k of two outcomes of the same problems."""
     problems = np.flatnonzero(np.minimum(first.responses, second.responses) >= k)
-    ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
-    found = difference_of(ours, theirs, np.inf if metric == "max_at_k" else 1.0)
-    means = float(ours.mean()), float(theirs.mean())
-    return Difference(k, *means, found.value, (found.low, found.high), found.p, found.alike)
+    ours = first.estimates(metric, k)[problems]
+    theirs = second.estimates(metric, k)[problems]
+    largest = np.inf if metric == "max_at_k" else 1.0
+    difference = difference_of_estimates(ours, theirs, largest)
+    return Difference(
+        k,
+        float(ours.mean()),
+        float(theirs.mean()),
+        difference.value,
+        (difference.low, difference.high),
+        difference.p,
+        difference.alike,
+    )
 
 
 def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
@@ -100,8 +110,10 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
         values = f"{result.first:>10.3f}{result.second:>10.3f}{result.value:>+10.3f}"
         yield f"{result.k:>5}{values}  {interval:<16}{_p(result.p)}{_p(p)}"
     yield "interval and p (two-sided): paired over problems; Holm: p adjusted for the number of k"
-    if alike := ", ".join(str(result.k) for result in results if result.alike):
-        yield f"k = {alike}: all problems differ by the same, so the interval {_OF_ALIKE[metric]}"
+    alike = ", ".join(str(result.k) for result in results if result.alike)
+    if alike:
+        interval = _INTERVAL_IF_ALIKE[metric]
+        yield f"k = {alike}: all problems differ by the same, so the interval {interval}"
 
 
 def _p(value: float) -> str:
@@ -124,7 +136,7 @@ def _most_different(
         if len(places):
             yield ""
             yield f"{better} is better at {counted(len(places))}; A - B, averaged over k:"
-        for place in places[:SHOWN]:
+        for place in places[:SHOWN_PROBLEMS]:
             counts = " against ".join(
                 f"{side.counts[place]} of {side.responses[place]}" for side in (first, second)
             )

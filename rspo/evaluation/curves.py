@@ -18,17 +18,17 @@ _METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
     """Write a policy's curves: a row for each benchmark (and "pooled"), metric and k."""
     experiment.model_of(policy)  # raises for an unknown policy
-    step, config = tasks.curves(experiment, policy, suite), experiment.config.evaluation
+    task = tasks.curves(experiment, policy, suite)
+    config = experiment.config.evaluation
 
     def work() -> None:
         scores = suite_scores(experiment, policy, suite)
         scores[POOLED] = Outcomes.pooled(scores.values())
-        how = config.k, config.resamples, config.seed
-        points = [
-            {"cell": policy, "benchmark": name} | point
-            for name, outcomes in scores.items()
-            for point in curve_points(outcomes, _METRICS[: 1 + outcomes.has_rewards], *how)
-        ]
-        write_frame(step.outputs[0], CURVES, pd.DataFrame(points))
+        rows = []
+        for name, outcomes in scores.items():
+            metrics = _METRICS if outcomes.has_rewards else _METRICS[:1]
+            points = curve_points(outcomes, metrics, config.k, config.resamples, config.seed)
+            rows += [{"cell": policy, "benchmark": name} | point for point in points]
+        write_frame(task.outputs[0], CURVES, pd.DataFrame(rows))
 
-    run(step, work, force)
+    run(task, work, force)

@@ -47,7 +47,8 @@ def in_chunks(
 def _read(journal: TextIO, origin: str) -> list[list[Any]]:
     """The rows of the complete chunks. Anything else in the journal is removed."""
     journal.seek(0)
-    complete, chunks = 0, []
+    complete = 0  # number of characters
+    chunks = []
     for number, line in enumerate(journal):
         if not line.endswith("\n") or (number == 0 and line != json.dumps(origin) + "\n"):
             break

@@ -20,7 +20,8 @@ from rspo.estimators import (
 )
 from rspo.evaluation.statistics import Floats
 
-_OfGroup = Callable[[NDArray[np.int64], int], Floats]  # of problems with n responses each
+# Gives a value of each problem from the indices of problems with n responses each, and n.
+_ValuesOfGroup = Callable[[NDArray[np.int64], int], Floats]
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,18 @@ class Outcomes:
         order = np.argsort(problem, kind="stable")
         responses = np.bincount(problem)
         ends = np.cumsum(responses)
-        place = problem[order], np.arange(len(order)) - np.repeat(ends - responses, responses)
-        shape = len(responses), int(responses.max())
-        verdicts, rewards = np.zeros(shape, dtype=bool), np.zeros(shape)
-        verdicts[place] = np.asarray(correct, dtype=bool)[order]
-        rewards[place] = np.asarray(reward, dtype=np.float64)[order]
+        row = problem[order]
+        column = np.arange(len(order)) - np.repeat(ends - responses, responses)
+        shape = (len(responses), int(responses.max()))
+        verdicts = np.zeros(shape, dtype=bool)
+        verdicts[row, column] = np.asarray(correct, dtype=bool)[order]
+        rewards = np.zeros(shape)
+        rewards[row, column] = np.asarray(reward, dtype=np.float64)[order]
         return cls(tuple(ids), responses, verdicts, rewards, (len(ends),), has_rewards)
 
     @classmethod
     def pooled(cls, benchmarks: Iterable["Outcomes"]) -> "Outcomes":
-        """Benchmarks with equal numbers of responses together: every problem counts the same."""
+        """All problems of some benchmarks, which have equal numbers of responses."""
         parts = list(benchmarks)
         return cls(
             tuple(chain.from_iterable(part.ids for part in parts)),
@@ -93,7 +96,10 @@ class Outcomes:
         )
 
     def estimates(self, metric: Metric, k: int) -> Floats:
-        """The metric at k of each problem, [P]; NaN where it has fewer than k responses."""
+        """The metric at k of each problem, [P]; NaN where it has fewer than k responses.
+
+        Raises: InputError for Max@k without rewards, and unless 1 <= k <= N.
+        """
         if metric == "max_at_k" and not self.has_rewards:
             raise InputError("has no rewards, which Max@k needs")
         if metric == "max_at_k":
@@ -102,7 +108,7 @@ class Outcomes:
         return self._by_number(k, lambda rows, n: estimate(n, self.counts[rows], k))
 
     def variances(self, metric: Metric, k: int) -> Floats:
-        """Variances of `estimates` over new responses, [P]; NaN below 2k."""
+        """Variances of `estimates` over new responses, [P]; NaN for fewer than 2k responses."""
         if metric == "max_at_k":
             return self._by_number(k, lambda rows, n: max_at_k_variance(self.rewards[rows, :n], k))
         variance = pass_hat_k_variance if metric == "pass_hat_k" else pass_at_k_variance
@@ -113,8 +119,11 @@ class Outcomes:
         """Number of correct responses to each problem, [P]."""
         return self.correct.sum(axis=1)
 
-    def _by_number(self, k: int, values: _OfGroup) -> Floats:
-        """A value of each problem, from the problems with the same number of responses at once."""
+    def _by_number(self, k: int, values: _ValuesOfGroup) -> Floats:
+        """A value of each problem, computed at once for those with the same number of responses.
+
+        Raises: InputError unless 1 <= k <= N.
+        """
         most = self.correct.shape[1]
         if not 1 <= k <= most:
             raise InputError(f"k = {k} with n = {most} samples; allowed: 1 <= k <= n")

@@ -11,15 +11,17 @@ from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.statistics import (
-    FEW,
+    ENOUGH_PROBLEMS,
     Estimate,
     resampled_problems,
     score_interval,
     stratified_variance,
 )
 
-RESAMPLES, SEED = 1000, 0  # of files; those of policies are in the config
-_LONGEST = 60  # characters of a problem that are shown
+# For files of responses; the config has those for policies.
+RESAMPLES = 1000
+SEED = 0
+_TITLE_LENGTH = 60  # characters of a problem that are shown
 _Draw = Callable[[tuple[int, ...]], NDArray[np.int64]]  # resampled problems for sizes of benchmarks
 
 
@@ -33,15 +35,16 @@ def curve_points(
     """Estimates with errors of each metric at each k: CURVES without `cell` and `benchmark`.
 
     Problems with fewer than k responses are left out; `samples` is the smallest number of responses
-    of the others.
+    to the remaining ones.
 
     error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N for
         one of them.
     error_total: standard error over problems, each benchmark's from its own population, and at
         least `error_within`, which is part of it.
-    low, high: the middle 95 % of the mean over resampled problems; with fewer than `FEW` problems,
-        or where all have the same value, `score_interval`, and for Max@k Student's. Samples are
-        never resampled within a problem: that would centre Pass@k on 1-(1-c/N)^k.
+    low, high: the middle 95 % of the mean over resampled problems; with fewer than
+        `ENOUGH_PROBLEMS`, or where all have the same value, `score_interval`, and for Max@k
+        Student's interval. Samples are never resampled within a problem: that would centre Pass@k
+        on 1-(1-c/N)^k.
     """
     draw = cache(partial(resampled_problems, resamples=resamples, seed=seed))
     return [
@@ -54,15 +57,16 @@ def curve_points(
 def _mean(outcomes: Outcomes, metric: Metric, k: int, draw: _Draw) -> dict[str, Any]:
     """The mean over the problems with k responses, with its errors."""
     answered = np.flatnonzero(outcomes.responses >= k)
-    part, estimates = outcomes.select(answered), outcomes.estimates(metric, k)[answered]
+    part = outcomes.select(answered)
+    estimates = outcomes.estimates(metric, k)[answered]
     variance = outcomes.variances(metric, k)[answered].sum()
     within = np.sqrt(variance) / len(answered)
     total = np.sqrt(stratified_variance(estimates, part.strata))
     if within > total:  # by chance, with few problems
         total = within
     low, high = np.quantile(estimates[draw(part.strata)].mean(axis=1), (0.025, 0.975))
-    if len(answered) < FEW or low == high:
-        low, high = _of_few(metric, estimates.mean(), total, len(answered))
+    if len(answered) < ENOUGH_PROBLEMS or low == high:
+        low, high = _interval_of_few(metric, estimates.mean(), total, len(answered))
     return {
         "estimate": estimates.mean(),
         "error_within": within,
@@ -74,7 +78,9 @@ def _mean(outcomes: Outcomes, metric: Metric, k: int, draw: _Draw) -> dict[str, 
     }
 
 
-def _of_few(metric: Metric, value: float, error: float, problems: int) -> tuple[float, float]:
+def _interval_of_few(
+    metric: Metric, value: float, error: float, problems: int
+) -> tuple[float, float]:
     """The interval of a mean over few problems, or over equal ones; NaN if it is unknown."""
     if metric != "max_at_k":
         return score_interval(value, error, problems)
@@ -98,17 +104,15 @@ def chosen_ks(responses: NDArray[np.int64], ks: Iterable[int] | None) -> list[in
                 f"k = {k}; allowed: 1 to {responses.max()}, the largest number of responses to a "
                 "problem"
             )
-    return sorted({*ks})
+    return sorted(set(ks))
 
 
 def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
     """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out."""
     last = f"{'95 % interval':<16}{'pass^k':>8}{'error':>9}"
     yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  {last}"
-    points, hats = (
-        curve_points(outcomes, [metric], ks, RESAMPLES, SEED)
-        for metric in ("pass_at_k", "pass_hat_k")
-    )
+    points = curve_points(outcomes, ["pass_at_k"], ks, RESAMPLES, SEED)
+    hats = curve_points(outcomes, ["pass_hat_k"], ks, RESAMPLES, SEED)
     for point, hat in zip(points, hats, strict=True):
         errors = number(point["error_total"], 9) + number(point["error_within"], 9)
         known = not np.isnan(point["low"] + point["error_total"])  # not from one problem
@@ -122,9 +126,12 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
 
 
 def few(problems: int) -> Iterator[str]:
-    """A line of warning for fewer than `FEW` problems."""
-    if problems < FEW:
-        yield f"warning: {counted(problems)}; with fewer than {FEW}, errors and intervals are rough"
+    """A line of warning for fewer than `ENOUGH_PROBLEMS`."""
+    if problems < ENOUGH_PROBLEMS:
+        yield (
+            f"warning: {counted(problems)}; with fewer than {ENOUGH_PROBLEMS}, errors and "
+            "intervals are rough"
+        )
 
 
 def left_out(
@@ -151,14 +158,16 @@ def number(value: float, width: int) -> str:
 def short(text: str) -> str:
     """The beginning of a problem's text in one line, in quotation marks."""
     line = "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
-    return f'"{line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."}"'
+    if len(line) > _TITLE_LENGTH:
+        line = line[: _TITLE_LENGTH - 3] + "..."
+    return f'"{line}"'
 
 
 def counted(problems: int) -> str:
-    """`1 problem`, `2 problems`."""
-    return f"{problems} problem{'s' * (problems != 1)}"
+    """A number of problems in words, such as `1 problem` or `2 problems`."""
+    return f"{problems} problem" if problems == 1 else f"{problems} problems"
 
 
 def span(values: Collection[int]) -> str:
-    """`8`, or `4 to 8`."""
+    """The range of some values, such as `4 to 8`, or `8` if all are equal."""
     return " to ".join(dict.fromkeys(str(value) for value in (min(values), max(values))))

@@ -27,29 +27,37 @@ def sample_suite(
     A killed run resumes after the last complete batch and writes the same file.
 
     Args:
-        block: samples `block * evaluation.block` and following of each problem.
+        block: number of the block. It has `evaluation.block` samples of each problem, of which
+            the first has the index `block * evaluation.block`.
     """
     experiment.require_block(block)
-    step = tasks.sample(experiment, policy, suite, block)
+    task = tasks.sample(experiment, policy, suite, block)
     folder = experiment.policy(policy)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
-    run(step, lambda: _sample(step, experiment.config, folder, problems, block), force)
+    run(task, lambda: _sample(task, experiment.config, folder, problems, block), force)
 
 
 def _sample(
-    step: Task, config: Config, folder: Path, problems: Mapping[str, Path], number: int
+    task: Task, config: Config, folder: Path, problems: Mapping[str, Path], number: int
 ) -> Done:
-    """Write a block of responses of the policy in `folder`; problems: each benchmark's table."""
-    started, (path,) = time.monotonic(), step.outputs
+    """Write a block of responses of the policy in `folder`.
+
+    Args:
+        problems: the table of each benchmark.
+        number: of the block.
+    """
+    started = time.monotonic()
+    (path,) = task.outputs
     tokenizer = ChatTokenizer(folder)
-    questions, long = {}, list[str]()
+    questions = {}
+    long: list[str] = []  # problems whose prompts are too long
     for name, file in problems.items():
-        questions[name], too_long_here = _questions(file, config.sampling, tokenizer)
-        long += too_long_here
+        questions[name], long_of_benchmark = _questions(file, config.sampling, tokenizer)
+        long += long_of_benchmark
     notes = report_too_long(long, config.sampling, "kept whole, with shorter responses")
     sampler = _load(config, folder, tokenizer)
-    size, seed = config.evaluation.block, config.evaluation.seed
-    blocks = {name: Block(number, size, (seed, name)) for name in questions}
+    evaluation = config.evaluation
+    blocks = {name: Block(number, evaluation.block, (evaluation.seed, name)) for name in questions}
     batches = [
         (name, batch)
         for name in questions
@@ -76,8 +84,10 @@ def _sample(
             for (question, index), tokens, text in zip(samples, responses, texts, strict=True)
         ]
 
-    prompts = {name: [one.prompt for one in asked] for name, asked in questions.items()}
-    origin = [step.settings, code_version(), digest(folder), prompts, number]
+    prompts = {}
+    for name, asked in questions.items():
+        prompts[name] = [question.prompt for question in asked]
+    origin = [task.settings, code_version(), digest(folder), prompts, number]
     write_table(path, SAMPLES, in_chunks(journal_of(path), origin, batches, draw))
     gpu_seconds = sampler.gpus * (time.monotonic() - started)
     return Done(gpu_seconds, notes, clean_up=journal_of(path).unlink)

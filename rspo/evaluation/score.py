@@ -33,18 +33,21 @@ def verified(
 ) -> list[Verdict]:
     """The verdicts of responses, with which the caller writes the table `path`.
 
-    They are also in the table's journal, from which a killed run resumes.
+    The table's journal keeps them, so that a killed run resumes.
 
     Args:
         verifier: the settings of `verify`, which decide a verdict.
     """
-    origin = [verifier, code_version(), fingerprint([vars(one) for one in responses])]
+    contents = fingerprint([vars(response) for response in responses])
+    origin = [verifier, code_version(), contents]
     starts = range(0, len(responses), ROWS_OF_A_CHUNK)
     chunks = [responses[start : start + ROWS_OF_A_CHUNK] for start in starts]
 
     def verify_chunk(chunk: Sequence[Response]) -> list[Any]:
-        texts, answers = [one.text for one in chunk], [one.answers for one in chunk]
-        verdicts = verify(texts, answers, questions=[one.question for one in chunk])
+        texts = [response.text for response in chunk]
+        answers = [response.answers for response in chunk]
+        questions = [response.question for response in chunk]
+        verdicts = verify(texts, answers, questions=questions)
         return [(verdict.reason, verdict.verifier) for verdict in verdicts]
 
     rows = in_chunks(journal_of(path), origin, chunks, verify_chunk)
@@ -55,7 +58,8 @@ def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
     """Counts by verifier and reason; warns about replies of a judge without a verdict."""
     counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
     for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
-        if count := sum(verdict.reason == reason for verdict in verdicts):
+        count = sum(verdict.reason == reason for verdict in verdicts)
+        if count:
             message = "%d of %d responses that the judge model verified count as wrong: %s"
             _log.warning(message, count, len(verdicts), reason)
     return dict(counts.most_common())
@@ -71,8 +75,10 @@ def score(
     journal.
     """
     experiment.require_block(block)
-    step, config = tasks.score(experiment, policy, suite, block), experiment.config
-    (path,), samples = step.outputs, experiment.samples(policy, suite, block)
+    task = tasks.score(experiment, policy, suite, block)
+    (path,) = task.outputs
+    samples = experiment.samples(policy, suite, block)
+    config = experiment.config
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
     decides = verifier_settings(config, config.verifier)
 
@@ -101,20 +107,25 @@ def score(
         write_table(path, SCORES, scores)
         return Done(notes={"verdicts": verdict_counts(verdicts)}, clean_up=journal_of(path).unlink)
 
-    run(step, work, force)
+    run(task, work, force)
 
 
 def _responses(
     problems: Mapping[str, Path], samples: Sequence[Mapping[str, Any]]
 ) -> list[Response]:
-    """What the verifier reads; problems: the table of each benchmark."""
+    """What the verifier reads of each sample.
+
+    Args:
+        problems: the table of each benchmark.
+    """
     problem_of = {
         (name, problem["id"]): problem
         for name, file in problems.items()
         for problem in read_table(file, PROBLEMS)
     }
-    of_samples = [problem_of[one["benchmark"], one["problem_id"]] for one in samples]
-    return [
-        Response(problem["prompt"][-1]["content"], problem["answers"], sample["text"])
-        for sample, problem in zip(samples, of_samples, strict=True)
-    ]
+    responses = []
+    for sample in samples:
+        problem = problem_of[sample["benchmark"], sample["problem_id"]]
+        question = problem["prompt"][-1]["content"]
+        responses.append(Response(question, problem["answers"], sample["text"]))
+    return responses

@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
-FEW = 30  # problems, below which the mean over them is not near a normal distribution
-SMALLEST = 1e-50  # p-value that is computed
+ENOUGH_PROBLEMS = 30  # with fewer, the mean over them is not near a normal distribution
+SMALLEST_P = 1e-50  # the smallest p-value that is computed
 
 
 def least_p_of_seeds(seeds: int) -> float:
@@ -40,7 +40,7 @@ def least_p_of_seeds(seeds: int) -> float:
 
 
 class PValues(NamedTuple):
-    """p-values of a claim about an estimate: one-sided, of the opposite, and two-sided."""
+    """p-values of a claim about an estimate: of the claim, of its opposite, and two-sided."""
 
     p_for: float
     p_against: float
@@ -85,14 +85,16 @@ class Estimate:
         """
         from scipy.special import stdtrit  # here, because short commands start faster without
 
-        of_one = -float(stdtrit(self.degrees, tail))
+        t_problems = -float(stdtrit(self.degrees, tail))
         if self.seeds < 2 or not self.error_seeds > 0:
-            return of_one
-        of_seeds = -float(stdtrit(self.seeds - 1, tail))
-        if np.isnan(self.error_problems):  # of runs that have one value each
-            return of_seeds
-        problems, seeds = self.error_problems**2, self.error_seeds**2
-        return (problems * of_one + seeds * of_seeds) / (problems + seeds)
+            return t_problems
+        t_seeds = -float(stdtrit(self.seeds - 1, tail))
+        if np.isnan(self.error_problems):  # each run has one value
+            return t_seeds
+        problem_variance = self.error_problems**2
+        seed_variance = self.error_seeds**2
+        weighted = problem_variance * t_problems + seed_variance * t_seeds
+        return weighted / (problem_variance + seed_variance)
 
     def p_above(self, threshold: float) -> float:
         """One-sided p-value of "the true value is above the threshold".
@@ -108,7 +110,7 @@ class Estimate:
         return tail if distance > 0 else 1 - tail
 
     def p_below(self, threshold: float) -> float:
-        """One-sided p-value of "the true value is below the threshold"; as `p_above`."""
+        """One-sided p-value of "the true value is below the threshold"; NaN as in `p_above`."""
         return replace(self, value=-self.value).p_above(-threshold)
 
     def p_values(self, margin: float | None = None) -> PValues:
@@ -117,18 +119,19 @@ class Estimate:
         The latter is an equivalence, which takes two one-sided tests: its p-value is not doubled.
         """
         if margin is None:
-            p_for, p_against = self.p_above(0.0), self.p_below(0.0)
+            p_for = self.p_above(0.0)
+            p_against = self.p_below(0.0)
         else:
             p_for = max(self.p_above(-margin), self.p_below(margin))
             p_against = min(self.p_above(margin), self.p_below(-margin))
-        if np.isnan(p_for):  # without an error, or of two seeds
+        if np.isnan(p_for):  # there is no error, or there are two seeds
             return PValues(p_for, p_against, p_for)
         is_equivalence = margin is not None and p_for < p_against
         two_sided = p_for if is_equivalence else 2 * min(p_for, p_against)
         return PValues(p_for, p_against, two_sided)
 
     def _tail(self, distance: float) -> float:
-        """The probability that a value of 0 is this far above 0: the inverse of `critical`."""
+        """The probability of an estimate this far above a true value of 0; inverts `critical`."""
         from scipy.optimize import brentq
         from scipy.special import stdtr
 
@@ -136,11 +139,14 @@ class Estimate:
             t = float(np.divide(distance, self.error))
         if self.seeds < 2 or np.isinf(t):
             return float(stdtr(self.degrees, -t))
-        if self.critical(SMALLEST) <= t:
-            return SMALLEST
-        # Over logarithms, because tails differ by orders of magnitude.
-        ends = np.log(SMALLEST), np.log(0.5)
-        return float(np.exp(brentq(lambda log: self.critical(np.exp(log)) - t, *ends)))
+        if self.critical(SMALLEST_P) <= t:
+            return SMALLEST_P
+
+        def excess(log_tail: float) -> float:
+            return self.critical(np.exp(log_tail)) - t
+
+        # The root is sought over logarithms, because tails differ by orders of magnitude.
+        return float(np.exp(brentq(excess, np.log(SMALLEST_P), np.log(0.5))))
 
 
 def mean_of_scores(values: Floats, sizes: Sequence[int], trained: bool = True) -> Estimate:
@@ -236,9 +242,9 @@ def score_interval(value: float, error: float, problems: int) -> tuple[float, fl
     trials = value * (1 - value) / error**2 if error > 0 else problems
     t = float(stdtrit(problems - 1, (1 + CONFIDENCE) / 2))
     half = t * np.sqrt(value * (1 - value) / trials + t**2 / (4 * trials**2))
-    low, high = (
-        (value + t**2 / (2 * trials) + sign * half) / (1 + t**2 / trials) for sign in (-1, 1)
-    )
+    middle = value + t**2 / (2 * trials)
+    low = (middle - half) / (1 + t**2 / trials)
+    high = (middle + half) / (1 + t**2 / trials)
     return max(0.0, float(low)), min(1.0, float(high))
 
 
@@ -254,11 +260,11 @@ def resampled_problems(sizes: Sequence[int], resamples: int, seed: int) -> NDArr
     Returns: [resamples, problems].
     """
     rng = np.random.default_rng(seed)
-    starts = np.cumsum([0, *sizes[:-1]])
-    drawn = [
-        start + rng.integers(size, size=(resamples, size))
-        for start, size in zip(starts, sizes, strict=True)
-    ]
+    drawn = []
+    start = 0  # index of the benchmark's first problem
+    for size in sizes:
+        drawn.append(start + rng.integers(size, size=(resamples, size)))
+        start += size
     return np.concatenate(drawn, axis=1)
 
 

@@ -34,8 +34,22 @@ CAPTION = (
     "is compared. Whiskers are 95 % intervals of the paired difference over problems and, with "
     "several training seeds, over seeds; they are not adjusted for the number of comparisons."
 )
-COLUMNS = ["against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"]
-COLUMNS += ["tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples"]
+COLUMNS = [
+    "against",
+    "k",
+    "estimate",
+    "low",
+    "high",
+    "error",
+    "p",
+    "p_adjusted",
+    "tie_margin",
+    "p_tie",
+    "p_tie_adjusted",
+    "seeds",
+    "problems",
+    "samples",
+]
 _IN_POINTS = ["estimate", "low", "high", "error", "tie_margin"]
 _P_VALUES = ["p_computed", "p", "p_tie"]
 _COUNTS = ["seeds", "problems", "samples"]

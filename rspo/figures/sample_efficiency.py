@@ -17,8 +17,21 @@ from rspo.figures.figure import Figure
 from rspo.figures.style import Picture
 from rspo.figures.training_lines import averaged, explain, logged
 
-COLUMNS = ["method", "trained_k", "n", "step", "responses", "metric_k", "estimate", "smoothed"]
-COLUMNS += ["error", "lowest", "highest", "window", "seeds"]
+COLUMNS = [
+    "method",
+    "trained_k",
+    "n",
+    "step",
+    "responses",
+    "metric_k",
+    "estimate",
+    "smoothed",
+    "error",
+    "lowest",
+    "highest",
+    "window",
+    "seeds",
+]
 
 
 def first_pass(experiment: Experiment) -> int:

@@ -23,8 +23,22 @@ from rspo.figures.figure import Figure
 from rspo.figures.methods import interval_over, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
-COLUMNS = ["part", "method", "variant", "against", "claim", "k", "estimate", "low", "high"]
-COLUMNS += ["p_adjusted", "p_tie_adjusted", "seeds", "problems", "samples"]
+COLUMNS = [
+    "part",
+    "method",
+    "variant",
+    "against",
+    "claim",
+    "k",
+    "estimate",
+    "low",
+    "high",
+    "p_adjusted",
+    "p_tie_adjusted",
+    "seeds",
+    "problems",
+    "samples",
+]
 MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}  # what a test shows, beside its whisker
 _IN_PERCENT = ["estimate", "low", "high"]
 _COUNTS = ["seeds", "problems", "samples"]

@@ -15,7 +15,9 @@ _LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for
 
 @dataclass(frozen=True)
 class Row:
-    """One row, with its location for messages, and of a published one for the problems table.
+    """One row of a source of problems, with its location.
+
+    Messages name the origin and the place; the problems table has the source, revision and number.
 
     origin: the file or the hub's page.
     place: the row within the origin, such as "line 3".
@@ -35,20 +37,26 @@ class Row:
         return f"{self.origin}, {self.place}"
 
     def value(self, key: str, hint: str = "") -> Any:
-        """Raises: InputError that names the location, the key and the existing keys."""
+        """The value of a key.
+
+        Raises: InputError that names the location, the key and the existing keys.
+        """
         if key not in self.values:
             has = ", ".join(self.values) or "no keys"
             raise InputError(f"{self}: the key {key!r} is missing; has {has}{hint}")
         return self.values[key]
 
     def refuse(self, key: str, expected: str) -> InputError:
-        """The error for a value."""
+        """The error for a value that is not as expected."""
         value = json.dumps(self.value(key), ensure_ascii=False, default=str)
         return InputError(f"{self}: {key!r} is {value:.60}; expected {expected}")
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines."""
+    """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines.
+
+    Raises: InputError if the file is missing; and from the iterator, for a row that is unreadable.
+    """
     require_file(path)
     if path.suffix == ".csv":
         return _csv(path)
@@ -59,7 +67,7 @@ def rows_of(path: Path) -> Iterator[Row]:
 
 
 def rows_of_source(path: Path, source: str) -> list[Row]:
-    """The rows of a file of problems, as `rows_of`, with what the problems table has of them."""
+    """The rows of a file of problems, as `rows_of`, with their source, revision and number."""
     rows = rows_of(path)
     revision = f"sha256:{digest(path)}"  # before the rows are read: the file may change meanwhile
     return [
@@ -69,23 +77,25 @@ def rows_of_source(path: Path, source: str) -> list[Row]:
 
 
 def _csv(path: Path) -> Iterator[Row]:
-    """Every value is text, so that answers such as 007 keep their zeros."""
+    """The rows of a CSV file. Every value is text, so that answers such as 007 keep their zeros."""
     with path.open(encoding="utf-8-sig", newline="") as stream:  # Excel writes a byte order mark
         csv.field_size_limit(_LONGEST_FIELD)
         reader = csv.reader(stream, strict=True)
         try:
             header = next(reader, [])
-            if repeated := {name for name in header if header.count(name) > 1}:
+            repeated = [name for name in header if header.count(name) > 1]
+            if repeated:
                 raise InputError(f"{path}: the column {min(repeated)!r} is duplicated")
             for values in reader:
-                if values and len(values) != len(header):
+                if not values:  # an empty line
+                    continue
+                if len(values) != len(header):
                     raise InputError(
                         f"{path}, line {reader.line_num}: has {len(values)} values; expected "
                         f"{len(header)}: {', '.join(header)}"
                     )
-                if values:
-                    row = dict(zip(header, values, strict=True))
-                    yield Row(str(path), f"line {reader.line_num}", row)
+                row = dict(zip(header, values, strict=True))
+                yield Row(str(path), f"line {reader.line_num}", row)
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num}: not CSV ({error})") from None
         except UnicodeDecodeError as error:

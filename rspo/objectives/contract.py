@@ -1,4 +1,4 @@
-"""What a weight function must do, checked with errors of one line that name the group."""
+"""Checks of what a weight function must do. Their errors have one line and name the group."""
 
 from inspect import signature
 
@@ -25,10 +25,10 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
         binary: False for a function of any rewards: check other groups too, with random rewards of
             both signs, some of them equal.
 
-    Raises: ValueError if it fails, if it changes its rewards, if it returns something else than an
-        array of finite real numbers in their shape, if a group's weights depend on the other groups
-        of the array, or if weights depend on the order of the responses, which includes that equal
-        rewards get equal weights. Also if it does not take two arguments, or k or n is not an
+    Raises: ValueError if the function fails or changes its rewards; if it does not return an array
+        of finite real numbers in their shape; if a group's weights depend on the other groups of
+        the array; if weights depend on the order of the responses, so that equal rewards get
+        different weights; if the function does not take two arguments; or if k or n is not an
         integer of at least 1.
     """
     require_integers(k=k, n=n)
@@ -40,6 +40,7 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
 
 
 def require_signature(function: WeightFunction) -> None:
+    """Raises: ValueError if the function does not take two arguments."""
     name = name_of(function)
     try:
         parameters = signature(function)

@@ -21,7 +21,15 @@ from rspo.objectives.contract import check_weights
 from rspo.objectives.mixture import mixture_of, rounding_of, target_of
 from rspo.objectives.registry import OBJECTIVES, response_weights
 from rspo.objectives.risk_neutral import grpo
-from rspo.passk import Floats, Slope, WeightFunction, Weights, binary_groups, weights_of
+from rspo.passk import (
+    Floats,
+    Slope,
+    WeightFunction,
+    Weights,
+    binary_groups,
+    require_integers,
+    weights_of,
+)
 
 MOST = 1024  # responses; n + 1 groups of n
 MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
@@ -70,8 +78,11 @@ class Form:
 
     @property
     def mixture(self) -> dict[int, float] | None:
-        """j -> b_j of F = sum_j b_j Pass@j, without those of 0. None if n > 20, if rounding errors
-        are too large, or if F has more than two terms of which one is below 0."""
+        """j -> b_j of F = sum_j b_j Pass@j, without those of 0.
+
+        None if n > 20, if rounding errors are too large, or if F has more than two terms of which
+        one is below 0.
+        """
         return mixture_of(self.exact_slope)
 
     @property
@@ -108,7 +119,7 @@ class Diagnosis:
 def diagnose(
     objective: str | WeightFunction, k: int | None = None, n: int = 16, p: ArrayLike | None = None
 ) -> Diagnosis:
-    """Diagnose an objective by name, or a function of your own.
+    """The exact properties of an objective by name, or of a function of your own.
 
     Args:
         objective: a name in `OBJECTIVES`, or a function of float64 rewards [..., n] and k that
@@ -117,33 +128,47 @@ def diagnose(
         n: responses of a group, at most 1024.
         p: probabilities of a correct response, of shape [points]; default: 0, 0.01, ..., 1.
 
-    Raises: ValueError for a name or k that `response_weights` does not accept, for p outside
-        [0, 1], and for a function that fails `check_weights`. Weights may depend on the order of
+    Raises: ValueError for a name or k that `response_weights` does not accept, for n or p outside
+        its range, and for a function that fails `check_weights`. Weights may depend on the order of
         the responses if the objective is `ordered`, as hitchhiking is, and n <= 16.
     """
     points = P if p is None else np.asarray(p, dtype=np.float64)
     if points.ndim != 1 or not ((points >= 0) & (points <= 1)).all():
         raise ValueError("p must be a list of probabilities between 0 and 1")
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= MOST:
+    require_integers(n=n)
+    if n > MOST:
         raise ValueError(f"n must be an integer from 1 to {MOST}, got {n!r}")
     if not callable(objective) and not isinstance(objective, str):
         raise ValueError(f"objective must be a name or a function, got {objective!r}")
-    ordered = False
     if isinstance(objective, str):
-        name, function = objective, _by_name(objective, k)
+        name = objective
+        function = _by_name(objective, k)
         function(np.zeros(n), 1)  # refuses unknown names, and k that do not fit n
         ordered = OBJECTIVES[name].ordered
     else:
-        name, function = getattr(objective, "__name__", "weights"), objective
+        name = getattr(objective, "__name__", "weights")
+        function = objective
+        ordered = False
     if ordered and n > MOST_ORDERED:
         raise ValueError(f"{name} depends on the order of the responses; allowed: n <= 16, got {n}")
-    used = 1 if k is None else k
-    if not ordered:
-        check_weights(function, used, n)
-    rewards = _all_groups(n) if ordered else binary_groups(n)
-    weights = weights_of(function, rewards, used)
-    forms = (_form(rewards, each, points) for each in _three_forms(weights))
-    return Diagnosis(name, used, n, points, *forms)
+    if k is None:
+        k = 1
+    if ordered:
+        rewards = _all_groups(n)
+    else:
+        check_weights(function, k, n)
+        rewards = binary_groups(n)
+    weights = weights_of(function, rewards, k)
+    centred, standardized = _centred_and_standardized(weights)
+    return Diagnosis(
+        name,
+        k,
+        n,
+        points,
+        weights=_form(rewards, weights, points),
+        centred=_form(rewards, centred, points),
+        standardized=_form(rewards, standardized, points),
+    )
 
 
 def lines(diagnosis: Diagnosis) -> Iterator[str]:
@@ -160,16 +185,20 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     columns = f"{'F':>9}{SLOPE:>10}{'S/N':>9}"
     yield f"{'p':>6}{columns}{'zeros':>8}{columns}{columns}"
     points = diagnosis.p
-    for i in SHOWN if np.array_equal(points, P) else range(len(points)):
+    shown = SHOWN if np.array_equal(points, P) else range(len(points))
+    for i in shown:
         row = f"{points[i]:6.2f}"
         for name, form in forms.items():
             row += f"{form.value[i]:9.4f}{form.slope[i]:10.4f}{form.signal_to_noise[i]:9.3g}"
-            row += f"{form.zeros[i]:8.0%}" if name == "weights" else ""
+            if name == "weights":
+                row += f"{form.zeros[i]:8.0%}"
         yield row
     yield from LEGEND
 
 
 def _by_name(objective: str, k: int | None) -> WeightFunction:
+    """The weights of a registered objective, as a function of rewards that has its name."""
+
     def function(rewards: Floats, _: int) -> Floats:
         return response_weights(rewards, objective, k)
 
@@ -182,26 +211,31 @@ def _all_groups(n: int) -> Floats:
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
 
 
-def _three_forms(weights: Weights) -> Iterator[Weights]:
-    """Weights as they are, centred and standardized.
+def _centred_and_standardized(weights: Weights) -> tuple[Weights, Weights]:
+    """Weights less their mean over the group, and these over their standard deviation.
 
-    Weights of a group that are equal up to rounding become 0: the deviation would enlarge it.
+    Weights of a group that are equal up to rounding become 0, because division by their deviation
+    would enlarge the rounding errors.
     """
     values = weights.values
     n = values.shape[-1]
     centred = values - values.mean(axis=-1, keepdims=True)
     centred[np.ptp(values, axis=-1) <= rounding_of(weights)] = 0.0
-    yield weights
-    yield weights._replace(values=centred)
-    yield weights._replace(values=grpo(n * centred, 1) if n > 1 else centred)
+    standardized = grpo(n * centred, 1) if n > 1 else centred
+    return weights._replace(values=centred), weights._replace(values=standardized)
 
 
-def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
-    """The numbers of the weights of some groups, (groups, n) like their rewards.
+def _form(rewards: Floats, computed: Weights, p: Floats) -> Form:
+    """The numbers of one form of the weights, exactly, from all groups of 0/1 rewards.
 
     Groups with the same number of correct responses are equally likely.
+
+    Args:
+        rewards: (groups, n).
+        computed: their weights, (groups, n).
+        p: probabilities of a correct response, (points,).
     """
-    weights = found.values
+    weights = computed.values
     n = rewards.shape[-1]
     correct = rewards.sum(axis=-1).astype(np.int64)
     groups_with = np.bincount(correct, minlength=n + 1)
@@ -209,8 +243,10 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
     def mean_by_correct(values: Floats) -> Floats:
         return np.bincount(correct, values, minlength=n + 1) / groups_with
 
-    of_correct, total = (weights * rewards).sum(axis=-1), weights.sum(axis=-1)
-    mean_correct, mean_wrong = mean_by_correct(of_correct), mean_by_correct(total - of_correct)
+    total = weights.sum(axis=-1)
+    total_correct = (weights * rewards).sum(axis=-1)
+    mean_correct = mean_by_correct(total_correct)
+    mean_wrong = mean_by_correct(total - total_correct)
     m = np.arange(n)
     steps = mean_correct[1:] / (m + 1) - mean_wrong[:-1] / (n - m)  # w+(m+1) - w-(m)
     slope = n * _binomial(n - 1, p) @ steps
@@ -218,9 +254,9 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
     at_least = np.cumsum(chances[:, ::-1], axis=-1)[:, ::-1]
     mean = p * (1 - p) * slope
     chance = (chances / groups_with)[:, correct]
-    deviations = of_correct - p[:, None] * total - mean[:, None]
+    deviations = total_correct - p[:, None] * total - mean[:, None]
     variance = (chance * deviations**2).sum(axis=-1)
-    rounding = rounding_of(found)
+    rounding = rounding_of(computed)
     varies = variance > rounding**2
     zero = (abs(weights) <= rounding).mean(axis=-1)
     return Form(
@@ -231,7 +267,7 @@ def _form(rewards: Floats, found: Weights, p: Floats) -> Form:
         zeros=chances @ mean_by_correct(zero),
         correct=chances @ mean_correct,
         wrong=chances @ mean_wrong,
-        exact_slope=Slope(n * steps, n * float(abs(weights).max()), found.precision),
+        exact_slope=Slope(n * steps, n * float(abs(weights).max()), computed.precision),
     )
 
 

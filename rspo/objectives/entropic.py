@@ -13,10 +13,10 @@ TARGET_KL = math.log(2)
 def rs_grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = (exp(b R_i) / mean_j exp(b R_j) - 1) / (b n), b = 2 (RS-GRPO, arXiv 2509.24261).
 
-    For the exponential utility (1/b) log E[exp(b R)]; b = 2 is the default of its authors' code.
-    Biased: it divides by a mean that contains the response itself; the bias vanishes as n grows.
-    The utility depends on the scale of the rewards, and b has the role of RSPO's k. Equal rewards,
-    and groups of one, get 0.
+    It maximizes the exponential utility (1/b) log E[exp(b R)]; b = 2 is the default of its authors'
+    code. It is biased, because it divides by a mean that contains the response itself; the bias
+    vanishes as n grows. The utility depends on the scale of the rewards, and b has the role of
+    RSPO's k. Equal rewards, and groups of one, get 0.
     """
     powers = np.exp(RS_GRPO_BETA * (rewards - rewards.max(axis=-1, keepdims=True)))
     relative = powers / powers.mean(axis=-1, keepdims=True) - 1.0
@@ -50,12 +50,14 @@ def ttt_entropic(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
 def _solve(below_best: NDArray[np.float64]) -> NDArray[np.float64]:
     """b of each group by bisection over the exponent of 2; the KL increases with b."""
-    shape = (*below_best.shape[:-1], 1)
-    low, high = np.full(shape, -4.0), np.full(shape, 60.0)
+    shape = below_best.shape[:-1] + (1,)
+    low = np.full(shape, -4.0)
+    high = np.full(shape, 60.0)
     for _ in range(60):
         middle = (low + high) / 2
         too_small = _kl(2.0**middle, below_best) < TARGET_KL
-        low, high = np.where(too_small, middle, low), np.where(too_small, high, middle)
+        low = np.where(too_small, middle, low)
+        high = np.where(too_small, high, middle)
     return 2.0**high
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.objectives.risk_neutral import GRPO_EPSILON
-from rspo.objectives.subsets import fraction_of_subsets_below
+from rspo.passk import fraction_of_subsets_below
 
 W_REINFORCE_LAMBDA = 0.1
 
@@ -45,7 +45,8 @@ def grpo_passk(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """
     n = rewards.shape[-1]
     ascending = np.sort(rewards, axis=-1)
-    best, second = ascending[..., -1:], ascending[..., -2:-1]
+    best = ascending[..., -1:]
+    second = ascending[..., -2:-1]
     advantage = (best - second) / (rewards.std(axis=-1, ddof=1, keepdims=True) + GRPO_EPSILON)
     return np.where(rewards == best, advantage, 0.0) / n
 

@@ -30,9 +30,9 @@ def policy_loss(
     T is a constant, so that long and short responses count as in the paper: a mean over tokens
     would give short responses larger gradients. max_tokens=1 gives the paper's gradient itself.
 
-    If the policy was updated since it sampled the responses, pass their log-probabilities of then.
-    The loss then has PPO's clipped ratios (Schulman et al. 2017, equation 7) and, for the policy
-    that sampled, the same gradient:
+    If the policy was updated since it sampled the responses, pass the log-probabilities that they
+    had when they were sampled. The loss then has PPO's clipped ratios (Schulman et al. 2017,
+    equation 7) and, for the policy that sampled, the same gradient:
 
         -1/(P T) sum_x sum_i sum_t min(w_i r_t^i, w_i clip(r_t^i, 1 - clip, 1 + clip))
         r_t^i = pi(y_t^i | x, y_<t^i) / pi_old(y_t^i | x, y_<t^i)
@@ -96,9 +96,10 @@ def policy_loss(
 
 
 def _require_log_probs(values: "torch.Tensor", mask: "torch.Tensor", name: str) -> None:
-    if not values.numel():
+    """Raises: ValueError for a value above 0 or not finite where the mask is 1."""
+    if values.numel() == 0:
         return
-    lowest, largest = map(float, values.detach().where(mask, 0).aminmax())  # NaN if one is NaN
+    lowest, largest = map(float, values.detach().where(mask, 0).aminmax())  # NaN if any is NaN
     if not (math.isfinite(lowest) and math.isfinite(largest)):
         raise ValueError(f"{name} must be finite where the mask is 1")
     if largest > ROUNDING:

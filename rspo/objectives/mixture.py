@@ -1,4 +1,4 @@
-"""What weights maximize as a sum of Pass@j, and in words."""
+"""What weights maximize, as a sum of Pass@j and in words."""
 
 import math
 
@@ -12,7 +12,7 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 
 
 def rounding_of(weights: Weights) -> float:
-    """Numbers up to this one, of the size of the weights, are rounding errors."""
+    """The largest number that is a rounding error of weights of this size and precision."""
     return max(1e-12, 4 * EPSILON[weights.precision]) * float(abs(weights.values).max())
 
 
@@ -50,12 +50,15 @@ def target_of(slope: Slope) -> str:
     if len(fits) > 1:
         return f"undecided in {slope.precision}: fits Pass@{fits[0]} and Pass@{fits[-1]}"
     if fits:
-        one = equal(slope.factor, 1.0, slope.tolerance)
-        return f"unbiased for {'' if one else f'{slope.factor:.4g} times '}Pass@{fits[0]}"
+        if equal(slope.factor, 1.0, slope.tolerance):
+            return f"unbiased for Pass@{fits[0]}"
+        return f"unbiased for {slope.factor:.4g} times Pass@{fits[0]}"
     mixture = mixture_of(slope)
     if mixture is None:
         return "not unbiased for any Pass@k"
+    if not mixture:
+        return "maximizes nothing, F is 0"
     terms = [f"{b:.3g} Pass@{j}" for j, b in mixture.items()]
     if len(terms) > MOST_TERMS:
         terms[3:-1] = ["..."]
-    return f"maximizes {' + '.join(terms).replace('+ -', '- ') or 'nothing, F is 0'}"
+    return f"maximizes {' + '.join(terms).replace('+ -', '- ')}"

@@ -17,7 +17,7 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import fraction_of_subsets_below, from_gaps
+from rspo.passk import fraction_of_subsets_below, from_gaps
 
 Floats = NDArray[np.float64]
 Weights = Callable[[Floats, int], Floats]
@@ -35,9 +35,7 @@ def maxpo(rewards: Floats, k: int) -> Floats:
     return _centred(from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[:-1]), k)
 
 
-def order_statistic(
-    coefficients: Callable[[int], Sequence[float]],
-) -> Weights:
+def order_statistic(coefficients: Callable[[int], Sequence[float]]) -> Weights:
     """The weights, unbiased for E[sum_j a_j R_(j:k)], as a function of rewards and k < n.
 
     Args:
@@ -118,12 +116,13 @@ def _gap_factors(coefficients: tuple[float, ...], n: int) -> Floats:
     total = log_factorial[n - 1] - log_factorial[k - 1] - log_factorial[n - k]
     factors = np.zeros(n - 1)
     for t, coefficient in enumerate(coefficients):
-        if coefficient != 0:
-            m = np.flatnonzero((below >= t) & (above >= k - 1 - t))
-            log_count = log_factorial[below[m]] - log_factorial[t] - log_factorial[below[m] - t]
-            log_count += log_factorial[above[m]] - log_factorial[k - 1 - t]
-            log_count -= log_factorial[above[m] - (k - 1 - t)]
-            factors[m] += coefficient * np.exp(log_count - total)
+        if coefficient == 0:
+            continue
+        m = np.flatnonzero((below >= t) & (above >= k - 1 - t))
+        log_count = log_factorial[below[m]] - log_factorial[t] - log_factorial[below[m] - t]
+        log_count += log_factorial[above[m]] - log_factorial[k - 1 - t]
+        log_count -= log_factorial[above[m] - (k - 1 - t)]
+        factors[m] += coefficient * np.exp(log_count - total)
     factors *= k / n
-    factors.setflags(write=False)
+    factors.setflags(write=False)  # the cache returns this array again
     return factors

@@ -6,7 +6,7 @@ Its s^(loo-1) is `rspo_max_at_k` for k >= 2, so it has no name of its own here.
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import fraction_of_subsets_below, from_gaps
+from rspo.passk import fraction_of_subsets_below, from_gaps
 
 
 def pkpo_s(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -41,5 +41,5 @@ def pkpo_s_loo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     n = rewards.shape[-1]
     s = pkpo_s(rewards, k)
     max_at_k = s.sum(axis=-1, keepdims=True) / k
-    of_the_others = (max_at_k - s) * n / (n - k)  # max_at_k = s_i + (1 - k/n) of_the_others_i
-    return s - k / (n - 1) * of_the_others
+    baseline = (max_at_k - s) * n / (n - k)  # max_at_k = s_i + (1 - k/n) baseline_i
+    return s - k / (n - 1) * baseline

@@ -71,7 +71,7 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def compared() -> list[str]:
-    """What the figures of every objective show: the paper's objectives and one's own."""
+    """The names in figures of every objective: the paper's and your own, not those of peers."""
     return [name for name, objective in OBJECTIVES.items() if not objective.peer]
 
 
@@ -79,7 +79,7 @@ def register(objective: Objective) -> None:
     """Add an objective to `OBJECTIVES`.
 
     Raises: ValueError for a name that is taken, or has other characters than those of Python names
-        in lower case; TypeError for something else than an `Objective`.
+        in lower case; TypeError for anything but an `Objective`.
     """
     if not isinstance(objective, Objective):
         raise TypeError(f"must be an Objective, got a {type(objective).__name__}")
@@ -96,11 +96,15 @@ def unknown_objective(name: str) -> str:
     """The error message for a name that is not in `OBJECTIVES`."""
     from difflib import get_close_matches
 
-    # As in names of cells, and as in rspo_passk.
-    short = {form: one for one in OBJECTIVES for form in (short_name(one), one.replace("_at_", ""))}
-    close = get_close_matches(name.lower(), [*OBJECTIVES, *short], n=1)
-    hint = f"did you mean {short.get(close[0], close[0])}? Allowed" if close else "allowed"
-    return f"unknown objective {name!r}; {hint}: {', '.join(OBJECTIVES)}"
+    allowed = ", ".join(OBJECTIVES)
+    meant = {objective: objective for objective in OBJECTIVES}
+    for objective in OBJECTIVES:
+        meant[short_name(objective)] = objective  # as in names of cells
+        meant[objective.replace("_at_", "")] = objective  # rspo_passk
+    close = get_close_matches(name.lower(), list(meant), n=1)
+    if close:
+        return f"unknown objective {name!r}; did you mean {meant[close[0]]}? Allowed: {allowed}"
+    return f"unknown objective {name!r}; allowed: {allowed}"
 
 
 @overload
@@ -137,8 +141,8 @@ def response_weights(
             that is no string.
         ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
             an empty group; lists of different lengths; a NaN or infinite reward; a reward other
-            than 0 and 1 given to a Pass@k objective; an own objective that returns another shape,
-            or a weight that is not finite.
+            than 0 and 1 given to a Pass@k objective; a registered objective that returns another
+            shape, or a weight that is not finite.
     """
     if not isinstance(objective, str):
         raise TypeError(f"objective must be a name in OBJECTIVES, got {type(objective).__name__}")
@@ -156,7 +160,9 @@ def response_weights(
         if rewards.dtype.kind not in "fiub":  # floats, integers, booleans
             raise TypeError(f"rewards must be real numbers, got dtype {rewards.dtype}")
         weights = _weights(rewards.astype(np.float64, copy=False), chosen, k)
-        return weights.astype(rewards.dtype, copy=False) if rewards.dtype.kind == "f" else weights
+        if rewards.dtype.kind == "f":
+            return weights.astype(rewards.dtype, copy=False)
+        return weights
 
     import torch  # not needed for numpy arrays
 
@@ -176,6 +182,7 @@ def response_weights(
 def _weights(
     rewards: NDArray[np.float64], objective: Objective, k: int | None
 ) -> NDArray[np.float64]:
+    """`response_weights` for rewards in float64."""
     if rewards.ndim == 0 or rewards.shape[-1] == 0:
         raise ValueError(f"rewards need a last axis of n >= 1 responses, got shape {rewards.shape}")
     n = rewards.shape[-1]
@@ -186,20 +193,21 @@ def _weights(
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise ValueError(f"k must be an integer, got {k!r}")
     if not objective.allows(int(k), n):
-        of_k = f"k = {k} with " if objective.has_k else ""
-        rule = f"{objective.k_rule.value}, " if objective.has_k else ""
-        raise ValueError(
-            f"{objective.name} cannot use {of_k}n = {n} responses per prompt; "
-            f"allowed: {rule}n >= {objective.least_n}"
-        )
+        used = f"n = {n} responses per prompt"
+        allowed = f"n >= {objective.least_n}"
+        if objective.has_k:
+            used = f"k = {k} with {used}"
+            allowed = f"{objective.k_rule.value}, {allowed}"
+        raise ValueError(f"{objective.name} cannot use {used}; allowed: {allowed}")
     _require(np.isfinite(rewards), rewards, "must be finite")
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
-    weights = objective.function(rewards.copy(), int(k))  # one's own may change them
+    weights = objective.function(rewards.copy(), int(k))  # a registered one may change its copy
     return as_weights(weights, rewards, objective.name).values
 
 
 def _require(holds: NDArray[np.bool_], rewards: NDArray[np.float64], rule: str) -> None:
+    """Raises: ValueError with the rule and the first reward for which it does not hold."""
     if not holds.all():
         index = tuple(int(i) for i in np.argwhere(~holds)[0])
         raise ValueError(f"rewards {rule}, got {rewards[index]} at index {index}")

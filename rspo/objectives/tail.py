@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import from_gaps
+from rspo.passk import from_gaps
 
 
 def tailrl(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:

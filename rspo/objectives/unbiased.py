@@ -18,16 +18,16 @@ def check_pass_at_k(
         objective: a name in `OBJECTIVES`, or a function as `check` takes it.
         k, n, factor: as `check` takes them.
 
-    Returns: the answer, as (passed, lines): what is maximized with each k (powers of 2 for n > 16),
-        a line each, then those of `check`; the verdict ends with the k that are unbiased.
+    Returns: the answer of `check`. Its lines begin with one for each k (powers of 2 for n > 16)
+        that says what is maximized with it, and its verdict ends with the k that are unbiased.
 
     Raises: ValueError as `check` does. Other k that fail are lines.
     """
     require_integers(k=k, n=n)
-    tried = range(1, n + 1) if n <= MOST_TRIED else [2**i for i in range(n.bit_length())]
+    tried = set(range(1, n + 1)) if n <= MOST_TRIED else {2**i for i in range(n.bit_length())}
     lines = []
     slopes = {}
-    for other in sorted({*tried, k}):
+    for other in sorted(tried | {k}):
         try:
             slopes[other] = _slope(objective, other, n)
         except ValueError as error:
@@ -38,16 +38,19 @@ def check_pass_at_k(
             lines.append(f"k = {other:<3} {target_of(slopes[other])}")
     factors = {j: slope.factor for j, slope in slopes.items() if slope.unbiased_for == j}
     tolerance = slopes[k].tolerance
-    if not all(equal(one, other, tolerance) for one, other in pairwise(factors.values())):
+    if not all(equal(first, second, tolerance) for first, second in pairwise(factors.values())):
         lines.append(
             "the factor depends on k: each k has a learning rate of its own, also in a sum over k"
         )
     answer = answer_of(slopes, k, n, factor)
-    good = f"unbiased with k = {', '.join(map(str, factors))}" if factors else "with no k"
-    return Answer(answer.passed, [*lines, *answer.lines[:-1], f"{answer.lines[-1]}; {good}"])
+    unbiased = f"unbiased with k = {', '.join(map(str, factors))}" if factors else "with no k"
+    lines += answer.lines
+    lines[-1] += f"; {unbiased}"
+    return Answer(answer.passed, lines)
 
 
 def _slope(objective: str | WeightFunction, k: int, n: int) -> Slope:
+    """The slope of a function's or an objective's weights."""
     if callable(objective):
         return slope_of(objective, k, n)
     return diagnose(objective, k, n).weights.exact_slope
@@ -56,15 +59,16 @@ def _slope(objective: str | WeightFunction, k: int, n: int) -> Slope:
 def assert_unbiased(
     objective: str | WeightFunction, k: int, n: int = 16, factor: float | None = None
 ) -> None:
-    """For a test of your own: the weights are an unbiased gradient of Pass@k on 0/1 rewards.
+    """Assert that weights are an unbiased gradient of Pass@k on 0/1 rewards, in a test of your own.
 
         def test_my_advantages():
             assert_unbiased(my_advantages, k=4, n=8, factor=8)  # advantages are n times the weights
 
-    Without `factor`, any positive one is allowed. Arguments as `check_pass_at_k`.
+    Without `factor`, any positive one is allowed. The arguments are those of `check_pass_at_k`.
 
     Raises: AssertionError that says for which k the function is unbiased, and what it maximizes.
     """
     answer = check_pass_at_k(objective, k, n, factor)
     if not answer:
-        raise AssertionError("\n".join([answer.lines[-1], *answer.lines[:-1]]))
+        verdict = answer.lines[-1]
+        raise AssertionError("\n".join([verdict] + answer.lines[:-1]))

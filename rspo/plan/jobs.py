@@ -13,10 +13,10 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import problems_of_file
 from rspo.plan.hours import (
-    EVALUATION,
-    NOT_STEPS,
-    READING,
-    START,
+    EVALUATION_SPEED,
+    EVALUATION_START_SECONDS,
+    JUDGE_SPEED,
+    TRAINING_OVERHEAD,
     Range,
     as_text,
     evaluation_tokens,
@@ -28,11 +28,16 @@ from rspo.status.policies import is_finished
 from rspo.training.verl import disk
 
 TOKEN_BYTES = 4
-RULES = {"train": "training", "sample": "sampling", "score": "scoring"}
+RULE_TITLES = {"train": "training", "sample": "sampling", "score": "scoring"}
 
 
 class Job(NamedTuple):
-    """A job that remains. gpus: 0 on CPUs. hours: None without an estimate. tokens: at most."""
+    """A job that remains.
+
+    gpus: number of GPUs that it needs; 0 on CPUs.
+    hours: None without an estimate.
+    tokens: the largest number of tokens that it samples.
+    """
 
     rule: str
     policy: str
@@ -43,38 +48,60 @@ class Job(NamedTuple):
 
 
 def jobs(experiment: Experiment) -> list[Job]:
-    """The jobs with a model of all files that do not exist yet."""
-    config, found, cells = experiment.config, list[Job](), unfinished(experiment)
-    for cell in cells:
-        sizes = sizes_of(experiment, cell)
-        steps = config.training.steps / 3600 * NOT_STEPS
-        hours = steps * step_seconds(experiment, cell, sizes) if sizes else None
-        found.append(Job("train", cell, "", sizes.ranks if sizes else 0, hours))
+    """The jobs that a model takes part in, of all files that do not exist yet."""
+    cells = unfinished(experiment)
+    remaining = [_training(experiment, cell) for cell in cells]
     for policy, suite, tokens in _blocks(experiment, experiment.samples, cells):
-        sizes = sizes_of(experiment, policy)
-        hours = (sampling_seconds(sizes, tokens, EVALUATION) + START) / 3600 if sizes else None
-        found.append(Job("sample", policy, suite, int(bool(sizes)), hours, tokens[1]))
+        remaining.append(_sampling(experiment, policy, suite, tokens))
     for policy, suite, tokens in _blocks(experiment, experiment.scores, cells):
-        hours = (tokens / READING + START) / 3600 if config.starts_judge else None
-        found.append(Job("score", policy, suite, int(config.starts_judge), hours))
-    return found
+        remaining.append(_scoring(experiment, policy, suite, tokens))
+    return remaining
+
+
+def _training(experiment: Experiment, cell: str) -> Job:
+    sizes = sizes_of(experiment, cell)
+    if sizes is None:
+        return Job("train", cell, "", gpus=0, hours=None)
+    steps = experiment.config.training.steps / 3600 * TRAINING_OVERHEAD
+    hours = steps * step_seconds(experiment, cell, sizes)
+    return Job("train", cell, "", sizes.ranks, hours)
+
+
+def _sampling(experiment: Experiment, policy: str, suite: str, tokens: Range) -> Job:
+    sizes = sizes_of(experiment, policy)
+    if sizes is None:
+        return Job("sample", policy, suite, gpus=0, hours=None, tokens=tokens[1])
+    seconds = sampling_seconds(sizes, tokens, EVALUATION_SPEED) + EVALUATION_START_SECONDS
+    return Job("sample", policy, suite, gpus=1, hours=seconds / 3600, tokens=tokens[1])
+
+
+def _scoring(experiment: Experiment, policy: str, suite: str, tokens: Range) -> Job:
+    if not experiment.config.starts_judge:
+        return Job("score", policy, suite, gpus=0, hours=None)
+    seconds = tokens / JUDGE_SPEED + EVALUATION_START_SECONDS
+    return Job("score", policy, suite, gpus=1, hours=seconds / 3600)
 
 
 def hours_of(jobs: Sequence[Job], rule: str) -> list[Range]:
     """The hours of all jobs of a rule; empty if one has no estimate."""
     hours = [job.hours for job in jobs if job.rule == rule]
-    known = [one for one in hours if one is not None]
+    known = [estimate for estimate in hours if estimate is not None]
     return known if len(known) == len(hours) else []
 
 
 def unfinished(experiment: Experiment) -> list[str]:
+    """The cells that are not trained yet."""
     return [name for name in experiment.cells if not is_finished(experiment, name)]
 
 
 def parameters(experiment: Experiment) -> list[int]:
-    """Of the model of each unfinished cell that has `parameters`."""
-    models = [experiment.config.models[experiment.model_of(c)] for c in unfinished(experiment)]
-    return [model.parameters for model in models if model.parameters is not None]
+    """The number of parameters of each unfinished cell's model, where the config has it."""
+    numbers = []
+    for cell in unfinished(experiment):
+        model = experiment.config.models[experiment.model_of(cell)]
+        if model.parameters is not None:
+            numbers.append(model.parameters)
+    return numbers
 
 
 def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
@@ -104,7 +131,8 @@ def _blocks(
 
 def _responses(experiment: Experiment, benchmark: str) -> int:
     """Responses of one block to a benchmark."""
-    data_set, config = experiment.data_set(benchmark), experiment.config
+    data_set = experiment.data_set(benchmark)
+    evaluation = experiment.config.evaluation
     if data_set.hub is not None:
         problems = max(data_set.hub.rows)
     elif data_set.file is not None:
@@ -112,31 +140,36 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
     else:
         assert data_set.generated is not None  # a data set has one source
         problems = len(data_set.generated.families) * data_set.generated.problems
-    return min(problems, config.evaluation.problems or problems) * config.evaluation.block
+    return min(problems, evaluation.problems or problems) * evaluation.block
 
 
 def text(experiment: Experiment) -> str:
     """The plan in lines to print."""
-    work, cells = jobs(experiment), unfinished(experiment)
+    work = jobs(experiment)
     lines = [
         f"scale {experiment.scale}, files that do not exist yet; estimated, not measured:",
         f"{'':14}{'jobs':>6}{'GPUs each':>11}{'GPU-hours':>18}{'longest':>18}",
     ]
-    longest, total = np.zeros(2), np.zeros(2)
-    for rule, name in RULES.items():
-        of_rule, hours = [job for job in work if job.rule == rule], hours_of(work, rule)
-        gpus = max((job.gpus for job in of_rule), default=0)
+    longest_hours = np.zeros(2)
+    gpu_hours = np.zeros(2)
+    for rule, title in RULE_TITLES.items():
+        count = sum(job.rule == rule for job in work)
+        gpus = max((job.gpus for job in work if job.rule == rule), default=0)
+        hours = hours_of(work, rule)
+        used = "?" if count else as_text([])
+        longest = ""
         if hours:
-            total, longest = total + gpus * sum(hours), longest + np.max(hours, axis=0)
-        used = as_text([gpus * one for one in hours]) if hours or not of_rule else "?"
-        one = f"{as_text([np.max(hours, axis=0)])} h" if hours else ""
-        lines.append(f"{name:14}{len(of_rule):6}{gpus:11}{used:>18}{one:>18}".rstrip())
+            gpu_hours = gpu_hours + gpus * sum(hours)
+            longest_hours = longest_hours + np.max(hours, axis=0)
+            used = as_text([gpus * estimate for estimate in hours])
+            longest = f"{as_text([np.max(hours, axis=0)])} h"
+        lines.append(f"{title:14}{count:6}{gpus:11}{used:>18}{longest:>18}".rstrip())
     if gpus := max((job.gpus for job in work), default=0):
         lines.append(
-            f"together {as_text([total])} GPU-hours: {as_text([total / gpus])} h on {gpus} GPUs, "
-            f"{as_text([longest])} h if all cells run at the same time"
+            f"together {as_text([gpu_hours])} GPU-hours: {as_text([gpu_hours / gpus])} h on {gpus} "
+            f"GPUs, {as_text([longest_hours])} h if all cells run at the same time"
         )
-    if cells and not hours_of(work, "train"):
+    if unfinished(experiment) and not hours_of(work, "train"):
         lines.append("unknown duration: set verl.device: cuda and models.<name>.parameters")
     if space := disk_bytes(experiment):
         lines.append(

@@ -34,6 +34,9 @@ def report_too_long(ids: Sequence[str], sampling: Sampling, action: str) -> dict
     if ids:
         _log.warning(
             "%d prompts of more than sampling.max_prompt_tokens = %d tokens, %s: %s",
-            *(len(ids), sampling.max_prompt_tokens, action, ", ".join(ids)),
+            len(ids),
+            sampling.max_prompt_tokens,
+            action,
+            ", ".join(ids),
         )
     return {"prompts_too_long": list(ids)}

@@ -58,13 +58,15 @@ def require_context(folder: Path, sampling: Sampling) -> Any:
 
 def _check(folder: Path, template: str) -> None:
     """Load what sampling will load, so that a bad model fails now and not an hour later."""
-    config, tokenizer = read_model_config(folder), ChatTokenizer(folder)
+    config = read_model_config(folder)
+    tokenizer = ChatTokenizer(folder)
     if tokenizer.size > config.vocab_size:
         raise InputError(
             f"{folder}: the tokenizer has {tokenizer.size} tokens, more than config.json's "
             f"vocab_size = {config.vocab_size}"
         )
-    (prompt,) = tokenizer.decode(tokenizer.prompts([[{"role": "user", "content": _PROBE}]]))
+    chat = [{"role": "user", "content": _PROBE}]
+    prompt = tokenizer.decode(tokenizer.prompts([chat]))[0]
     renders = _PROBE in prompt if template == OWN else prompt == TEMPLATES[template].text(_PROBE)
     if not renders:
         raise InputError(f"{folder}: the chat template renders {prompt!r}")

@@ -7,7 +7,8 @@ A response ends with the token that ends a turn in the template, with the tokeni
 with one of generation_config.json: base models such as Qwen2.5-Math write either of the first two.
 All are written into the policy's generation_config.json.
 
-With the template `own`, the model's own is kept, after worked examples as earlier turns.
+With the template `own`, the model's own template stays, and worked examples precede a chat as
+earlier turns.
 """
 
 import json
@@ -24,7 +25,8 @@ from rspo.core.errors import InputError
 from rspo.policies.tokenizer import Chat, generation_ends, load_published_tokenizer
 
 OWN = "own"  # in the config: no template of this module
-_CLOCK, _DATE = "strftime_now", "01 Jan 2025"
+_CLOCK = "strftime_now"  # function of transformers that some templates call
+_DATE = "01 Jan 2025"
 _PROBE = "What is  $x + 12$?\n\n\\frac{1}{234} é"
 
 
@@ -47,7 +49,8 @@ class Template:
     def jinja(self) -> str:
         """The same as a Jinja chat template, for a chat of one user message."""
         # A JSON string is a valid Jinja string: both have the same quotes and escapes.
-        before, after = json.dumps(self.before), json.dumps(self.after)
+        before = json.dumps(self.before)
+        after = json.dumps(self.after)
         return f"{{{{ {before} + messages[0]['content'] + {after} }}}}"
 
 
@@ -77,26 +80,26 @@ def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
     if isinstance(template, dict):  # several templates, by purpose
         template = template.get("default")
     if template is None:
-        others = ", ".join(TEMPLATES)
-        raise InputError(f"{folder}: the model has no chat template; allowed: template: {others}")
+        names = ", ".join(TEMPLATES)
+        raise InputError(f"{folder}: the model has no chat template; allowed: template: {names}")
     if _CLOCK in template:
         # Prompts must be the same on every day. A macro hides the function of transformers.
         template = f"{{% macro {_CLOCK}(format) %}}{_DATE}{{% endmacro %}}{template}"
     tokenizer.chat_template = template
     end_of_turn = _end_of_turn(tokenizer)
     if examples:
-        # A JSON list is a valid Jinja list.
-        turns = json.dumps([turn for one in examples for turn in _turns(one)], ensure_ascii=False)
-        tokenizer.chat_template = f"{{% set messages = {turns} + messages %}}{template}"
+        turns = [turn for example in examples for turn in _turns(example)]
+        literal = json.dumps(turns, ensure_ascii=False)  # a JSON list is a valid Jinja list
+        tokenizer.chat_template = f"{{% set messages = {literal} + messages %}}{template}"
     _save(tokenizer, folder, end_of_turn)
 
 
 def _load(folder: Path) -> Any:
     """The tokenizer of a model folder, which encodes as its tokenizer.json says.
 
-    transformers 5 builds the tokenizers of some classes itself, and so drops all spaces for models
-    with byte-level tokens under the class of Llama, such as DeepSeek-R1-Distill (transformers issue
-    45488). PreTrainedTokenizerFast takes tokenizer.json as it is.
+    transformers 5 builds the tokenizers of some classes itself. For models with byte-level tokens
+    under the class of Llama, such as DeepSeek-R1-Distill, it then drops all spaces (transformers
+    issue 45488). PreTrainedTokenizerFast takes tokenizer.json as it is.
     """
     tokenizer = load_published_tokenizer(folder)
     file = folder / "tokenizer.json"
@@ -142,14 +145,15 @@ def _special_token(tokenizer: Any, text: str) -> str | None:
 
 
 def _save(tokenizer: Any, folder: Path, end_of_turn: str | None) -> None:
-    """Save a tokenizer with its end and padding tokens, and all end tokens beside it.
+    """Save a tokenizer with its end and padding tokens, and all end tokens in the model's config.
 
-    The end token is the one that ends a turn. Masks exclude padding everywhere, so the end token
-    will do where the tokenizer has no padding token, which verl needs.
+    The end token is the one that ends a turn. verl needs a padding token. If the tokenizer has
+    none, the end token serves as one, because masks exclude padding everywhere.
     """
     names = [end_of_turn, tokenizer.eos_token]
     ends = [tokenizer.convert_tokens_to_ids(name) for name in names if name is not None]
-    ends = list(dict.fromkeys([*ends, *generation_ends(folder)]))
+    ends += generation_ends(folder)
+    ends = list(dict.fromkeys(ends))  # each once, in this order
     if not ends:
         raise InputError(
             f"{folder}: the model has no end token: tokenizer_config.json needs eos_token, or "

@@ -17,15 +17,17 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from rspo.config.names import ALPHABET
 from rspo.core.errors import InputError
 
-PAD, END, BOX = "<pad>", "<end>", "\\boxed{"
+PAD = "<pad>"
+END = "<end>"
+BOX = "\\boxed{"
 
 Chat = Sequence[dict[str, str]]  # messages with the keys "role" and "content"
 
 
 def build_tokenizer() -> Tokenizer:
     """The tiny tokenizer. Ids: 0 padding, 1 end, then the alphabet, then the box."""
-    byte_level = {" ": "Ġ"}  # byte-level BPE writes a space like this
-    symbols = [PAD, END, *(byte_level.get(character, character) for character in ALPHABET)]
+    alphabet = ALPHABET.replace(" ", "Ġ")  # byte-level BPE writes a space like this
+    symbols = [PAD, END] + list(alphabet)
     vocabulary = {symbol: index for index, symbol in enumerate(symbols)}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -48,6 +50,7 @@ def save_tokenizer(folder: Path, prompt_tokens: int, context: int) -> None:
     """Write the tiny tokenizer's files into a model folder.
 
     Args:
+        folder: is created if it does not exist.
         prompt_tokens: length to which the chat template pads a message.
         context: the model's maximum length, in tokens.
     """
@@ -69,10 +72,11 @@ def save_tokenizer(folder: Path, prompt_tokens: int, context: int) -> None:
 class ChatTokenizer:
     """The tokenizer and the chat template of a model folder.
 
-    end: id of the end-of-response token.  pad: id of the padding token.
+    end: id of the end-of-response token.
     ends: ids of all tokens that end a response, `end` first. A published model may have several:
         those of its generation_config.json, where vLLM looks for them too.
-    is_tiny: whether it is the tiny scale's own.
+    pad: id of the padding token.
+    is_tiny: whether it is the tokenizer of the tiny scale.
 
     A tiny model's folder is read without transformers, whose import takes seconds.
     """
@@ -96,7 +100,8 @@ class ChatTokenizer:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises no other type
             raise InputError(f"{folder}: no readable tokenizer: {error}") from None
-        self.end, self.pad = map(self._tokenizer.token_to_id, (END, PAD))
+        self.end = self._tokenizer.token_to_id(END)
+        self.pad = self._tokenizer.token_to_id(PAD)
         self.ends = (self.end,)
         self._render = lambda chat: "".join(turn["content"].rjust(width) for turn in chat)
 
@@ -107,7 +112,8 @@ class ChatTokenizer:
                 raise InputError(f"{folder}: the tokenizer has no {attribute}")
         self._tokenizer = published.backend_tokenizer
         self.end = published.eos_token_id
-        self.ends = tuple(dict.fromkeys([self.end, *generation_ends(folder)]))
+        ends = [self.end] + generation_ends(folder)
+        self.ends = tuple(dict.fromkeys(ends))  # each once, in this order
         # Masks exclude padding everywhere, so any token will do; verl takes the same one.
         self.pad = self.end if published.pad_token_id is None else published.pad_token_id
         self._render = lambda chat: published.apply_chat_template(
@@ -120,11 +126,14 @@ class ChatTokenizer:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def prompts(self, chats: Sequence[Chat]) -> list[list[int]]:
-        """Token ids of each chat, up to the start of the response."""
+        """Token ids of each chat with the template's text, up to the start of the response."""
         return self.encode([self._render(chat) for chat in chats])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text."""
+        """Token ids of each text.
+
+        Raises: InputError for a character that the tiny tokenizer does not have.
+        """
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         tokens: list[list[int]] = [encoding.ids for encoding in encoded]
         for text, decoded in zip(texts, self.decode(tokens), strict=True):
@@ -162,7 +171,11 @@ def generation_ends(folder: Path) -> list[int]:
         return []
     try:
         ends = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-        return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
+        if ends is None:
+            return []
+        if not isinstance(ends, list):
+            ends = [ends]
+        return [int(end) for end in ends if end is not None]
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: no readable eos_token_id: {error}") from None
 

@@ -29,16 +29,24 @@ class TransformersModel:
     """A model of transformers in float32 that samples responses."""
 
     def __init__(self, folder: Path, ends: Sequence[int]) -> None:
-        """`ends` are the ids of the tokens that end a response."""
+        """Load a model folder.
+
+        Args:
+            ends: ids of the tokens that end a response.
+
+        Raises: InputError for a model without a cache of keys and values in each layer.
+        """
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.ends, self.pad = tuple(ends), ends[0]
+        self.ends = tuple(ends)
+        self.pad = ends[0]
         layers = DynamicCache(config=self.model.config).layers
-        if other := next((one for one in layers if not isinstance(one, DynamicLayer)), None):
-            raise InputError(
-                f"{folder}: the sampler on a CPU needs a model with keys and values in each layer; "
-                f"this one has {type(other).__name__}"
-            )
-        # A sliding window would count padding.
+        for layer in layers:
+            if not isinstance(layer, DynamicLayer):
+                raise InputError(
+                    f"{folder}: the sampler on a CPU needs a model with keys and values in each "
+                    f"layer; this one has {type(layer).__name__}"
+                )
+        # A sliding window, which is a subclass of DynamicLayer, would count padding.
         self.pads = all(type(layer) is DynamicLayer for layer in layers) and self._may_pad()
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
@@ -69,39 +77,53 @@ class TransformersModel:
             prompts: token ids, of any lengths.
             generators: on the CPU, one for each response.
             max_tokens: maximum length of a response, including its end token.
+            temperature: divides the logits.
+            top_p: samples from the likeliest tokens with this total probability.
+
+        Returns: the responses, in the order of the prompts.
         """
-        noise = torch.stack([torch.rand(max_tokens, generator=own) for own in generators])
+        noise = torch.stack([torch.rand(max_tokens, generator=stream) for stream in generators])
         # Equal prompts, and prompts of similar length, are sampled together.
-        order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), [*prompts[row]]))
+        order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), list(prompts[row])))
+        groups = [order]
+        if not self.pads:
+            lengths = groupby(order, lambda row: len(prompts[row]))
+            groups = [list(rows) for _, rows in lengths]
         drawn: dict[int, Drawn] = {}
-        for _, group in groupby(order, lambda row: 0 if self.pads else len(prompts[row])):
-            alike = list(group)
-            for first in range(0, len(alike), ROWS):
-                rows = alike[first : first + ROWS]
+        for group in groups:
+            for first in range(0, len(group), ROWS):
+                rows = group[first : first + ROWS]
                 texts = [tuple(prompts[row]) for row in rows]
-                drawn |= zip(rows, self._batch(texts, noise[rows], temperature, top_p), strict=True)
+                responses = self._batch(texts, noise[rows], temperature, top_p)
+                drawn.update(zip(rows, responses, strict=True))
         return [drawn[row] for row in range(len(prompts))]
 
     @torch.inference_mode()
     def _may_pad(self) -> bool:
-        """Whether a padded prompt has the same next tokens; ALiBi, for one, counts the padding."""
-        prompts = [tuple(range(12)), (*range(5), 7)]
+        """Whether padding leaves the next tokens of a prompt as they are. ALiBi counts padding."""
+        prompts = [(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), (0, 1, 2, 3, 4, 7)]
         ids, mask, cache = self._prompts(prompts)
         padded = self._next_logits(ids[:, -1:], mask, cache)
-        alone = [self.model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts]
-        log_p = [torch.log_softmax(one, -1) for one in (padded, torch.stack(alone))]
-        return bool((log_p[0] - log_p[1]).abs().max() < 1e-3)
+        unpadded = [self.model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts]
+        difference = torch.log_softmax(padded, -1) - torch.log_softmax(torch.stack(unpadded), -1)
+        return bool(difference.abs().max() < 1e-3)
 
     def _batch(
         self, prompts: list[tuple[int, ...]], noise: Tensor, temperature: float, top_p: float
     ) -> list[Drawn]:
-        """Draw by inverse transform sampling with uniform random numbers, (responses, tokens)."""
+        """Sample one response to each prompt, by inverse transform sampling.
+
+        Args:
+            noise: (responses, tokens) uniform random numbers.
+        """
         distinct = list(dict.fromkeys(prompts))
         ids, mask, cache = self._prompts(distinct)
         prompt_of = torch.tensor([distinct.index(prompt) for prompt in prompts])
-        last, mask = ids[prompt_of, -1:], mask[prompt_of]
+        last = ids[prompt_of, -1:]
+        mask = mask[prompt_of]
         cache.batch_select_indices(prompt_of)
-        tokens, log_probs = torch.full(noise.shape, self.pad), torch.zeros(noise.shape)
+        tokens = torch.full(noise.shape, self.pad)
+        log_probs = torch.zeros(noise.shape)
         rows = torch.arange(len(prompts))  # responses in the batch
         unfinished = torch.ones(len(prompts), dtype=torch.bool)
         for step in range(noise.shape[1]):
@@ -118,11 +140,14 @@ class TransformersModel:
                 break
             if (step + 1) % STRETCH == 0:
                 cache.batch_select_indices(unfinished.nonzero()[:, 0])
-                rows, last, mask = rows[unfinished], last[unfinished], mask[unfinished]
+                rows = rows[unfinished]
+                last = last[unfinished]
+                mask = mask[unfinished]
                 unfinished = unfinished[unfinished]
-        return [self._up_to_end(*one) for one in zip(tokens, log_probs, strict=True)]
+        return [self._up_to_end(ids, log_p) for ids, log_p in zip(tokens, log_probs, strict=True)]
 
     def _up_to_end(self, tokens: Tensor, log_probs: Tensor) -> Drawn:
+        """A response up to its first end token; in full if it has none."""
         ids = tokens.tolist()
         length = next((place for place, id in enumerate(ids, 1) if id in self.ends), len(ids))
         return Drawn(ids[:length], log_probs[:length].tolist())
@@ -142,17 +167,18 @@ class TransformersModel:
         Shorter prompts are padded after the common beginning, where the mask hides the padding.
         """
         lengths = [len(prompt) for prompt in prompts]
-        alike = takewhile(lambda column: len({*column}) == 1, zip(*prompts, strict=False))
-        # The last token of a prompt is not in the cache.
-        width, common = max(lengths), min(len(list(alike)), min(lengths) - 1)
+        columns = zip(*prompts, strict=False)
+        alike = list(takewhile(lambda column: len(set(column)) == 1, columns))
+        width = max(lengths)
+        common = min(len(alike), min(lengths) - 1)  # the cache leaves out the last token
         ids = torch.full((len(prompts), width), self.pad)
         mask = torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
-            rest = len(prompt) - common
-            ids[row, :common], ids[row, width - rest :] = (
-                torch.tensor(part, dtype=torch.long) for part in (prompt[:common], prompt[common:])
-            )
-            mask[row, :common] = mask[row, width - rest :] = 1
+            start = width - (len(prompt) - common)  # of the tokens after the common ones
+            ids[row, :common] = torch.tensor(prompt[:common], dtype=torch.long)
+            ids[row, start:] = torch.tensor(prompt[common:], dtype=torch.long)
+            mask[row, :common] = 1
+            mask[row, start:] = 1
         cache = DynamicCache(config=self.model.config)
         if common:
             self.model(ids[:1, :common], past_key_values=cache, logits_to_keep=1)

@@ -1,8 +1,8 @@
 """`rspo report`: the whole experiment on one HTML page that opens offline.
 
-Every number on the page is from a file that another command wrote (docs/report.md).
+Every number on the page comes from a file that another command wrote (docs/report.md).
 
-This module does not import jinja2 or matplotlib, because the Snakefile imports it.
+This module imports neither jinja2 nor matplotlib, because the Snakefile imports it.
 """
 
 from pathlib import Path
@@ -24,39 +24,39 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
     shown = readable(experiment)
     benchmarks = dict.fromkeys(benchmark for _, benchmark in shown)
     suites = dict.fromkeys((policy, experiment.suite_of(benchmark)) for policy, benchmark in shown)
-    return [  # what others are made from comes first, so that a message names the cause
-        *(tasks.first_output(tasks.prepare(experiment, name)) for name in benchmarks),
-        *(tasks.log_input(experiment, cell) for cell in experiment.cells),
-        *(pair for one in suites for pair in tasks.scored_inputs(experiment, *one)),
-        *results_inputs(experiment),
-    ]
+    # A file comes before those that are written from it, so that a message names the cause.
+    inputs = [tasks.first_output(tasks.prepare(experiment, name)) for name in benchmarks]
+    inputs += [tasks.log_input(experiment, cell) for cell in experiment.cells]
+    for policy, suite in suites:
+        inputs += tasks.scored_inputs(experiment, policy, suite)
+    inputs += results_inputs(experiment)
+    return inputs
 
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
     """The files that the page of results reads; all are required. It copies those in `reports`."""
-    made = claims.task(experiment), tasks.cost(experiment)
-    drawn = [
-        (path, figure.task(experiment))
-        for figure in figures(experiment)
-        for path in figure.task(experiment).outputs[1:]  # picture and numbers
-    ]
-    tables = [(path, one) for one in made for path in one.outputs]
-    return drawn + tasks.every_curve(experiment) + tables
+    inputs = []
+    for figure in figures(experiment):
+        task = figure.task(experiment)
+        inputs += [(path, task) for path in task.outputs[1:]]  # picture and numbers
+    inputs += tasks.every_curve(experiment)
+    for task in (claims.task(experiment), tasks.cost(experiment)):
+        inputs += [(path, task) for path in task.outputs]
+    return inputs
 
 
 def figures(experiment: Experiment) -> list[Figure]:
     """The figures of the scale, results before formulas."""
     every = figures_of(experiment)
-    return sorted(
-        (every[name] for name in in_all(experiment)), key=lambda figure: not figure.of_results
-    )
+    drawn = [every[name] for name in in_all(experiment)]
+    return sorted(drawn, key=lambda figure: not figure.of_results)
 
 
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each benchmark with each policy whose responses are shown: (policy, benchmark).
+    """Each policy whose responses are shown, with each of its benchmarks: (policy, benchmark).
 
-    Those are the first RSPO cell, or else the first cell, of the first grid entry on the suite, and
-    the entry's policy gradient.
+    The policies are the first RSPO cell, or else the first cell, of the first grid entry on the
+    suite, and the entry's policy gradient.
     """
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():

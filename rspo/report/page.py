@@ -1,6 +1,6 @@
-"""Fill in the templates: of the report, one HTML file, and of the results, a Markdown page.
+"""Fill in the templates of the report, one HTML file, and of the results, a Markdown page.
 
-The templates have every sentence, sentences.jinja those of both pages.
+The templates have every sentence; sentences.jinja has those that both pages share.
 """
 
 import inspect
@@ -11,34 +11,38 @@ from pathlib import Path
 import jinja2
 
 from rspo.analysis import pages
-from rspo.analysis.trainings import bases, origins
+from rspo.analysis.study_columns import bases, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, write_text
 from rspo.evaluation.statistics import LEVEL
 from rspo.pipeline.provenance import WRITTEN, read_provenance
 from rspo.pipeline.run import run
-from rspo.report import read, results_inputs, task, text
+from rspo.report import page_data, results_inputs, task, text
 
 FOLDER = Path(__file__).parent
 
 
 def write_report(experiment: Experiment, force: bool = False) -> None:
     """Write the report as one HTML file."""
-    made = task(experiment)
+    report_task = task(experiment)
 
     def work() -> None:
         page = pages.fill(environment(experiment, html=True), "report.html.jinja", {})
-        write_text(made.outputs[0], page)
+        write_text(report_task.outputs[0], page)
 
-    run(made, work, force)
+    run(report_task, work, force)
 
 
 def write_results(experiment: Experiment, page: Path) -> None:
-    """Write the Markdown page, with its pictures and tables in a folder named like it."""
+    """Write the Markdown page, with its pictures and tables in a folder of the same name."""
     folder = page.with_suffix("")
     inputs = results_inputs(experiment)
     copied = [path for path, _ in inputs if path.parent == experiment.reports]
-    commits = {note["git_commit"] for file in copied if (note := read_provenance(file))}
+    commits = set()
+    for file in copied:
+        note = read_provenance(file)
+        if note:
+            commits.add(note["git_commit"])
     contents = {
         "folder": folder.name,
         "origins": origins(experiment, experiment.cells),
@@ -55,11 +59,11 @@ def write_results(experiment: Experiment, page: Path) -> None:
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
-    """The templates of this folder, which read the tables by the functions of `read`."""
-    found = pages.environment(FOLDER, html=html)
-    found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
-    found.tests["known"] = isfinite
-    found.globals |= {"experiment": experiment, "config": experiment.config}
-    found.globals |= {"LEVEL": LEVEL, "inf": inf}
-    found.globals["read"] = read
-    return found
+    """The templates of this folder, which call the functions of `page_data` as `data`."""
+    templates = pages.environment(FOLDER, html=html)
+    templates.filters |= dict(inspect.getmembers(text, inspect.isfunction))
+    templates.tests["known"] = isfinite
+    templates.globals |= {"experiment": experiment, "config": experiment.config}
+    templates.globals |= {"LEVEL": LEVEL, "inf": inf}
+    templates.globals["data"] = page_data
+    return templates

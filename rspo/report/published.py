@@ -10,7 +10,7 @@ from typing import Literal
 
 from rspo.analysis import evidence, studies
 from rspo.analysis.evidence import FOLDER, Evidence
-from rspo.analysis.trainings import log_keys
+from rspo.analysis.study_columns import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write
@@ -24,12 +24,12 @@ from rspo.pipeline.task import Task
 from rspo.report import figures, results_inputs
 from rspo.report.page import write_results
 
-RESULTS = "results"  # the page with all results; the others are studies
+RESULTS = "results"  # the page with all results; every other page is that of a study
 RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
 STUDIES = Path("docs") / "studies"
 Action = Literal["add", "page"]
-_OWN = {"results", "reports", "docs"}  # folders that a page is made in
-# Of training logs, where * is any text.
+_WRITTEN_FOLDERS = {"results", "reports", "docs"}
+# The keys of training logs that the page with all results reads; * is any text.
 _RESULTS_KEYS = ("step", "entropy", "pass_at_*", "zero_weight", "seconds")
 
 
@@ -42,14 +42,17 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
     if action == "page":
         write_page(file)
         return
-    files, (keys, rewards) = _files(experiment, page), _read_by(experiment, page)
+    files = _files(experiment, page)
+    keys, rewards = _read_by(experiment, page)
     for line in evidence.add(file, experiment, files, keys, rewards, force):
         print(line)
 
 
 def write_page(file: Path) -> None:
     """Make a page from its evidence, in a temporary folder that has no other results."""
-    known, page, project = Evidence.read(file), file.stem, Path.cwd()
+    known = Evidence.read(file)
+    page = file.stem
+    project = Path.cwd()
     with _temporary_project():
         experiment = Experiment.load(known.scale, known.overrides)
         evidence.restore(known, experiment, _files(experiment, page))
@@ -60,7 +63,7 @@ def write_page(file: Path) -> None:
 
 
 def _files(experiment: Experiment, page: str) -> dict[Path, Task]:
-    """What the page is made from, back to the data."""
+    """The files behind the page, back to the data, each with its task."""
     if page == RESULTS:
         return files_behind(results_inputs(experiment))
     return files_behind(studies.task(experiment, page).inputs())
@@ -69,14 +72,14 @@ def _files(experiment: Experiment, page: str) -> dict[Path, Task]:
 def _read_by(experiment: Experiment, page: str) -> tuple[Sequence[str], set[str]]:
     """The keys of training logs, and the policies whose rewards the page reads."""
     if page != RESULTS:
-        return ("step", *log_keys(studies.study_of(experiment, page))), set()
-    of_rewards = {
-        policy
-        for grid in experiment.config.grid
-        if any(cell.reward != "binary" for cell in experiment.cells_of(grid))
-        for policy in experiment.policies_of(grid)
-    }
-    return _RESULTS_KEYS, of_rewards
+        keys = ["step"]
+        keys += log_keys(studies.study_of(experiment, page))
+        return keys, set()
+    policies: set[str] = set()
+    for grid in experiment.config.grid:
+        if any(cell.reward != "binary" for cell in experiment.cells_of(grid)):
+            policies.update(experiment.policies_of(grid))
+    return _RESULTS_KEYS, policies
 
 
 def _make_results(experiment: Experiment, page: Path) -> None:
@@ -94,9 +97,9 @@ def _make_study(experiment: Experiment, name: str, folder: Path) -> None:
     write_study(experiment, name)
     figure = figures_of(experiment)[f"fig_{name}"]
     figure.write(experiment)
-    made = [(path, path.name) for path in studies.task(experiment, name).outputs]
-    made += [(figure.task(experiment).outputs[1], f"{name}.png")]
-    for source, target in made:
+    copies = {path: path.name for path in studies.task(experiment, name).outputs}
+    copies[figure.task(experiment).outputs[1]] = f"{name}.png"
+    for source, target in copies.items():
         with atomic_write(folder / target) as partial:
             shutil.copyfile(source, partial)
     WRITTEN.append(folder / f"{name}.md")
@@ -104,12 +107,16 @@ def _make_study(experiment: Experiment, name: str, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_project() -> Iterator[None]:
-    """Work in a copy of the project without results, so that paths in pages are the usual ones."""
+    """Work in a copy of the project without results, so that paths in pages are the usual ones.
+
+    The copy has links to everything that pages depend on, such as the config, extensions and the
+    templates of studies.
+    """
     project = Path.cwd()
     written = len(WRITTEN)
     with TemporaryDirectory() as folder:
         for entry in project.iterdir():
-            if entry.name not in _OWN and not entry.name.startswith("."):
+            if entry.name not in _WRITTEN_FOLDERS and not entry.name.startswith("."):
                 os.symlink(entry, Path(folder, entry.name))
         templates = Path(folder, STUDIES)
         templates.mkdir(parents=True)

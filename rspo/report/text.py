@@ -17,10 +17,12 @@ def rounded(value: float, metric: str = "pass_at_k", signed: bool = False) -> st
     """A value in the unit of a metric.
 
     Args:
-        signed: with its sign also where it is above 0.
+        signed: write a plus before values above 0.
     """
     text = f"{value:z.{_DECIMALS[metric]}f}"
-    return ("+" if signed and float(text) > 0 else "") + text.replace("-", MINUS)
+    if signed and float(text) > 0:
+        return f"+{text}"
+    return text.replace("-", MINUS)
 
 
 def plus_minus(
@@ -48,6 +50,7 @@ def p_value(p: float, seeds: int = 0) -> str:
 
 
 def clock(seconds: float) -> str:
+    """A duration as hours:minutes:seconds."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
@@ -75,5 +78,5 @@ def table_cell(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Without the line breaks of a template; spaces that do not break stay."""
+    """Text without the line breaks of a template; spaces that do not break stay."""
     return " ".join(filter(None, text.replace("\n", " ").split(" ")))

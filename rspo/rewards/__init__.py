@@ -73,6 +73,9 @@ def verify(
         questions, judge: required by xverify.
 
     Returns: a verdict for each response, in order.
+
+    Raises: InputError for an unknown verifier, for arguments of other types or lengths, and if the
+        verifier is not installed.
     """
     if verifier not in verifier_names():
         hint = allowed_names(verifier, verifier_names())
@@ -82,7 +85,8 @@ def verify(
             raise InputError(
                 f"{name} is {argument!r:.60}; expected a list with one item per response"
             )
-    responses, answers = list(responses), list(answers)
+    responses = list(responses)
+    answers = list(answers)
     if len(responses) != len(answers):
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
     if not 0 < time_limit <= LONGEST:
@@ -107,7 +111,10 @@ def verify(
 
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
-    """Raises: InputError if a user's verifier returns neither true nor false."""
+    """The verdict of a registered verifier.
+
+    Raises: InputError if it returns neither true nor false.
+    """
     correct = OWN_VERIFIERS[verifier].function(response, forms)
     if type(correct).__name__ not in ("bool", "bool_"):  # Python's or numpy's
         raise InputError(
@@ -117,6 +124,7 @@ def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
 
 
 def _forms(answer: Answer, index: int) -> tuple[str, ...]:
+    """The accepted forms of the answer with this index, as texts."""
     forms = texts_of(answer)
     if not forms or not all(isinstance(form, str) for form in forms):
         raise InputError(
@@ -126,24 +134,27 @@ def _forms(answer: Answer, index: int) -> tuple[str, ...]:
 
 
 def texts_of(answer: Any) -> list[Any]:
-    """The forms of an answer, with the digits of numbers in their place: 142 for 142.0."""
-    return [digits(form) for form in (answer if _is_list(answer) else [answer])]
+    """The forms of an answer, with numbers replaced by their digits: 142 for 142.0."""
+    forms = answer if _is_list(answer) else [answer]
+    return [digits(form) for form in forms]
 
 
 def _is_list(value: Any) -> bool:
-    """Whether a value has items, other than the letters of a text or the keys of a mapping."""
+    """Whether a value is iterable, but neither a text nor a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def digits(value: Any) -> Any:
-    """The digits of a finite number, 142 for 142.0; anything else as it is."""
+    """The digits of a finite number, 142 for 142.0; any other value stays as it is."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):
         return str(value)
     number = float(value)
+    if not math.isfinite(number):
+        return value
     is_whole = number.is_integer() and abs(number) <= LARGEST_EXACT
-    return str(int(number) if is_whole else value) if math.isfinite(number) else value
+    return str(int(number)) if is_whole else str(value)
 
 
 def is_correct(

@@ -1,4 +1,4 @@
-"""The verifier of a config, ready to use, with a judge if it needs one; and its rewards."""
+"""The verifier and the rewards of a config."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,13 +33,16 @@ def rewards_of(
     """The rewards of some responses.
 
     Args:
-        name: "binary": 1 if correct, else 0; "length": less for a correct response that is longer,
-            by `rewards.length_discount` for one of maximum length; or a reward that was registered
-            (docs/add/reward.md).
-        correct, tokens: of each response: whether it is correct, and its length.
+        name: "binary", 1 for a correct response and 0 for others; "length", which subtracts up to
+            `rewards.length_discount` from a correct response, in proportion to its length; or a
+            reward that was registered (docs/add/reward.md).
+        correct: (responses,) whether each is correct.
+        tokens: the length of each response.
         texts: returns their texts, without the end token; only called for registered rewards.
 
     Returns: (responses,), finite.
+
+    Raises: InputError if a registered reward returns anything but a finite number per response.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
@@ -69,17 +72,17 @@ def _require_independence(
     """Raises: InputError if the first half of the responses gets other rewards when alone.
 
     Args:
-        error: differences up to this fraction of the largest reward are allowed: a model's rewards
-            depend on its batches, also those near 0.
+        error: differences up to this fraction of the largest reward are allowed, because rewards
+            of a model, also those near 0, depend on its batches.
     """
     half = len(rewards) // 2
-    alone = VerifiedResponses(
+    first_half = VerifiedResponses(
         responses.texts[:half],
         responses.correct[:half],
         responses.tokens[:half],
         responses.max_tokens,
     )
-    differences = abs(as_floats(reward.function(alone)) - rewards[:half])
+    differences = abs(as_floats(reward.function(first_half)) - rewards[:half])
     if (differences > error * abs(rewards).max()).any():
         raise InputError(
             f"reward {reward.name!r} gave the first {half} of {len(rewards)} responses other "
@@ -111,6 +114,7 @@ def verifier_of(
     from rspo.rewards.xverify.judge import XVerify
 
     prompt = experiment.judge_prompt
-    template, model = template_in(prompt.read_text(), str(prompt)), experiment.judge_model
+    template = template_in(prompt.read_text(), str(prompt))
+    model = experiment.judge_model
     with XVerify(experiment.config.xverify, template, verdicts, model, gpus) as judge:
         yield partial(configured, judge=judge)

@@ -34,11 +34,12 @@ def _verdict(response: str, accepted: tuple[str, ...]) -> Verdict:
     prediction = last_box(response)
     if prediction is None:
         return Verdict(NO_ANSWER)
-    right = any(_accepts(answer.strip(), prediction) for answer in accepted)
-    return Verdict(CORRECT if right else INCORRECT)
+    correct = any(_accepts(answer.strip(), prediction) for answer in accepted)
+    return Verdict(CORRECT if correct else INCORRECT)
 
 
 def _accepts(answer: str, prediction: str) -> bool:
+    """Whether a prediction is the answer, or solves the countdown task that the answer states."""
     task = _COUNTDOWN.fullmatch(answer)
     if task is None:
         return prediction == answer
@@ -48,8 +49,8 @@ def _accepts(answer: str, prediction: str) -> bool:
 def solves_countdown(numbers: Sequence[str], target: int, expression: str) -> bool:
     """Whether an expression uses each number exactly once and equals the target.
 
-    It consists of these numbers, the operators + - *, parentheses and spaces, at most 100
-    characters. A minus may be a sign. The expression is parsed, but never executed.
+    An expression consists of the numbers, the operators + - *, parentheses and spaces, and has at
+    most 100 characters. A minus may be a sign. The expression is parsed, but never executed.
     """
     compact = expression.replace(" ", "")
     if len(expression) > _LONGEST_EXPRESSION or not _CHARACTERS.fullmatch(compact):
@@ -65,10 +66,14 @@ def solves_countdown(numbers: Sequence[str], target: int, expression: str) -> bo
 
 
 class _NotAnExpression(Exception):
-    pass
+    """The syntax tree has another operation or operand."""
 
 
 def _value(node: ast.expr) -> int:
+    """The value of a syntax tree of integers and the operations.
+
+    Raises: _NotAnExpression for any other node.
+    """
     match node:
         case ast.Constant(value=int(value)):
             return value

@@ -32,7 +32,10 @@ def last_box(text: str) -> str | None:
     opening = None
     for box in _BOX.finditer(text):  # rfind is quadratic in a series of \boxedx\boxedx...
         opening = box
-    return (_argument(text, opening.end())[0] or None) if opening else None
+    if opening is None:
+        return None
+    content, _ = _argument(text, opening.end())
+    return content or None
 
 
 def final_answers(text: str) -> list[str]:
@@ -43,9 +46,11 @@ def final_answers(text: str) -> list[str]:
     box. With `or`, the list is the only result: a text that offers two answers gives neither.
     """
     boxes, offered = _boxes(text)
+    if not boxes:
+        return []
     joined = ", ".join(dict.fromkeys(boxes))
-    readings = [joined] if offered else [joined, *boxes[-1:]]
-    return list(dict.fromkeys(readings)) if boxes else []
+    last = boxes[-1]
+    return [joined] if offered or joined == last else [joined, last]
 
 
 def extracted_answer(response: str, verifier: str) -> str | None:
@@ -59,16 +64,24 @@ def extracted_answer(response: str, verifier: str) -> str | None:
 
 
 def _boxes(text: str) -> tuple[list[str], bool]:
-    """Contents of the last box and the boxes joined to it, in order; whether `or` joins them."""
+    """The last box and the boxes joined to it.
+
+    Returns: their contents, in order; and whether `or` joins any of them.
+    """
     text = _without_comments(text)
     boxes: list[str] = []
     offered = False
-    following = None
+    following = None  # where the box after the current one starts
     for opening in reversed(deque(_BOX.finditer(text), maxlen=_MOST_JOINED)):
         content, end = _argument(text[:following], opening.end())
-        if not content or (following is not None and not _joined(text[end:following])):
+        if not content:
             break
-        offered |= following is not None and re.search(r"\bor\b", text[end:following]) is not None
+        if following is not None:
+            between = text[end:following]
+            if not _joined(between):
+                break
+            if re.search(r"\bor\b", between):
+                offered = True
         boxes.insert(0, content)
         following = opening.start()
     return boxes, offered
@@ -96,7 +109,8 @@ def _argument(text: str, start: int) -> tuple[str, int]:
         start += 1
     if not text.startswith("{", start):
         bare = _WITHOUT_BRACES.match(text, start)
-        return (bare.group().rstrip(".,;:"), bare.end()) if bare else ("", start)
+        assert bare is not None  # the pattern also matches an empty text
+        return bare.group().rstrip(".,;:"), bare.end()
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace.group(), 0)

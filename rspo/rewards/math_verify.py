@@ -19,12 +19,15 @@ def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
     """Whether the library finds any prediction equal to any accepted form of the answer."""
     golds = [_parse(form) for form in accepted]
     guesses = [_parse(prediction) for prediction in predictions]
-    return any(
-        math_verify.verify(gold, guess, timeout_seconds=None) for gold in golds for guess in guesses
-    )
+    for gold in golds:
+        for guess in guesses:
+            if math_verify.verify(gold, guess, timeout_seconds=None):
+                return True
+    return False
 
 
 def _parse(text: str) -> list[Any]:
+    """The expressions that the library reads in a text, which it expects in a box."""
     boxed = text if last_box(text) else f"\\boxed{{{text}}}"
     result: list[Any] = math_verify.parse(boxed, parsing_timeout=None)
     return result

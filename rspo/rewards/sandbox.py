@@ -74,10 +74,11 @@ def _verify_one(
     time_limit: float,
     stop: threading.Event,
 ) -> Verdict:
+    """The verdict on one response; needs a worker only if its text does not decide."""
     predictions = final_answers(response)
     if not predictions:
         return Verdict(NO_ANSWER)
-    if not {form.strip() for form in accepted}.isdisjoint(predictions):
+    if any(form.strip() in predictions for form in accepted):
         return Verdict(CORRECT)
     if max(map(len, predictions)) > LONGEST_ANSWER:
         return Verdict(TOO_LONG)
@@ -93,11 +94,15 @@ def _verify_one(
         with _lock:
             _idle.setdefault(verifier, []).append(worker)
         return Verdict(CORRECT if json.loads(reply) else INCORRECT)
-    return Verdict(TIMEOUT if -_end(worker) in SIGNALS_OF_LIMITS else WORKER_DIED)
+    status = _end(worker)  # negative if a signal ended it
+    return Verdict(TIMEOUT if -status in SIGNALS_OF_LIMITS else WORKER_DIED)
 
 
 def _take_worker(verifier: str, stop: threading.Event) -> Worker:
-    """An idle worker, or a new one."""
+    """An idle worker, or a new one.
+
+    Raises: InputError if a new one does not start; CancelledError after `stop`.
+    """
     with _lock:  # `close` must either see a process or prevent its start
         if stop.is_set():
             raise CancelledError
@@ -109,7 +114,8 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
             _all.discard(worker)
         worker = _start(verifier)
         _all.add(worker)
-    if (reply := worker.stdout.readline()) != READY:  # type: ignore[union-attr]
+    reply = worker.stdout.readline()  # type: ignore[union-attr]
+    if reply != READY:
         status = _end(worker)
         reason = reply.strip() or f"exit status {status}"
         raise InputError(f"a worker of the verifier {verifier!r} does not start: {reason}")
@@ -117,6 +123,7 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
 
 
 def _start(verifier: str) -> Worker:
+    """Start a process that runs a verifier. It writes READY once its libraries are imported."""
     if importlib.util.find_spec("math_verify") is None:
         raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
     # The package may be imported from a checkout that is not installed.

@@ -14,7 +14,7 @@ from rspo.core.errors import InputError
 from rspo.core.tables import CURVES, read_frame
 from rspo.evaluation.curves import curves
 from rspo.evaluation.pass_at_k import curve_points
-from rspo.evaluation.statistics import FEW, resampled_problems
+from rspo.evaluation.statistics import ENOUGH_PROBLEMS, resampled_problems
 from tests.support import tiny_world
 from tests.support.exact import max_at_k_estimate
 from tests.support.outcomes import outcomes_of
@@ -66,17 +66,19 @@ def test_estimates_are_means_over_problems(experiment: Experiment) -> None:
 
 def test_the_interval_resamples_problems() -> None:
     """Computed again by hand from the indices that every policy uses."""
-    rewards = np.random.default_rng(0).random((FEW, 8))
+    rewards = np.random.default_rng(0).random((ENOUGH_PROBLEMS, 8))
     estimates = [float(max_at_k_estimate(values, 2)) for values in rewards.tolist()]
-    resampled = resampled_problems((FEW,), 200, 7)
-    means = sorted(sum(estimates[problem] for problem in row) / FEW for row in resampled.tolist())
+    resampled = resampled_problems((ENOUGH_PROBLEMS,), 200, 7)
+    means = sorted(
+        sum(estimates[problem] for problem in row) / ENOUGH_PROBLEMS for row in resampled.tolist()
+    )
     _, point = points(rewards > 0.5, rewards, 2, 200, 7)
     # 0.025 of the way from the first to the last of 200 is between the 5th and the 6th.
     low = means[4] + 0.975 * (means[5] - means[4])
     high = means[194] + 0.025 * (means[195] - means[194])
     assert (point["low"], point["high"]) == pytest.approx((low, high))
     assert point["low"] < point["estimate"] < point["high"]
-    assert (resampled == resampled_problems((FEW,), 200, 7)).all()
+    assert (resampled == resampled_problems((ENOUGH_PROBLEMS,), 200, 7)).all()
 
 
 def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path) -> None:

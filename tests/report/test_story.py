@@ -16,9 +16,9 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.evaluation.statistics import Estimate, mean_of_scores
 from rspo.figures import difference, draw
-from rspo.report import read
+from rspo.report import page_data
 from rspo.report.page import environment
-from rspo.report.read import claims
+from rspo.report.page_data import claims
 from rspo.report.text import MINUS, one_line, p_value, plus_minus
 from tests.support import planted
 
@@ -163,14 +163,14 @@ def test_the_headline_calls_a_small_but_significant_difference_a_difference(
     alike: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is within the margin, too. Without p-values, as with two seeds, nothing is resolved."""
-    drawn = read._drawn(alike, difference.FIGURE)
+    drawn = page_data._drawn(alike, difference.FIGURE)
     p_values = [(0.01, 0.01), (0.5, 0.01), (0.5, 0.5), (math.nan, math.nan)]
     rows = [
         row | {"p_adjusted": p, "p_tie_adjusted": p_tie, "estimate": -0.5}
         for row, (p, p_tie) in zip(drawn, p_values, strict=False)
     ]
-    monkeypatch.setattr(read, "_drawn", lambda *_: rows)
-    outcomes = [row["outcome"] for row in read.headline(alike)["rows"]]
+    monkeypatch.setattr(page_data, "_drawn", lambda *_: rows)
+    outcomes = [row["outcome"] for row in page_data.headline(alike)["rows"]]
     assert outcomes == ["below", "tie", "open", "open"]
 
 
@@ -246,19 +246,19 @@ def test_the_seeds_to_ask_for_halve_the_interval_of_simulated_trainings() -> Non
     for _ in range(300):
         found = drawn(4)
         low, high = found.interval()
-        asked.append(read._seeds_to_halve(asdict(found) | {"low": low, "high": high}))
+        asked.append(page_data._seeds_to_halve(asdict(found) | {"low": low, "high": high}))
     seeds = round(float(np.median(asked)))
     assert half_width(seeds) == pytest.approx(half_width(4) / 2, rel=0.15)
 
 
 def test_where_problems_are_most_of_the_error_no_number_of_seeds_halves_it() -> None:
     row = {"seeds": 3, "error": 0.02, "error_seeds": 0.004, "error_problems": 0.0196, "degrees": 99}
-    assert read._seeds_to_halve(row | {"low": -0.04, "high": 0.04}) == math.inf
-    assert math.isnan(read._seeds_to_halve(row | {"error_seeds": math.nan}))
+    assert page_data._seeds_to_halve(row | {"low": -0.04, "high": 0.04}) == math.inf
+    assert math.isnan(page_data._seeds_to_halve(row | {"error_seeds": math.nan}))
     entropy = {"seeds": 3, "error": 0.1, "error_seeds": 0.1, "degrees": 2}
     half = 0.1 * stats.t.isf(0.025, 2)
     entropy |= {"error_problems": math.nan, "low": -half, "high": half}
     expected = next(
         n for n in range(4, 99) if (3 / n) ** 0.5 * 0.1 * stats.t.isf(0.025, n - 1) <= half / 2
     )
-    assert read._seeds_to_halve(entropy) == expected
+    assert page_data._seeds_to_halve(entropy) == expected

@@ -15,9 +15,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "37d3c6dfc45a",
-    ("rules", 5): "d83ca9fa1858",
-    ("math_verify", 3): "2969cd363ed5",
+    ("exact", 1): "f22c153ca437",
+    ("rules", 5): "f130e91e3088",
+    ("math_verify", 3): "2a6e5a0d87e3",
 }
 
 

@@ -29,6 +29,7 @@ _DOMAIN_WORDS = (
 REALS: tuple[Tokens, ...] = ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R"))
 INFINITY: Tokens = (r"\infty",)
 MINUS_INFINITY: Tokens = ("-", r"\infty")
+_PLUS_INFINITY: Tokens = ("+", r"\infty")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Collected:
 
 @dataclass(frozen=True)
 class Matrix:
+    """The entries of a matrix by row, and its tokens, which math-verify reads."""
+
     rows: tuple[tuple["Answer", ...], ...]
     tokens: Tokens = field(compare=False)
 
@@ -78,12 +81,14 @@ class Interval:
 
 @dataclass(frozen=True)
 class Union:
+    r"""A \cup B \cup ..."""
+
     parts: tuple["Answer", ...]
 
 
 @dataclass(frozen=True)
 class Without:
-    r"""left \\setminus right"""
+    r"""left \setminus right"""
 
     left: "Answer"
     right: "Answer"
@@ -107,9 +112,22 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
     tokens = _without_quantifiers(trimmed(tokens))
     if depth > _DEEPEST or (len(tokens) == 1 and tokens[0].isalnum()):
         return Formula(tokens)
-    readers = _list, _relation, _union, _brackets, _adjacent, _transposed, _matrix, _plus_minus
-    shapes = (reader(tokens, depth + 1) for reader in readers)
-    return next((shape for shape in shapes if shape is not None), Formula(tokens))
+    # The first reader that recognizes its structure decides, so the order is part of the rules.
+    readers = (
+        _list,
+        _relation,
+        _union,
+        _brackets,
+        _adjacent,
+        _transposed,
+        _matrix,
+        _plus_minus,
+    )
+    for reader in readers:
+        answer = reader(tokens, depth + 1)
+        if answer is not None:
+            return answer
+    return Formula(tokens)
 
 
 def as_interval(answer: Answer) -> Interval | None:
@@ -126,7 +144,9 @@ def as_interval(answer: Answer) -> Interval | None:
 def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:
     """The parts between separators that are outside all brackets."""
     separators = frozenset(separators)
-    parts, start, depth = [], 0, 0
+    parts = []
+    start = 0
+    depth = 0
     for index, token in enumerate(tokens):
         depth += _opens(token) - _closes(token)
         if depth == 0 and token in separators:
@@ -153,10 +173,12 @@ def parameter(tokens: Tokens) -> str | None:
     for index, token in enumerate(tokens):
         if not _is_letter(token):
             continue
-        after, before = tokens[index + 1 : index + 5], tokens[max(0, index - 1) : index]
-        whole = after[:1] == (r"\in",) and ("Z" in after[:4] or "N" in after[:4])
-        said = before in ((TEXT + "integer",), (TEXT + "integers",))
-        if whole or said or after[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
+        before = tokens[max(0, index - 1) : index]
+        after = tokens[index + 1 : index + 5]
+        in_a_set = after[:1] == (r"\in",) and ("Z" in after[:4] or "N" in after[:4])
+        after_noun = before in ((TEXT + "integer",), (TEXT + "integers",))
+        before_noun = after[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer")
+        if in_a_set or after_noun or before_noun:
             return token.removeprefix(TEXT)
     return None
 
@@ -166,17 +188,18 @@ def whole_numbers(tokens: Tokens) -> str | None:
     if parameter(tokens) is None:
         return None
     words = {token.removeprefix(TEXT).lower() for token in tokens if token.startswith(TEXT)}
-    natural = not {"natural", "positive", "nonnegative"}.isdisjoint(words)
-    declared = any(
-        sign == r"\in" and "N" in tokens[place + 1 : place + 4] for place, sign in enumerate(tokens)
-    )
-    return "N" if natural or declared else "Z"
+    if not {"natural", "positive", "nonnegative"}.isdisjoint(words):
+        return "N"
+    for place, sign in enumerate(tokens):
+        if sign == r"\in" and "N" in tokens[place + 1 : place + 4]:
+            return "N"
+    return "Z"
 
 
 def nesting(tokens: Tokens) -> int:
     """The largest depth of nested brackets."""
-    steps = (_opens(token) - _closes(token) for token in tokens)
-    return max(accumulate(steps, initial=0))
+    changes = (_opens(token) - _closes(token) for token in tokens)
+    return max(accumulate(changes, initial=0))
 
 
 def _opens(token: str) -> bool:
@@ -188,10 +211,10 @@ def _closes(token: str) -> bool:
 
 
 def _without_quantifiers(tokens: Tokens) -> Tokens:
-    r"""Without `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
+    r"""Remove `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
 
-    These restrict nothing. A condition with a number or an inequality does, and is kept, and so are
-    whole numbers beside an inequality.
+    These restrict nothing. A condition with a number or an inequality does, so it stays, and so do
+    whole numbers next to an inequality.
     """
     if not INEQUALITIES.isdisjoint(tokens) and whole_numbers(tokens) is not None:
         return tokens
@@ -210,7 +233,10 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
 
 
 def _declares(tokens: Tokens) -> bool:
-    opening, letter, sign, domain = (*tokens, "", "")[:4]
+    r"""Whether the tokens begin a remark such as `, k \in \mathbb{Z}`."""
+    if len(tokens) < 4:
+        return False
+    opening, letter, sign, domain = tokens[:4]
     membership = sign == r"\in" and domain in (r"\mathbb", "Z", "N", "R")
     return membership and opening in (",", ";", "(") and _is_letter(letter)
 
@@ -225,56 +251,83 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
-    groups = labels.parts(tokens) or split(tokens, (";", "and", "or", r"\\"))
-    groups = [part for part in groups if trimmed(part)]
-    parts = [[item for item in split(group, ",") if trimmed(item)] for group in groups]
-    if sum(len(group) for group in parts) < 2:
+    """Several answers: groups between semicolons and words, of items between commas."""
+    items = []
+    sizes = []  # of the groups
+    for group in labels.parts(tokens) or split(tokens, (";", "and", "or", r"\\")):
+        items_of_group = [item for item in split(group, ",") if trimmed(item)]
+        items += items_of_group
+        sizes.append(len(items_of_group))
+    if len(items) < 2:
         return None
-    equations = iter(labels.of_list([item for group in parts for item in group]))
-    parts = [[next(equations) for _ in group] for group in parts]
-    items = [[read(item, depth) for item in group] for group in parts]
-    joined_by = next((word for word in ("or", "and") if len(split(tokens, (word,))) > 1), "")
-    if len(items) > 1 and all(_is_system(group) for group in items):
-        return Listed(tuple(Listed(tuple(group)) for group in items), joined_by)
-    flat = [item for group in items for item in _flat(group)]
+    # Whether the items have labels is decided for the whole list.
+    items = labels.equations_of(items)
+    groups = []
+    start = 0
+    for size in sizes:
+        if size:
+            groups.append([read(item, depth) for item in items[start : start + size]])
+        start += size
+    joined_by = _conjunction(tokens)
+    if len(groups) > 1 and all(_is_system(group) for group in groups):
+        return Listed(tuple(Listed(tuple(group)) for group in groups), joined_by)
+    flat = [answer for group in groups for answer in _flat(group)]
     return _with_shared_label(flat, joined_by)
+
+
+def _conjunction(tokens: Tokens) -> str:
+    """The word that joins the items of a list; empty if only commas do."""
+    for word in ("or", "and"):
+        if len(split(tokens, (word,))) > 1:
+            return word
+    return ""
 
 
 def _is_system(items: list[Answer]) -> bool:
     """Several unknowns with one value each: p = 5, q = 2."""
-    labels = {item.members[0] for item in items if isinstance(item, Relation)}
-    return len(labels) == len(items) > 1
+    unknowns = {item.members[0] for item in items if isinstance(item, Relation)}
+    return len(unknowns) == len(items) > 1
 
 
 def _flat(items: Iterable[Answer]) -> list[Answer]:
+    """The items, with those of a list in its place."""
     flat: list[Answer] = []
     for item in items:
-        flat += item.items if isinstance(item, Listed) else (item,)
+        if isinstance(item, Listed):
+            flat += item.items
+        else:
+            flat.append(item)
     return flat
 
 
 def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
     """x = 1, 2, 3 is x = 1, x = 2, x = 3; and x != 1, 2 is x != 1 and x != 2."""
-    first, *others = items
-    alone = not any(isinstance(item, Relation) for item in others)
-    if alone and isinstance(first, Relation) and set(first.signs) == {"="}:
-        first = read(first.members[-1])
-    if alone and isinstance(first, Relation) and first.signs == (r"\neq",):
-        unequal = [
-            Relation((first.members[0], item.tokens), first.signs)
-            for item in others
-            if isinstance(item, Formula)
-        ]
-        return Listed((first, *(unequal or others)), "and")
-    return Listed((first, *others), joined_by)
+    first = items[0]
+    others = items[1:]
+    if not isinstance(first, Relation) or any(isinstance(item, Relation) for item in others):
+        return Listed(tuple(items), joined_by)
+    if set(first.signs) == {"="}:
+        value = read(first.members[-1])
+        if not isinstance(value, Relation):
+            return Listed(tuple([value] + others), joined_by)
+        first = value
+    if first.signs != (r"\neq",):
+        return Listed(tuple([first] + others), joined_by)
+    unequal: list[Answer] = []
+    for item in others:
+        if isinstance(item, Formula):
+            unequal.append(Relation((first.members[0], item.tokens), first.signs))
+    return Listed(tuple([first] + (unequal or others)), "and")
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
+    """An equation or inequality, whose members may be labelled by a word and a colon."""
     members = split(tokens, _RELATIONS)
     if len(members) < 2:
-        equation = labels.labelled(tokens)
+        equation = labels.as_equation(tokens)
         return _relation(equation, depth) if equation != tokens else None
-    signs, index = [], -1
+    signs = []
+    index = -1
     for member in members[:-1]:
         index += len(member) + 1
         signs.append(tokens[index])
@@ -282,32 +335,37 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         return read(tokens[1:], depth)
     if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
         exact = signs.index(r"\approx", 1)
-        members, signs = members[: exact + 1], signs[:exact]
+        members = members[: exact + 1]
+        signs = signs[:exact]
     relation = Relation(tuple(map(trimmed, members)), tuple(signs))
-    # (f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point.
-    return relation if "(" not in relation.members[0][1:] else by_entry(relation, depth) or relation
+    # (f(x), g(x)) = (x, 1) is read entry by entry; (x, y) = (1, 2) stays a point.
+    if "(" not in relation.members[0][1:]:
+        return relation
+    return by_entry(relation, depth) or relation
 
 
 def by_entry(relation: Relation, depth: int = 0) -> Listed | None:
     """(x, y) = (1, 2) as x = 1, y = 2; None for what is no equation of two points."""
-    label, value = relation.members[0], relation.members[-1]
-    if relation.signs != ("=",) or not (enclosed(label) and enclosed(value)):
+    left = relation.members[0]
+    right = relation.members[-1]
+    if relation.signs != ("=",) or not (enclosed(left) and enclosed(right)):
         return None
-    labels, values = split(label[1:-1], ","), split(value[1:-1], ",")
-    if len(labels) < 2 or len(labels) != len(values):
+    names = split(left[1:-1], ",")
+    values = split(right[1:-1], ",")
+    if len(names) < 2 or len(names) != len(values):
         return None
-    return Listed(
-        tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True))
-    )
+    equations = [name + ("=",) + value for name, value in zip(names, values, strict=True)]
+    return Listed(tuple(read(equation, depth) for equation in equations))
 
 
 def _union(tokens: Tokens, depth: int) -> Answer | None:
     parts = split(tokens, (r"\cup",))
     if len(parts) > 1:
         return Union(tuple(read(part, depth) for part in parts))
-    left_and_right = split(tokens, (r"\setminus", "-"))
-    if len(left_and_right) == 2 and enclosed(left_and_right[1]):
-        left, right = left_and_right
+    sides = split(tokens, (r"\setminus", "-"))
+    if len(sides) == 2 and enclosed(sides[1]):
+        left, right = sides
+        # A minus before a parenthesis is a subtraction.
         if right[0] == r"\{" or tokens[len(left)] == r"\setminus":
             return Without(read(left, depth), read(right, depth))
     if tokens in REALS:
@@ -318,24 +376,34 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
 def _brackets(tokens: Tokens, depth: int) -> Answer | None:
     if not enclosed(tokens):
         return _turned_interval(tokens)
-    opening, inside, closing = tokens[0], tokens[1:-1], tokens[-1]
+    opening = tokens[0]
+    inside = tokens[1:-1]
+    closing = tokens[-1]
     if opening == r"\{":
         return _set(inside, depth)
-    if opening in ("{", r"\lfloor", r"\lceil"):
-        return read(inside, depth) if opening == "{" else None
+    if opening == "{":
+        return read(inside, depth)
+    if opening in (r"\lfloor", r"\lceil"):
+        return None
     items = split(inside, (",", ";"))
     if len(items) == 1:
-        bare = (opening, closing) == ("(", ")") or "".join(inside[:1]).startswith(r"\begin")
-        return read(inside, depth) if bare else None
+        # (5) is 5 and [5] is not, but brackets of either kind may surround a matrix.
+        around_matrix = "".join(inside[:1]).startswith(r"\begin")
+        if around_matrix or (opening, closing) == ("(", ")"):
+            return read(inside, depth)
+        return None
     if tokens.count(r"\pm") == 1:
         return _plus_minus(tokens, depth)
-    if all(map(enclosed, map(trimmed, items))):
+    if all(enclosed(trimmed(item)) for item in items):
         return Ordered(tuple(read(item, depth) for item in items))
-    infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY
-    if len(items) == 2 and (infinite or "[" in opening or "]" in closing):
-        left, right = (trimmed(item) for item in items)
-        right = INFINITY if right == ("+", *INFINITY) else right
-        return Interval(left, right, opening == "(", closing == ")")
+    if len(items) == 2:
+        left = trimmed(items[0])
+        right = trimmed(items[1])
+        infinite = left[-1:] == INFINITY or right[-1:] == INFINITY
+        if infinite or opening == "[" or closing == "]":
+            if right == _PLUS_INFINITY:
+                right = INFINITY
+            return Interval(left, right, opening == "(", closing == ")")
     if (opening, closing) not in (("(", ")"), ("[", "]"), (r"\langle", r"\rangle")):
         return None
     return Ordered(tuple(_flat(read(item, depth) for item in items)))
@@ -357,7 +425,7 @@ def _set(inside: Tokens, depth: int) -> Answer:
     if len(builder) == 2 and builder[0]:
         if _is_unknown(trimmed(builder[0])):
             return read(builder[1], depth)
-        inside = (*builder[0], ",", *builder[1])  # {2k : k in Z} as 2k, k in Z
+        inside = builder[0] + (",",) + builder[1]  # {2k : k in Z} as 2k, k in Z
     if not inside:
         return Collected(())
     shape = read(inside, depth)
@@ -365,9 +433,10 @@ def _set(inside: Tokens, depth: int) -> Answer:
 
 
 def _is_unknown(tokens: Tokens) -> bool:
-    r"""x, also as x \in \mathbb{R}, or a point (x, y)."""
+    r"""Whether the tokens are x, x \in \mathbb{R}, or a point of such names, (x, y)."""
     if tokens[1:2] == (r"\in",):
-        return _is_letter(tokens[0]) and tokens[2:] in (*REALS, ("R",))
+        domain = tokens[2:]
+        return _is_letter(tokens[0]) and (domain in REALS or domain == ("R",))
     if enclosed(tokens):
         return all(_is_unknown(trimmed(part)) for part in split(tokens[1:-1], ","))
     return bool(tokens) and _is_letter(tokens[0]) and tokens[1:2] in ((), ("_",))
@@ -380,13 +449,12 @@ def _adjacent(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens[0]) == 1 and tokens[0].isupper():
         point = read(tokens[1:], depth) if enclosed(tokens[1:]) else None
         return Relation((tokens[:1], tokens[1:]), ("=",)) if isinstance(point, Ordered) else None
-    ends = [
-        index + 1
-        for index, token in enumerate(tokens)
-        if token == ")" and tokens[index + 1 : index + 2] in ((), ("(",))
-    ]
-    parts = [tokens[start:end] for start, end in pairwise([0, *ends])]
-    if len(parts) < 2 or ends[-1] != len(tokens) or not all(map(enclosed, parts)):
+    borders = [0]
+    for index, token in enumerate(tokens):
+        if token == ")" and tokens[index + 1 : index + 2] in ((), ("(",)):
+            borders.append(index + 1)
+    parts = [tokens[start:end] for start, end in pairwise(borders)]
+    if len(parts) < 2 or not all(map(enclosed, parts)):
         return None
     points = tuple(read(part, depth) for part in parts)
     return Listed(points) if all(isinstance(point, Ordered) for point in points) else None
@@ -396,15 +464,22 @@ def _transposed(tokens: Tokens, depth: int) -> Answer | None:
     """The transpose of a matrix, or of a vector, whose rows and columns are the same."""
     if "^" not in tokens[-4:]:
         return None
-    bare = tuple(token.removeprefix(TEXT) for token in tokens[-4:])
-    end = next((end for end in _TRANSPOSED if bare[-len(end) :] == end), ())
-    body = tokens[: len(tokens) - len(end)]
-    if not end or not (enclosed(body) or (body[-1:] and body[-1].startswith(r"\end{"))):
+    body = _without_transposition(tokens)
+    if body == tokens or not (enclosed(body) or (body[-1:] and body[-1].startswith(r"\end{"))):
         return None
     shape = as_matrix(as_vector(read(body, depth)))
     if isinstance(shape, Matrix) and len({len(row) for row in shape.rows}) == 1:
         return Matrix(tuple(zip(*shape.rows, strict=True)), tokens)
     return shape if isinstance(shape, Ordered) else None
+
+
+def _without_transposition(tokens: Tokens) -> Tokens:
+    r"""Tokens without the ^T or ^{\top} at their end; the same tokens if they have none."""
+    last = tuple(token.removeprefix(TEXT) for token in tokens[-4:])
+    for exponent in _TRANSPOSED:
+        if last[-len(exponent) :] == exponent:
+            return tokens[: -len(exponent)]
+    return tokens
 
 
 def as_vector(answer: Answer) -> Answer:
@@ -416,13 +491,20 @@ def as_vector(answer: Answer) -> Answer:
 
 def as_matrix(answer: Answer) -> Answer:
     """[[1, 2], [3, 4]] as a matrix; anything else as it is."""
-    rows = [as_vector(row) for row in answer.items] if isinstance(answer, Ordered) else []
-    cells = tuple(row.items for row in rows if isinstance(row, Ordered))
-    square = len(cells) == len(rows) > 0 and len(set(map(len, cells))) == 1
-    return Matrix(cells, ()) if square else answer
+    if not isinstance(answer, Ordered):
+        return answer
+    rows = []
+    for item in answer.items:
+        row = as_vector(item)
+        if not isinstance(row, Ordered):
+            return answer
+        rows.append(row.items)
+    equally_long = len({len(row) for row in rows}) == 1
+    return Matrix(tuple(rows), ()) if equally_long else answer
 
 
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
+    """A matrix, or the equations or points of a system in the same environment."""
     if tokens[:1] == (r"\{",) and tokens[1:2] and tokens[1].startswith(r"\begin{"):
         tokens = tokens[1:]  # the closing bracket of a system is invisible
     if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
@@ -437,9 +519,10 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
     rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
     cells = tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows)
     if name in _SYSTEMS and all(isinstance(row[0], Relation | Ordered) for row in cells):
-        single = all(len(row) == 1 for row in cells)
+        if any(len(row) > 1 for row in cells):
+            return None
         joined_by = "and" if all(isinstance(row[0], Relation) for row in cells) else ""
-        return Listed(tuple(row[0] for row in cells), joined_by) if single else None
+        return Listed(tuple(row[0] for row in cells), joined_by)
     return Matrix(cells, tokens) if name in _MATRICES else None
 
 
@@ -447,6 +530,8 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
     r"""a \pm b as the two values that it denotes."""
     if r"\pm" not in tokens or len(tokens) > 200:
         return None
-    upper = tuple({r"\pm": "+", r"\mp": "-"}.get(token, token) for token in tokens)
-    lower = tuple({r"\pm": "-", r"\mp": "+"}.get(token, token) for token in tokens)
+    upper_signs = {r"\pm": "+", r"\mp": "-"}
+    lower_signs = {r"\pm": "-", r"\mp": "+"}
+    upper = tuple(upper_signs.get(token, token) for token in tokens)
+    lower = tuple(lower_signs.get(token, token) for token in tokens)
     return Listed((read(upper, depth), read(lower, depth)))

@@ -6,6 +6,7 @@ accepted.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from rspo.rewards.extraction import final_answers
 from rspo.rewards.rules import (
@@ -33,7 +34,7 @@ from rspo.rewards.rules.answers import (
     Union,
     Without,
 )
-from rspo.rewards.rules.expressions import Apply, TooDeep, Unreadable, read
+from rspo.rewards.rules.expressions import Apply, Expression, TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200
@@ -55,34 +56,49 @@ def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
 
 
 def _equivalent(form: str, prediction: str) -> bool:
-    form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
-    if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
-        return choice == prose.choice_in(prediction)
+    """Whether one accepted form, which may be in a box itself, and one prediction are the same."""
+    boxed = final_answers(form)
+    form = repaired(boxed[0] if boxed else form)
+    prediction = repaired(prediction)
+    choice = prose.choice_in(form)
+    if choice is not None:
+        chosen = prose.choice_in(prediction)
+        if chosen is not None:
+            return choice == chosen
     if _differ_in_whole_numbers(form, prediction):
         return False
-    stated = dict.fromkeys((prose.formula_in(prediction), prediction))
-    guesses = [guess for text in stated for guess in _readings(text)]
+    # A prediction is also read as a whole, in case it was taken for a sentence by mistake.
+    stated = prose.formula_in(prediction)
+    guesses = list(_readings(stated))
+    if stated != prediction:
+        guesses += _readings(prediction)
     golds = _readings(prose.formula_in(form, only=True))
     return any(same(gold, guess) for gold in golds for guess in guesses)
 
 
 def _differ_in_whole_numbers(form: str, prediction: str) -> bool:
     """Whether both say what a letter denotes, one any integer and the other a natural number."""
-    kinds = [
-        {answers.whole_numbers(way) for way in spellings(text)} - {None}
-        for text in (form, prediction)
-    ]
-    return all(kinds) and kinds[0].isdisjoint(kinds[1])
+    kinds = _whole_numbers_in(form)
+    other_kinds = _whole_numbers_in(prediction)
+    return bool(kinds and other_kinds) and kinds.isdisjoint(other_kinds)
+
+
+def _whole_numbers_in(text: str) -> set[str]:
+    """Which whole numbers a text says that a letter denotes, in any of its spellings."""
+    kinds = {answers.whole_numbers(tokens) for tokens in spellings(text)}
+    return {kind for kind in kinds if kind is not None}
 
 
 def _readings(text: str) -> Iterator[Answer]:
     """The answers a text may mean. A letter that denotes any integer may have another name."""
-    for way in spellings(text):
-        if any(len(token) > _LONGEST_NUMBER for token in way):
+    for tokens in spellings(text):
+        if any(len(token) > _LONGEST_NUMBER for token in tokens):
             continue
-        yield answers.read(way)
-        if (letter := answers.parameter(way)) is not None:
-            yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
+        yield answers.read(tokens)
+        letter = answers.parameter(tokens)
+        if letter is not None:
+            renamed = tuple(PARAMETER if token == letter else token for token in tokens)
+            yield answers.read(renamed)
 
 
 def same(gold: Answer, prediction: Answer) -> bool:
@@ -93,32 +109,48 @@ def same(gold: Answer, prediction: Answer) -> bool:
 
 
 def _same_structures(gold: Answer, prediction: Answer) -> bool:
+    """Compare two answers by the rule for their structures."""
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
-        tokens = gold.tokens, prediction.tokens
-        if _differ_in_letters(*tokens):
-            return False
-        return _same_words(*tokens) or quantities.same(*tokens)
+        return _same_formulas(gold.tokens, prediction.tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
     if isinstance(gold, Matrix) or isinstance(prediction, Matrix):
-        gold, prediction = (
-            answers.as_matrix(answers.as_vector(side)) for side in (gold, prediction)
-        )
+        gold = answers.as_matrix(answers.as_vector(gold))
+        prediction = answers.as_matrix(answers.as_vector(prediction))
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
         same_height = len(gold.rows) == len(prediction.rows)
         return same_height and all(map(_same_in_order, gold.rows, prediction.rows))
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
-    for one, other in ((gold, prediction), (prediction, gold)):
-        points = isinstance(other, Ordered | Matrix)
-        if points and isinstance(one, Collected) and len(one.items) == 1:
-            return one.items[0] == other or same(one.items[0], other)
+    if _holds_one_item(gold) and isinstance(prediction, Ordered | Matrix):
+        return _is_only_item(gold, prediction)
+    if _holds_one_item(prediction) and isinstance(gold, Ordered | Matrix):
+        return _is_only_item(prediction, gold)
     if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
         # Arithmetic of matrices, which the library math-verify evaluates.
-        tokens = gold.tokens, prediction.tokens
-        both = all(any(token.startswith(r"\begin") for token in side) for side in tokens)
-        return both and symbolic.same(*tokens)
+        both = _has_matrix(gold.tokens) and _has_matrix(prediction.tokens)
+        return both and symbolic.same(gold.tokens, prediction.tokens)
     return _same_collections(gold, prediction)
+
+
+def _holds_one_item(answer: Answer) -> TypeGuard[Collected]:
+    return isinstance(answer, Collected) and len(answer.items) == 1
+
+
+def _is_only_item(collected: Collected, point: Answer) -> bool:
+    """Whether a set of one item holds this point: {(1, 2)} and (1, 2) are the same."""
+    item = collected.items[0]
+    return item == point or same(item, point)
+
+
+def _has_matrix(tokens: Tokens) -> bool:
+    return any(token.startswith(r"\begin") for token in tokens)
+
+
+def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
+    if _differ_in_letters(gold, prediction):
+        return False
+    return _same_words(gold, prediction) or quantities.same(gold, prediction)
 
 
 def _same_words(gold: Tokens, prediction: Tokens) -> bool:
@@ -133,22 +165,26 @@ def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
 
     Only an angle may be named from either end.
     """
-    one, other = (
-        [token for token in side if len(token) > 2 and token.isalpha() and token.isupper()]
-        for side in (gold, prediction)
-    )
-    if not one or not other or one == other:
+    names = _capitals(gold)
+    other_names = _capitals(prediction)
+    if not names or not other_names or names == other_names:
         return False
-    turned = r"\angle" in gold and r"\angle" in prediction
-    return not (turned and one == [name[::-1] for name in other])
+    angles = r"\angle" in gold and r"\angle" in prediction
+    return not (angles and names == [name[::-1] for name in other_names])
+
+
+def _capitals(tokens: Tokens) -> list[str]:
+    """The names of three or more capital letters, such as those of triangles and coin flips."""
+    return [token for token in tokens if len(token) > 2 and token.isalpha() and token.isupper()]
 
 
 def _words(tokens: Tokens) -> list[str]:
+    """Words in lower case, except single letters, because A and a are different."""
     words = [token.removeprefix(TEXT) for token in tokens]
-    words = [word.lower() if word[1:] else word for word in words]  # A and a are different letters
+    words = [word.lower() if len(word) > 1 else word for word in words]
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
-    # Without numbers or variables, hyphens and brackets are punctuation.
+    # If there are no numbers or variables, hyphens and brackets are punctuation.
     return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
 
 
@@ -156,20 +192,24 @@ def _words(tokens: Tokens) -> list[str]:
 
 
 def _same_collections(gold: Answer, prediction: Answer) -> bool:
-    one, other = _items(gold), _items(prediction)
-    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+    """Whether two lists, points, sets or vectors have the same items, in order where it counts."""
+    items = _items(gold)
+    other_items = _items(prediction)
+    if items is None or other_items is None:
         return False
-    sides = (gold, prediction)
+    if len(items) != len(other_items) or len(items) > _LONGEST_LIST:
+        return False
     if _lists_points(prediction) and isinstance(gold, Listed | Collected):
-        return values.matched(one, other, same)
-    if any(isinstance(side, Ordered | Matrix) for side in sides):
-        return all(map(_is_ordered, sides)) and _same_in_order(one, other)
+        return values.matched(items, other_items, same)
+    if isinstance(gold, Ordered | Matrix) or isinstance(prediction, Ordered | Matrix):
+        both_ordered = _is_ordered(gold) and _is_ordered(prediction)
+        return both_ordered and _same_in_order(items, other_items)
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
         if _differ_in_conjunction(gold, prediction):
             return False
         if _labels_decide(gold, prediction):
-            return _same_in_order(one, other)
-    return values.matched(one, other, same)
+            return _same_in_order(items, other_items)
+    return values.matched(items, other_items, same)
 
 
 def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
@@ -187,40 +227,50 @@ def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
 
 def _lists_points(answer: Answer) -> bool:
     """Whether brackets only hold a list of points together: [(1, 2), (3, 4)]."""
-    points = isinstance(answer, Ordered) and len(answer.items) > 1
-    return points and all(isinstance(item, Ordered) for item in answer.items)  # type: ignore[union-attr]
+    if not isinstance(answer, Ordered) or len(answer.items) < 2:
+        return False
+    return all(isinstance(item, Ordered) for item in answer.items)
 
 
 def _is_ordered(answer: Answer) -> bool:
-    """A point, or a list of its entries: 1, 2 and x = 1, y = 2, but not y = 1, x = 2."""
+    """Whether an answer may be a point: (1, 2), also 1, 2 and x = 1, y = 2, not y = 1, x = 2."""
+    if isinstance(answer, Collected):
+        return False
     if not isinstance(answer, Listed):
-        return not isinstance(answer, Collected)
+        return True
     names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
-    return names == sorted(set(names)) and not (names and answer.joined_by == "or")
+    if names and answer.joined_by == "or":
+        return False
+    return names == sorted(set(names))
 
 
 def _items(answer: Answer) -> tuple[Answer, ...] | None:
+    """The items of a collection or vector, or a formula as the only one; None for other answers."""
     if isinstance(answer, Listed | Ordered | Collected):
         return answer.items
-    if isinstance(answer, Matrix) and (
-        len(answer.rows) == 1 or all(len(r) == 1 for r in answer.rows)
-    ):
-        return tuple(cell for row in answer.rows for cell in row)
-    return (answer,) if isinstance(answer, Formula) else None
+    if isinstance(answer, Formula):
+        return (answer,)
+    if not isinstance(answer, Matrix):
+        return None
+    is_vector = len(answer.rows) == 1 or all(len(row) == 1 for row in answer.rows)
+    return tuple(cell for row in answer.rows for cell in row) if is_vector else None
 
 
 def _labels_decide(gold: Listed, prediction: Listed) -> bool:
     """Whether one side names different unknowns (b=-3, c=0) and the other gives only values."""
-    labels = [
-        {_unknown(item.members[0]) for item in side.items if isinstance(item, Relation)}
-        for side in (gold, prediction)
-    ]
-    return min(map(len, labels)) == 0 and max(map(len, labels)) == len(gold.items) > 1
+    fewer, more = sorted([len(_unknowns(gold)), len(_unknowns(prediction))])
+    return fewer == 0 and more == len(gold.items) > 1
 
 
-def _unknown(label: Tokens) -> Tokens:
-    """x for x_1, of which each index has the same role; f_max itself."""
-    return label[:1] if any(token.isdigit() for token in label) else label
+def _unknowns(answer: Listed) -> set[Tokens]:
+    """The different unknowns on the left of equations. x_1 and x_2 count as x: both are roots."""
+    unknowns = set()
+    for item in answer.items:
+        if isinstance(item, Relation):
+            name = item.members[0]
+            has_number = any(token.isdigit() for token in name)
+            unknowns.add(name[:1] if has_number else name)
+    return unknowns
 
 
 def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
@@ -231,15 +281,16 @@ def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool
 
 
 def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
+    """Whether two answers, of which at least one is a relation, are the same."""
     if isinstance(prediction, Relation) and relations.names_two_values(prediction):
         return False
     if isinstance(gold, Relation) and isinstance(prediction, Relation):
         return _same_relations(gold, prediction)
-    for one, other in ((gold, prediction), (prediction, gold)):
-        if isinstance(one, Relation) and isinstance(other, Listed):
-            entries = answers.by_entry(one)
-            if entries and any(isinstance(item, Relation) for item in other.items):
-                return _same_collections(entries, other)
+    for relation, listed in ((gold, prediction), (prediction, gold)):
+        if isinstance(relation, Relation) and isinstance(listed, Listed):
+            entries = answers.by_entry(relation)
+            if entries and any(isinstance(item, Relation) for item in listed.items):
+                return _same_collections(entries, listed)
     if isinstance(gold, Relation):
         value = relations.value(gold, relations.is_quantity)
         return value is not None and same(value, prediction)
@@ -249,73 +300,102 @@ def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
 
 
 def _same_relations(gold: Relation, prediction: Relation) -> bool:
+    """Whether two relations are the same, in either direction: 1 < x and x > 1."""
     if _same_names(gold, prediction):
         return True
     if len(gold.signs) == len(prediction.signs) == 1:
         return _proportional(gold, prediction)
     turned = tuple(REVERSED.get(sign, "") for sign in reversed(gold.signs))
-    return any(
-        signs == prediction.signs and all(map(quantities.same, members, prediction.members))
-        for signs, members in ((gold.signs, gold.members), (turned, gold.members[::-1]))
-    )
+    for signs, members in ((gold.signs, gold.members), (turned, gold.members[::-1])):
+        if signs == prediction.signs and all(map(quantities.same, members, prediction.members)):
+            return True
+    return False
 
 
 def _same_names(gold: Relation, prediction: Relation) -> bool:
     """The same name with the same value. The argument of a function may have another name."""
-    one, other = gold.members[0], prediction.members[0]
-    value, guess = relations.stated(gold), relations.stated(prediction)
-    if value is None or guess is None:
+    name = gold.members[0]
+    other_name = prediction.members[0]
+    value = relations.stated(gold)
+    other_value = relations.stated(prediction)
+    if value is None or other_value is None:
         return False
-    if not (relations.is_name(one) and relations.is_name(other)):
+    if not (relations.is_name(name) and relations.is_name(other_name)):
         return False
-    if one != other and not _same_function(one, other, value + guess):
-        renamed = _renamed_argument(one, other, guess)
+    if name != other_name and not _same_function(name, other_name, value + other_value):
+        renamed = _renamed_argument(name, other_name, other_value)
         if renamed is None:
             return False
-        guess = renamed
-    return same(answers.read(value), answers.read(guess))
+        other_value = renamed
+    return same(answers.read(value), answers.read(other_value))
 
 
-def _same_function(one: Tokens, other: Tokens, rules: Tokens) -> bool:
-    """y or f, and f(x), of which both rules must depend: y = 2x + 3 and f(x) = 2x + 3."""
-    for name, function in ((one, other), (other, one)):
-        head, argument = function[:-3], function[-2:-1]
-        if function[-3:] == ("(", *argument, ")") and argument and name and len(name) == len(head):
-            known = name[0] in ("y", head[0]) and name[1:] == head[1:]
-            depends = any(argument[0] in token for token in rules if token.isalpha())
-            return known and depends and name[0] not in rules
+def _same_function(name: Tokens, other_name: Tokens, tokens: Tokens) -> bool:
+    """Whether one name is y or f and the other f(x), of a value that depends on x.
+
+    So y = 2x + 3 and f(x) = 2x + 3 are the same.
+
+    Args:
+        tokens: those of both values.
+    """
+    for variable, function in ((name, other_name), (other_name, name)):
+        if len(function) < 3 or function[-3] != "(" or function[-1] != ")":
+            continue
+        letters = function[:-3]
+        argument = function[-2]
+        if not variable or len(variable) != len(letters):
+            continue
+        same_letter = variable[0] in ("y", letters[0]) and variable[1:] == letters[1:]
+        depends = any(argument in token for token in tokens if token.isalpha())
+        return same_letter and depends and variable[0] not in tokens
     return False
 
 
-def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens | None:
-    """The value of f(n) with the argument named as in f(x)."""
-    function = len(gold) == len(prediction) == 4 and gold[1] == prediction[1] == "("
-    if not function or gold[0] != prediction[0] or gold[2] in value or prediction[2] not in value:
+def _renamed_argument(name: Tokens, other_name: Tokens, value: Tokens) -> Tokens | None:
+    """The value of f(n), with its argument named as in f(x); None for other names.
+
+    Args:
+        name: f(x).
+        other_name: f(n).
+        value: that of f(n).
+    """
+    functions = len(name) == len(other_name) == 4 and name[1] == other_name[1] == "("
+    if not functions or name[0] != other_name[0]:
         return None
-    return tuple(gold[2] if token == prediction[2] else token for token in value)
+    argument = name[2]
+    other_argument = other_name[2]
+    if argument in value or other_argument not in value:
+        return None
+    return tuple(argument if token == other_argument else token for token in value)
 
 
 def _proportional(gold: Relation, prediction: Relation) -> bool:
     """Whether two (in)equations differ by a constant factor: 2x = 4y and x - 2y = 0."""
-    sign, other_sign = gold.signs[0], prediction.signs[0]
+    sign = gold.signs[0]
+    other_sign = prediction.signs[0]
     if sign not in REVERSED or other_sign not in REVERSED:
         return False
     if other_sign not in (sign, REVERSED[sign]):
         return False
     try:
-        left, right = (
-            Apply("-", (read(side.members[0]), read(side.members[1])))
-            for side in (gold, prediction)
-        )
+        difference = _difference_of_sides(gold)
+        other_difference = _difference_of_sides(prediction)
     except (Unreadable, TooDeep):
         return gold.members == prediction.members and sign == other_sign
-    factor = values.constant_ratio(left, right)
+    factor = values.constant_ratio(difference, other_difference)
     if factor is None or factor == 0:
         return False
     if sign in INEQUALITIES:
+        # A negative factor turns the sign of an inequality.
         real = values.real(factor)
         return (real is not None and real > 0) == (sign == other_sign)
     return True
+
+
+def _difference_of_sides(relation: Relation) -> Expression:
+    left = read(relation.members[0])
+    right = read(relation.members[1])
+    return Apply("-", (left, right))
 
 
 # --- sets of numbers ------------------------------------------------------------------------------
@@ -325,12 +405,13 @@ def _same_sets(gold: Answer, prediction: Answer) -> bool:
     """Whether both have the same pieces; `membership` compares sets with constant ends further."""
     if isinstance(gold, Without) and isinstance(prediction, Without):
         return same(gold.left, prediction.left) and same(gold.right, prediction.right)
-    one, other = _pieces(gold), _pieces(prediction)
-    if not one or len(one) != len(other) or len(one) > _LONGEST_LIST:
+    pieces = _pieces(gold)
+    other_pieces = _pieces(prediction)
+    if not pieces or len(pieces) != len(other_pieces) or len(pieces) > _LONGEST_LIST:
         return False
-    if len(one) > 1:
-        return values.matched(one, other, same)
-    return _same_intervals(one[0], other[0])
+    if len(pieces) > 1:
+        return values.matched(pieces, other_pieces, same)
+    return _same_intervals(pieces[0], other_pieces[0])
 
 
 def _pieces(answer: Answer) -> list[Answer]:
@@ -344,9 +425,11 @@ def _pieces(answer: Answer) -> list[Answer]:
 
 
 def _same_intervals(gold: Answer, prediction: Answer) -> bool:
-    one, other = answers.as_interval(gold), answers.as_interval(prediction)
-    if one is None or other is None:
+    interval = answers.as_interval(gold)
+    other = answers.as_interval(prediction)
+    if interval is None or other is None:
         return False
-    if (one.left_open, one.right_open) != (other.left_open, other.right_open):
+    if interval.left_open != other.left_open or interval.right_open != other.right_open:
         return False
-    return quantities.same(one.left, other.left) and quantities.same(one.right, other.right)
+    same_left = quantities.same(interval.left, other.left)
+    return same_left and quantities.same(interval.right, other.right)

@@ -6,7 +6,6 @@ else, such as integrals, the sign of a sum and unknown functions, instead of gue
 no text: a formula becomes a tree of known operations.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -26,22 +25,29 @@ class TooDeep(Exception):
 
 @dataclass(frozen=True)
 class Number:
+    """A number, with its digits if it is a plain decimal."""
+
     value: Fraction
-    written: str = field(default="", compare=False)  # its digits, if it is a plain decimal
+    written: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class Symbol:
+    r"""A variable or constant: x, x_1, I(0), \pi."""
+
     name: str
 
 
 @dataclass(frozen=True)
 class Apply:
+    r"""An operation such as + or \sin, and its arguments."""
+
     operation: str
     arguments: tuple["Expression", ...]
 
 
 Expression = Number | Symbol | Apply
+_MINUS_ONE = Apply("negate", (Number(Fraction(1)),))
 
 # --- parsing --------------------------------------------------------------------------------------
 
@@ -60,14 +66,20 @@ FUNCTIONS = _commands(
     "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil"}
+_DIGITS = ""  # stands for digits, which is no token
+_FRACTIONS = (
+    [r"\frac", "{", _DIGITS, "}", "{", _DIGITS, "}"],
+    [_DIGITS, "/", _DIGITS],
+)
 _FUNCTION_NAMES = set("fghFGH")
 _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 
 
 def read(tokens: Tokens) -> Expression:
-    """The tree of a token sequence.
+    """The tree of a formula.
 
-    Raises: Unreadable if any part of it is not supported, TooDeep.
+    Raises: Unreadable if any part of it is not supported; TooDeep if its brackets are nested more
+        deeply than in any answer.
     """
     if r"\infty" in tokens and len(tokens) > 2:
         raise Unreadable  # infinity may end an interval, but has no arithmetic
@@ -79,19 +91,24 @@ def read(tokens: Tokens) -> Expression:
 
 
 class _Reader:
-    """Recursive descent over tokens. 1/2x means (1/2)x, by the order of operations."""
+    """Recursive descent over tokens. 1/2x means (1/2)x, by the order of operations.
+
+    Each method that returns an expression removes the tokens of that expression.
+    """
 
     def __init__(self, tokens: Tokens) -> None:
-        self._tokens = list(reversed(tokens))
+        self._tokens = list(reversed(tokens))  # those that are left; the next one is at the end
         self._depth = 0
         self._within_bars = False
         self._last = ""
 
     @property
     def next(self) -> str | None:
+        """The next token, which stays; None at the end."""
         return self._tokens[-1] if self._tokens else None
 
     def take(self) -> str:
+        """Remove and return the next token."""
         if not self._tokens:
             raise Unreadable
         self._last = self._tokens.pop()
@@ -102,6 +119,7 @@ class _Reader:
             raise Unreadable
 
     def sum(self) -> Expression:
+        """Products with plus or minus between them."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise TooDeep
@@ -113,10 +131,11 @@ class _Reader:
         return total
 
     def product(self) -> Expression:
+        """Factors with a sign between them, or side by side."""
         product = self.signed()
         while True:
             if self.next in ("*", "/", ":"):
-                sign = "/" if self.take() != "*" else "*"
+                sign = "*" if self.take() == "*" else "/"
                 product = Apply(sign, (product, self.signed()))
             elif self._starts_factor():
                 product = Apply("*", (product, self.power()))
@@ -133,6 +152,7 @@ class _Reader:
         return self._last in (")", "}") or not (following[0].isdigit() or following[0] == ".")
 
     def signed(self) -> Expression:
+        """A factor after any number of signs."""
         minus = False
         while self.next in ("+", "-"):
             minus ^= self.take() == "-"
@@ -140,6 +160,7 @@ class _Reader:
         return Apply("negate", (factor,)) if minus else factor
 
     def power(self) -> Expression:
+        """An atom, and its exponent if it has one."""
         base = self.postfix(self.atom())
         if self.next != "^":
             return base
@@ -151,6 +172,7 @@ class _Reader:
         return self.argument() if self.next == "{" else self.signed()
 
     def postfix(self, operand: Expression) -> Expression:
+        """The operand with the factorials, degree signs and percent signs after it."""
         while self.next in ("!", r"\degree", r"\%"):
             operand = Apply(self.take(), (operand,))
         return operand
@@ -163,13 +185,16 @@ class _Reader:
         return self._inside("}")
 
     def _inside(self, closing: str) -> Expression:
-        bars, self._within_bars = self._within_bars, closing == "|"
+        """What stands between an opening bracket, which was taken, and the closing one."""
+        outside_within_bars = self._within_bars
+        self._within_bars = closing == "|"
         inside = self.sum()
         self.expect(closing)
-        self._within_bars = bars
+        self._within_bars = outside_within_bars
         return inside
 
     def atom(self) -> Expression:
+        """A number, a symbol, brackets, or a command with its arguments."""
         token = self.take()
         if token[0].isdigit() or (token[0] == "." and token != "."):
             return self._number(token)
@@ -187,17 +212,23 @@ class _Reader:
         return self._symbol(token)
 
     def _number(self, token: str) -> Expression:
+        """A decimal, perhaps with repeating digits, or an integer and the fraction after it."""
         if not token.isascii():
             raise Unreadable
-        if len(token.lower().partition("e")[2].lstrip("+-0")) > 4:
+        exponent = token.lower().partition("e")[2]
+        if len(exponent.lstrip("+-0")) > 4:
             raise Unreadable
         value = Fraction(token)
-        written = token if "." in token and self.next != r"\overline" else ""
-        if self.next == r"\overline" and "." in token:
-            self.take()
-            value += self._repeating(len(token.partition(".")[2]))
-        if token.isdigit() and (fraction := self._fraction_of_mixed()) is not None:
-            value += fraction
+        written = ""
+        if "." in token:
+            if self.next == r"\overline":
+                self.take()
+                places = len(token.partition(".")[2])
+                value += self._repeating(places)
+            else:
+                written = token
+        if token.isdigit():
+            value += self._fraction_of_mixed()
         if self.next == "_":
             raise Unreadable  # the number is in another base
         return Number(value, written)
@@ -211,19 +242,20 @@ class _Reader:
             raise Unreadable
         return Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
 
-    def _fraction_of_mixed(self) -> Fraction | None:
-        r"""The fraction directly after an integer, as in 2\frac{1}{3} or 2 1/3."""
-        for signs in ([r"\frac", "{", "", "}", "{", "", "}"], ["", "/", ""]):
-            ahead = self._tokens[-1 : -len(signs) - 1 : -1]
-            if [("" if _is_digits(token) else token) for token in ahead] == signs:
-                numerator, denominator = (int(token) for token in ahead if _is_digits(token))
-                del self._tokens[-len(signs) :]
+    def _fraction_of_mixed(self) -> Fraction:
+        r"""The fraction directly after an integer, as in 2\frac{1}{3} or 2 1/3; 0 without one."""
+        for form in _FRACTIONS:
+            following = self._tokens[: -len(form) - 1 : -1]
+            if [_DIGITS if _is_digits(token) else token for token in following] == form:
+                numerator, denominator = (int(token) for token in following if _is_digits(token))
+                del self._tokens[-len(form) :]
                 if denominator == 0:
                     raise Unreadable
                 return Fraction(numerator, denominator)
-        return None
+        return Fraction(0)
 
     def _root(self) -> Expression:
+        """A root after its sign, with an index in square brackets if it has one."""
         index: Expression = Number(Fraction(2))
         if self.next == "[":
             self.take()
@@ -240,23 +272,25 @@ class _Reader:
         return Apply("root", (radicand, index))
 
     def _function(self, name: str) -> Expression:
-        base: tuple[Expression, ...] = ()
+        r"""A function after its name, with a base or exponent before the argument: \sin^2 x."""
+        base: Expression | None = None
         exponent: Expression | None = None
         if self.next == "_" and name == r"\log":
             self.take()
-            base = (self.argument(),)
+            base = self.argument()
         if self.next == "^":
             self.take()
             exponent = self.exponent()
-        applied = Apply(name, (self._function_argument(), *base))
+        argument = self._function_argument()
+        arguments = (argument,) if base is None else (argument, base)
         if exponent is None:
-            return applied
-        if exponent == Apply("negate", (Number(Fraction(1)),)):
+            return Apply(name, arguments)
+        if exponent == _MINUS_ONE:
             inverse = name.replace("\\", r"\arc")
             if inverse not in FUNCTIONS:
                 raise Unreadable
-            return Apply(inverse, applied.arguments)
-        return Apply("^", (applied, exponent))
+            return Apply(inverse, arguments)
+        return Apply("^", (Apply(name, arguments), exponent))
 
     def _function_argument(self) -> Expression:
         r"""Brackets, or the factors up to the next sign or function: \sin 2x \cos x."""
@@ -268,46 +302,56 @@ class _Reader:
         return argument
 
     def _symbol(self, token: str) -> Expression:
+        """A name with its primes, its index, and an argument of one token."""
+        name = self._letter(token)
+        while self.next == "'":
+            name += self.take()
+        if self.next == "_":
+            self.take()
+            name += "_" + self._group()
+        if self._tokens[-3::2] == [")", "("] and name not in ("e", "i", r"\pi"):
+            argument = self._tokens[-2]
+            del self._tokens[-3:]  # I(0) and x(t): a name and an argument
+            return Symbol(f"{name}({argument})")
+        if name in _FUNCTION_NAMES and self.next == "(":
+            raise Unreadable  # f(2x) is not a product
+        return Symbol(name)
+
+    def _letter(self, token: str) -> str:
+        """The letter with which a token begins; letters after it stay as the next token."""
         if token in _ACCENTS:
-            token += "{" + "".join(self._group()) + "}"
-        elif token.startswith(TEXT):
-            token = token[1:]
-            if len(token) > 1:
+            return token + "{" + self._group() + "}"
+        if token.startswith(TEXT):
+            letter = token.removeprefix(TEXT)
+            if len(letter) > 1:
                 raise Unreadable
-        elif token.isalpha() and token.isascii():
+            return letter
+        if token.isalpha() and token.isascii():
             if len(token) > _LONGEST_PRODUCT:
                 raise Unreadable
             if len(token) > 1:
                 self._tokens.append(token[1:])
-                token = token[0]
-        elif token not in _GREEK:
+            return token[0]
+        if token not in _GREEK:
             raise Unreadable
-        while self.next == "'":
-            token += self.take()
-        if self.next == "_":
-            self.take()
-            token += "_" + "".join(self._group())
-        argument = self._tokens[-2:-1]
-        if self._tokens[-3::2] == [")", "("] and token not in ("e", "i", r"\pi"):
-            del self._tokens[-3:]  # I(0) and x(t): a name and an argument
-            return Symbol(f"{token}({argument[0]})")
-        if token in _FUNCTION_NAMES and self.next == "(":
-            raise Unreadable  # f(2x) is not a product
-        return Symbol(token)
+        return token
 
-    def _group(self) -> Iterator[str]:
-        """The tokens of a group without inner braces; if there is no group, the next token."""
+    def _group(self) -> str:
+        """The text of a group without inner braces; if there is no group, the next token."""
         if self.next != "{":
-            yield self.take()
-            return
+            return self.take()
+        text = ""
         depth = 0
         while True:
             token = self.take()
-            depth += {"{": 1, "}": -1}.get(token, 0)
+            if token == "{":
+                depth += 1
+            elif token == "}":
+                depth -= 1
+            else:
+                text += token.removeprefix(TEXT)
             if depth == 0:
-                return
-            if token not in "{}":
-                yield token.removeprefix(TEXT)
+                return text
 
 
 def _is_digits(token: str) -> bool:

@@ -9,29 +9,39 @@ from rspo.rewards.rules import units
 from rspo.rewards.rules.notation import TEXT, Tokens
 
 _ENDS = {":", TEXT + "is", "is"}
-_ARE = ("are", TEXT + "are")
+_ENDS_OF_ITEMS = _ENDS | {"="}
+_ARE = {"are", TEXT + "are"}
 _SAME = {r"\max": "maximum", r"\min": "minimum", "max": "maximum", "min": "minimum"}
 _LEFT_OUT = {"the", "value"}
 _ROMAN = ("i", "ii", "iii", "iv", "v", "vi")
 _OPERATORS = {"+", "-", "*", "/", "^", "=", "!", ":", ","}
 
 
-def labelled(tokens: Tokens, ends: frozenset[str] = frozenset(_ENDS)) -> Tokens:
-    """An equation instead of a label of words and a value; any other tokens as they are."""
-    if ends.isdisjoint(tokens):
+def as_equation(tokens: Tokens, ends: set[str] = _ENDS) -> Tokens:
+    """An equation in place of a label and a value; any other tokens stay as they are.
+
+    Args:
+        ends: tokens that may end a label, of which the first one does.
+    """
+    end = _first_place(tokens, ends)
+    if end is None:
         return tokens
-    end = next(place for place, token in enumerate(tokens) if token in ends)
-    words = [token for token in tokens[:end] if token not in _SAME]
-    if not end or not all(map(units.is_word, words)) or _have_meaning(words):
+    words = tuple(token for token in tokens[:end] if token not in _SAME)
+    if end == 0 or not all(map(units.is_word, words)) or _have_meaning(words):
         return tokens
-    return (*_name(tokens[:end]), "=", *tokens[end + 1 :])
+    return _name(tokens[:end]) + ("=",) + tokens[end + 1 :]
 
 
-def of_list(items: list[Tokens]) -> list[Tokens]:
-    """The items of a list as equations if all have labels, and without an introduction."""
-    items = [_without_introduction(items[0]), *items[1:]]
-    equations = [_labelled_item(item, place) for place, item in enumerate(items)]
-    return items if any(one is None for one in equations) else [one for one in equations if one]
+def equations_of(items: list[Tokens]) -> list[Tokens]:
+    """The items of a list without its introduction; as equations if all of them have labels."""
+    items = [_without_introduction(items[0])] + items[1:]
+    equations = []
+    for place, item in enumerate(items):
+        equation = _labelled_item(item, place)
+        if equation is None:
+            return items
+        equations.append(equation)
+    return equations
 
 
 def parts(tokens: Tokens) -> list[Tokens]:
@@ -40,38 +50,56 @@ def parts(tokens: Tokens) -> list[Tokens]:
     for place in range(len(tokens)):
         if tokens[place : place + 3] in _part_labels(len(starts)):
             starts.append(place)
-    if len(starts) < 2 or starts[0]:
+    if len(starts) < 2 or starts[0] > 0:
         return []
-    items = [tokens[one:other] for one, other in pairwise([*starts, len(tokens)])]
+    borders = starts + [len(tokens)]
+    items = [tokens[start:end] for start, end in pairwise(borders)]
     return items if all(_labelled_item(item, i) for i, item in enumerate(items)) else []
 
 
-def _part_labels(place: int) -> tuple[Tokens, ...]:
-    names = (str(place + 1), chr(ord("a") + place), _ROMAN[place] if place < len(_ROMAN) else "")
-    return tuple(("(", mark + name, ")") for name in names for mark in ("", TEXT))
+def _part_labels(place: int) -> list[Tokens]:
+    """The labels of the part with this index: (1), (a) and (i) for 0, also as running text."""
+    names = [str(place + 1), chr(ord("a") + place)]
+    names.append(_ROMAN[place] if place < len(_ROMAN) else "")
+    labels: list[Tokens] = []
+    for name in names:
+        labels.append(("(", name, ")"))
+        labels.append(("(", TEXT + name, ")"))
+    return labels
 
 
 def _labelled_item(item: Tokens, place: int) -> Tokens | None:
-    equation = labelled(item, frozenset({*_ENDS, "="}))
+    """The item with this index as an equation; None if it has no label."""
+    equation = as_equation(item, _ENDS_OF_ITEMS)
     if equation != item:
         return equation
     if item[1:2] == (":",) and len(item) > 2 and len(item[0]) == 1 and item[0].isalpha():
-        return (item[0], "=", *item[2:])
+        return item[:1] + ("=",) + item[2:]
     if item[:3] in _part_labels(place) and item[3:4] and item[3] not in _OPERATORS:
-        return (f"{TEXT}part{place + 1}", "=", *item[3:])
+        return (f"{TEXT}part{place + 1}", "=") + item[3:]
     return None
 
 
 def _without_introduction(item: Tokens) -> Tokens:
-    """Without `the roots are`."""
-    end = next((place for place, token in enumerate(item) if token in _ARE), 0)
+    """Remove an introduction such as `the roots are`."""
+    end = _first_place(item, _ARE)
+    if end is None:
+        return item
     words = item[:end]
-    if not any(map(units.is_word, words)) or _have_meaning([*words]):
+    if not any(map(units.is_word, words)) or _have_meaning(words):
         return item
     return item[end + 1 :] if all(word.lstrip(TEXT).isalpha() for word in words) else item
 
 
-def _have_meaning(words: list[str]) -> bool:
+def _first_place(tokens: Tokens, wanted: set[str]) -> int | None:
+    """The index of the first of the wanted tokens; None if there is none."""
+    for place, token in enumerate(tokens):
+        if token in wanted:
+            return place
+    return None
+
+
+def _have_meaning(words: Tokens) -> bool:
     return any(units.has_meaning(word.removeprefix(TEXT)) for word in words)
 
 

@@ -43,24 +43,26 @@ class _NotASet(Exception):
     """Not a set of real numbers with constant ends."""
 
 
-def same(one: Answer, other: Answer) -> bool:
+def same(gold: Answer, prediction: Answer) -> bool:
     """Whether both are sets of real numbers with constant ends and have the same members."""
-    if not (_may_be_set(one) and _may_be_set(other)):
+    if not (_may_be_set(gold) and _may_be_set(prediction)):
         return False
     with mpmath.workdps(_DIGITS):
-        sides = _Side(), _Side()
+        side = _Side()
+        other_side = _Side()
         try:
-            left, right = (side.has(read) for side, read in zip(sides, (one, other), strict=True))
+            has = side.membership(gold)
+            other_has = other_side.membership(prediction)
         except _NotASet:
             return False
-        ends = sides[0].ends + sides[1].ends
-        if len(sides[0].names | sides[1].names) > 1 or len(ends) > _MOST_ENDS:
+        ends = side.ends + other_side.ends
+        if len(side.names | other_side.names) > 1 or len(ends) > _MOST_ENDS:
             return False
-        return all(left(point) == right(point) for point in _points(ends))
+        return all(has(point) == other_has(point) for point in _points(ends))
 
 
 def _may_be_set(answer: Answer) -> bool:
-    """A list of pairs is a list of points, although each of them could be an interval."""
+    """Whether an answer may be a set of numbers. A list of pairs is a list of points instead."""
     if isinstance(answer, Relation):
         return not _BOUNDS.isdisjoint(answer.signs) or r"\in" in answer.signs
     if isinstance(answer, Listed):
@@ -71,29 +73,42 @@ def _may_be_set(answer: Answer) -> bool:
 def _points(ends: list[Real]) -> Iterator[Real]:
     """Every end, and points between and beyond them."""
     ends = sorted(ends) or [mpmath.mpf(0)]
-    yield from (ends[0] - 1, *ends, ends[-1] + 1)
-    yield from ((low + high) / 2 for low, high in pairwise(ends) if not _equal(low, high))
+    yield ends[0] - 1
+    yield from ends
+    yield ends[-1] + 1
+    for low, high in pairwise(ends):
+        if not _equal(low, high):
+            yield (low + high) / 2
 
 
-def _equal(one: Real, other: Real) -> bool:
-    return bool(one == other or abs(one - other) < mpmath.mpf(_CLOSE))
+def _equal(number: Real, other: Real) -> bool:
+    return bool(number == other or abs(number - other) < mpmath.mpf(_CLOSE))
 
 
 class _Side:
-    """Reads one set; collects its ends and the unknowns that it names."""
+    """Reads one set; collects its ends and the unknowns that it names.
+
+    Each method that returns a function returns the test for membership, and raises _NotASet for
+    answers that are no sets.
+    """
 
     def __init__(self) -> None:
         self.ends: list[Real] = []
         self.names: set[Tokens] = set()
 
-    def has(self, answer: Answer) -> Has:
-        """The test for membership. Raises: _NotASet."""
-        if (interval := answers.as_interval(answer)) is not None:
+    def membership(self, answer: Answer) -> Has:
+        """The test for membership in a set.
+
+        Raises: _NotASet if the answer is no set of numbers with constant ends.
+        """
+        interval = answers.as_interval(answer)
+        if interval is not None:
             return self._interval(interval)
         if isinstance(answer, Union):
-            return _any([self.has(part) for part in answer.parts])
+            return _any([self.membership(part) for part in answer.parts])
         if isinstance(answer, Without):
-            left_has, right_has = self.has(answer.left), self.has(answer.right)
+            left_has = self.membership(answer.left)
+            right_has = self.membership(answer.right)
             return lambda point: left_has(point) and not right_has(point)
         if isinstance(answer, Relation):
             return self._relation(answer)
@@ -103,10 +118,14 @@ class _Side:
         return _any([self._point(item) for item in items])
 
     def _end(self, tokens: Tokens) -> Real:
-        if tokens in (INFINITY, MINUS_INFINITY):
-            return mpmath.inf if tokens == INFINITY else -mpmath.inf
+        """The value of an end. Infinite ends need no points, so they are not collected."""
+        if tokens == INFINITY:
+            return mpmath.inf
+        if tokens == MINUS_INFINITY:
+            return -mpmath.inf
         value = values.constant(tokens)
-        if value is None or (end := values.real(value)) is None:
+        end = None if value is None else values.real(value)
+        if end is None:
             raise _NotASet
         self.ends.append(end)
         return end
@@ -118,48 +137,68 @@ class _Side:
         return lambda point: _equal(point, end)
 
     def _interval(self, interval: Interval) -> Has:
-        left, right = self._end(interval.left), self._end(interval.right)
-        ends = ((left, interval.left_open), (right, interval.right_open))
-        at_infinity = any(mpmath.isinf(end) and not is_open for end, is_open in ends)
-        if at_infinity or left > right or (left == right and (ends[0][1] or ends[1][1])):
+        """An interval. Empty ones, and those that contain infinity, are no sets."""
+        left = self._end(interval.left)
+        right = self._end(interval.right)
+        if mpmath.isinf(left) and not interval.left_open:
+            raise _NotASet
+        if mpmath.isinf(right) and not interval.right_open:
+            raise _NotASet
+        empty = left == right and (interval.left_open or interval.right_open)
+        if empty or left > right:
             raise _NotASet
         above = _bound(">" if interval.left_open else r"\geq", left)
         below = _bound("<" if interval.right_open else r"\leq", right)
         return lambda point: above(point) and below(point)
 
     def _listed(self, answer: Listed) -> Has:
-        """Inequalities joined by a word or comma; of intervals, each such joint is a union."""
-        parts = [self.has(item) for item in answer.items]
+        """Inequalities joined by a word or comma. Between intervals, each of them is a union."""
+        parts = [self.membership(item) for item in answer.items]
         if not all(isinstance(item, Relation) for item in answer.items):
             return _any(parts)
-        both = _all(parts)  # what a comma means, unless no number satisfies it
-        alone = answer.joined_by != "and" and not any(map(both, _points(self.ends)))
-        return _any(parts) if answer.joined_by == "or" or alone else both
+        both = _all(parts)
+        if answer.joined_by == "or":
+            return _any(parts)
+        if answer.joined_by == "and":
+            return both
+        # A comma means "and", unless no number satisfies both: x < 1, x > 3.
+        return both if any(map(both, _points(self.ends))) else _any(parts)
 
     def _relation(self, relation: Relation) -> Has:
         """x < 5, 1 < x <= 3, x in S, also for |x|."""
-        members, signs = relation.members, relation.signs
-        places = [place for place, tokens in enumerate(members) if _unknown(tokens)]
+        places = [place for place, tokens in enumerate(relation.members) if _unknown(tokens)]
         if len(places) != 1:
             raise _NotASet
         place = places[0]
-        name = _unknown(members[place])
-        modulus, itself = name != members[place], name[0] in _COMPLEX
-        self.names.add(members[place] if itself else name)
-        if signs == (r"\in",) and place == 0:
-            has = self.has(answers.read(members[1]))
-        elif set(signs) <= set(REVERSED) and (len(signs), place) in ((1, 0), (1, 1), (2, 1)):
-            after = [(sign, members[place + 1]) for sign in signs[place:]]
-            before = [(REVERSED[sign], members[place - 1]) for sign in signs[:place]]
-            has = _all([_bound(sign, self._end(end)) for sign, end in after + before])
-        else:
-            raise _NotASet
-        if not modulus:
+        member = relation.members[place]
+        name = _unknown(member)
+        is_complex = name[0] in _COMPLEX
+        self.names.add(member if is_complex else name)
+        has = self._related(relation, place)
+        if name == member:
             return has
-        self.ends += [mpmath.mpf(0), *(-end for end in self.ends)]
-        if itself:
+        # The member is |x|, whose ends are those of x on both sides of 0.
+        self.ends += [mpmath.mpf(0)] + [-end for end in self.ends]
+        if is_complex:
             return lambda point: point >= 0 and has(point)
         return lambda point: has(abs(point))
+
+    def _related(self, relation: Relation, place: int) -> Has:
+        """The test for the member at this place, by the signs on both sides of it."""
+        members = relation.members
+        signs = relation.signs
+        if signs == (r"\in",) and place == 0:
+            return self.membership(answers.read(members[1]))
+        if not set(signs) <= set(REVERSED):
+            raise _NotASet
+        if (len(signs), place) not in ((1, 0), (1, 1), (2, 1)):
+            raise _NotASet
+        bounds = []
+        for sign in signs[place:]:
+            bounds.append(_bound(sign, self._end(members[place + 1])))
+        for sign in signs[:place]:
+            bounds.append(_bound(REVERSED[sign], self._end(members[place - 1])))
+        return _all(bounds)
 
 
 def _unknown(tokens: Tokens) -> Tokens:
@@ -169,10 +208,14 @@ def _unknown(tokens: Tokens) -> Tokens:
 
 
 def _bound(sign: str, end: Real) -> Has:
+    """The numbers in this relation to an end."""
+
     def has(point: Real) -> bool:
         if _equal(point, end):
             return sign in ("=", r"\leq", r"\geq")
-        return sign == r"\neq" or sign in (("<", r"\leq") if point < end else (">", r"\geq"))
+        if point < end:
+            return sign in (r"\neq", "<", r"\leq")
+        return sign in (r"\neq", ">", r"\geq")
 
     return has
 

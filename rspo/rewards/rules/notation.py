@@ -29,12 +29,17 @@ _COMMANDS_OF_SIGNS = (
     "¾frac{3}{4}"
 )
 _SIGNS = {
-    **{pair[0]: f" \\{pair[1:]} " for pair in _COMMANDS_OF_SIGNS.split()},
+    **{sign[0]: f" \\{sign[1:]} " for sign in _COMMANDS_OF_SIGNS.split()},
     **dict(zip("−–—÷∕’′＞＜＝，（）：", "---//''><=,():", strict=True)),
-    **{"²": "^{2}", "³": "^{3}", "⁻": "^-"},
+    "²": "^{2}",
+    "³": "^{3}",
+    "⁻": "^-",
     **{chr(0x2460 + index): f" {index + 1}, " for index in range(9)},  # ① to ⑨
     # Commands whose backslash and first letter became one control character.
-    **{"\f": r"\f", "\b": r"\b", "\v": r"\v", "\a": r"\a"},
+    "\f": r"\f",
+    "\b": r"\b",
+    "\v": r"\v",
+    "\a": r"\a",
     **dict.fromkeys("\u00a0\u2009\u202f", " "),
     **dict.fromkeys("\u2061\u200b", ""),
 }
@@ -124,13 +129,13 @@ _DROPPED_COMMANDS = (
     r"\boldsymbol \bm \mathcal \boxed \fbox \rm \bf \it \text \mathrm \mbox \( \) \[ \] $ ` "
     r"\phantom \nonumber \hline \operatorname \therefore \implies \/ \underline"
 )
-_DROPPED = {*_DROPPED_COMMANDS.split(), "\\"}
-_FUNCTIONS = {
-    *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot"),
-    *("sinh", "cosh", "tanh", "ln", "log", "lg", "exp", "sqrt", "gcd", "lcm", "max", "min"),
-}
+_DROPPED = set(_DROPPED_COMMANDS.split()) | {"\\"}
+_FUNCTIONS = (
+    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp sqrt gcd lcm "
+    "max min"
+)
 _WORDS = {
-    **{name: "\\" + name for name in _FUNCTIONS},
+    **{name: "\\" + name for name in _FUNCTIONS.split()},
     **dict.fromkeys(("infinity", "infty", "inf", "oo"), r"\infty"),
     **dict.fromkeys(("percent", "percentage", "pct"), r"\%"),
     **dict.fromkeys(("degree", "degrees", "deg"), r"\degree"),
@@ -172,14 +177,15 @@ def spellings(text: str) -> list[Tokens]:
         text = _POINTED_THOUSANDS.sub(
             lambda number: number[0].replace(".", "").replace(",", "."), text
         )
-    ways = [text]
     if _THOUSANDS.fullmatch(text.strip(" .$")):
-        ways = [text.replace(",", "")]
+        texts = [text.replace(",", "")]
     elif _THOUSANDS.search(text) and not _PAIR_IN_BRACKETS.search(text):
-        ways.insert(0, _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
+        texts = [_THOUSANDS.sub(lambda number: number[0].replace(",", ""), text), text]
+    else:
+        texts = [text]
     if text.count(",") == 1 and _DECIMAL_COMMA.match(text.lstrip(" $-")):
-        ways.append(text.replace(",", "."))
-    return [tokens(way) for way in ways]
+        texts.append(text.replace(",", "."))
+    return [tokens(spelling) for spelling in texts]
 
 
 def tokens(text: str) -> Tokens:
@@ -194,7 +200,8 @@ def tokens(text: str) -> Tokens:
 
 def trimmed(items: Tokens) -> Tokens:
     """Tokens without the punctuation at both ends."""
-    start, end = 0, len(items)
+    start = 0
+    end = len(items)
     while start < end and items[start] in _PUNCTUATION:
         start += 1
     while start < end and items[end - 1] in _PUNCTUATION | {"^"}:
@@ -206,6 +213,11 @@ _PUNCTUATION = {".", ",", ";", ":", "\\\\", "&", "?"}
 
 
 def _canonical(text: str, in_text: bool) -> list[str]:
+    r"""Tokens with canonical names.
+
+    Args:
+        in_text: whether letters are words, as in \text{...}, instead of variables.
+    """
     items = []
     for token in _TOKEN.findall(text):
         opening = _OF_TEXT.match(token)
@@ -220,25 +232,32 @@ def _canonical(text: str, in_text: bool) -> list[str]:
 
 def _braced(items: list[str]) -> list[str]:
     r"""Add braces to \frac12, \frac1{2} and \frac ab: a bare argument is one digit or letter."""
-    following: list[str] = []  # the tokens after it, in reverse
+    following: list[str] = []  # the tokens after the current one, in reverse
     for token in reversed(items):
         if token in (r"\frac", r"\binom"):
-            arguments = [_argument(following) for _ in range(2)]
-            for argument in reversed(arguments):
-                following += ["}", *reversed(argument), "{"]
+            first = _argument(following)
+            second = _argument(following)
+            following += ["}"] + second[::-1] + ["{"]
+            following += ["}"] + first[::-1] + ["{"]
         following.append(token)
     return following[::-1]
 
 
 def _argument(following: list[str]) -> list[str]:
-    """Remove the next argument from the tokens that follow, and return it without braces."""
+    """Remove the next argument from the tokens that follow, and return it without braces.
+
+    Args:
+        following: in reverse. If the argument is a digit or letter, the rest of its token stays.
+    """
     if not following:
         return []
     token = following.pop()
     if token != "{":
-        if token.isalnum() and len(token) > 1:
+        if not token.isalnum():
+            return [token]
+        if len(token) > 1:
             following.append(token[1:])
-        return [token[0]] if token.isalnum() else [token]
+        return [token[0]]
     argument: list[str] = []
     depth = 1
     while following:

@@ -10,7 +10,12 @@ _LARGEST_EXPONENT = 5000  # of ten
 
 @dataclass(frozen=True)
 class Decimal:
-    """A written number: its value, the value of its last decimal place, its significant digits."""
+    """A written number.
+
+    value: the number itself.
+    unit: the value of its last decimal place; for an integer, a power of ten above it.
+    digits: its significant digits; 0 for an integer.
+    """
 
     value: Fraction
     unit: Fraction
@@ -18,7 +23,7 @@ class Decimal:
 
     @property
     def may_be_rounded(self) -> bool:
-        """It has a point, and three significant digits or two decimal places as in 0.33.
+        """Whether it has a point, and three significant digits or two decimal places as in 0.33.
 
         An integer is never a rounded value: 3 is not pi, and 86 is not 600/7.
         """
@@ -28,27 +33,30 @@ class Decimal:
 def decimal(tokens: Tokens) -> Decimal | None:
     r"""A sign, a number and perhaps a power of ten: -4.50, 4.5e33, 4.5 * 10^{33}."""
     sign = -1 if tokens[:1] == ("-",) else 1
-    tokens = tokens[1:] if tokens[:1] in (("-",), ("+",)) else tokens
+    if tokens[:1] in (("-",), ("+",)):
+        tokens = tokens[1:]
     if not tokens or not tokens[0].isascii() or not tokens[0].strip(".")[:1].isdigit():
         return None
     exponent = _power_of_ten(tokens[1:])
     if exponent is None:
         return None
-    mantissa, _, written = tokens[0].lower().partition("e")
-    if tokens[0].endswith(".") or len(written) > 5:
+    mantissa, _, own_exponent = tokens[0].lower().partition("e")
+    if tokens[0].endswith(".") or len(own_exponent) > 5:
         return None
-    exponent += int(written or 0)
-    places = len(mantissa.partition(".")[2])
-    digits = len(mantissa.replace(".", "").lstrip("0"))
+    exponent += int(own_exponent or 0)
     if abs(exponent) > _LARGEST_EXPONENT:
         return None
     scale = Fraction(10) ** exponent
-    unit = scale / 10**places if places else scale * 10 ** max(0, digits)
-    return Decimal(sign * Fraction(mantissa) * scale, unit, digits if places else 0)
+    value = sign * Fraction(mantissa) * scale
+    places = len(mantissa.partition(".")[2])
+    digits = len(mantissa.replace(".", "").lstrip("0"))
+    if places == 0:
+        return Decimal(value, scale * 10**digits, 0)
+    return Decimal(value, scale / 10**places, digits)
 
 
 def _power_of_ten(tokens: Tokens) -> int | None:
-    """The exponent in `* 10 ^ { - 3 }`; 0 for no tokens, None for others."""
+    """The exponent in `* 10 ^ { - 3 }`; 0 for no tokens, None for any others."""
     if not tokens:
         return 0
     if tokens[:3] not in (("*", "10", "^"), ("x", "10", "^")):
@@ -57,7 +65,8 @@ def _power_of_ten(tokens: Tokens) -> int | None:
     digits = power.lstrip("+-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 5):
         return None
-    return int(power) if len(power) - len(digits) < 2 else None
+    signs = len(power) - len(digits)
+    return int(power) if signs < 2 else None
 
 
 def is_rounded(gold: Decimal, prediction: Decimal) -> bool:
@@ -76,30 +85,38 @@ _ONES = (
     "sixteen seventeen eighteen nineteen"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_VALUES = {word: value for value, word in enumerate(_ONES.split())} | {
-    word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
+_VALUES = {
+    **{word: value for value, word in enumerate(_ONES.split())},
+    **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
 }
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _ORDINALS = {
     **{word + "th": word for word in _ONES.split()},
     **{word.removesuffix("y") + "ieth": word for word in _TENS.split()},
-    **{"first": "one", "second": "two", "third": "three", "fifth": "five", "eighth": "eight"},
-    **{"ninth": "nine", "twelfth": "twelve"},
+    "first": "one",
+    "second": "two",
+    "third": "three",
+    "fifth": "five",
+    "eighth": "eight",
+    "ninth": "nine",
+    "twelfth": "twelve",
 }
-WORDS = frozenset({*_VALUES, *_POWERS, "hundred"})
+WORDS = frozenset(_VALUES) | frozenset(_POWERS) | {"hundred"}
 
 
 def in_digits(tokens: Tokens) -> Tokens:
     """four, fourth -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
     words = [token.removeprefix(TEXT).lower() for token in tokens]
-    words = [word for index, word in enumerate(words) if word != "-" or index == 0]
-    words = [*words[:-1], *(_ORDINALS.get(word, word) for word in words[-1:])]
+    words = words[:1] + [word for word in words[1:] if word != "-"]
+    if words:
+        words[-1] = _ORDINALS.get(words[-1], words[-1])
     if words in (["infinite"], ["infinitely", "many"]):
         return (r"\infty",)
-    if (value := _number_in_words(words)) is not None:
+    value = _number_in_words(words)
+    if value is not None:
         return (str(value),)
     if len(words) > 1 and words[-1] in _POWERS and decimal(tokens[:-1]):
-        return (*tokens[:-1], "*", "10", "^", str(_POWERS[words[-1]]))
+        return tokens[:-1] + ("*", "10", "^", str(_POWERS[words[-1]]))
     return tokens
 
 
@@ -107,11 +124,14 @@ def _number_in_words(words: list[str]) -> int | None:
     """two hundred and five thousand six -> 205006; None for other words, such as five two."""
     if words == ["zero"]:
         return 0
-    total = part = 0
-    largest = max(_POWERS.values()) + 1
+    total = 0
+    part = 0  # since the last of thousand, million, ...
+    largest = max(_POWERS.values()) + 1  # powers of ten must decrease
     for word in words:
         value = _VALUES.get(word, 0)
-        if value and (part % 100 == 0 or (value < 10 and part % 100 >= 20 and part % 10 == 0)):
+        after_hundred = part % 100 == 0
+        after_tens = value < 10 and part % 100 >= 20 and part % 10 == 0
+        if value and (after_hundred or after_tens):
             part += value
         elif word == "hundred" and 0 < part < 100:
             part *= 100

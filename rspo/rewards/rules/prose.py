@@ -69,10 +69,10 @@ def formula_in(text: str, only: bool = False) -> str:
             before it concludes, but an answer with two formulas has two parts, unless it is a
             worked solution: several sentences, the last of which concludes.
     """
-    if only and "####" in text and (marked := _MARKED.search(text)):
-        return marked[1]
-    if only and len(steps := _IMPLIES.split(text)) > 1 and all("=" in step for step in steps):
-        return steps[-1].strip("$ ")
+    if only:
+        result = _result_of_solution(text)
+        if result is not None:
+            return result
     sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
@@ -87,19 +87,39 @@ def formula_in(text: str, only: bool = False) -> str:
     return sentence[start:end] if _is_stated(sentence, start, end) else text
 
 
+def _result_of_solution(text: str) -> str | None:
+    r"""The end of `... #### 7`, or of equations joined by \implies; None for other texts."""
+    if "####" in text:
+        marked = _MARKED.search(text)
+        if marked is not None:
+            return marked[1]
+    steps = _IMPLIES.split(text)
+    if len(steps) > 1 and all("=" in step for step in steps):
+        return steps[-1].strip("$ ")
+    return None
+
+
 def _concludes(sentence: str, places: list[tuple[int, int]]) -> bool:
-    """Whether a text of several sentences ends with a conclusion from the others."""
+    """Whether a text of several sentences ends with a conclusion from the sentences before."""
     start = places[-1][0]
-    begin = max((match.end() for match in _SENTENCE_END.finditer(sentence, 0, start)), default=0)
+    begin = _start_of_sentence(sentence, start)
+    if begin == 0:
+        return False
     alone = len(places) == 1 or places[-2][0] < begin
-    return (
-        begin > 0
-        and (_CONCLUSION if alone else _CONCLUSION_ITSELF).search(sentence[begin:start]) is not None
-    )
+    conclusion = _CONCLUSION if alone else _CONCLUSION_ITSELF
+    return conclusion.search(sentence[begin:start]) is not None
+
+
+def _start_of_sentence(text: str, position: int) -> int:
+    """Where the sentence around a position starts."""
+    start = 0
+    for end in _SENTENCE_END.finditer(text, 0, position):
+        start = end.end()
+    return start
 
 
 def _is_sentence(plain: str) -> bool:
-    """It starts with words, and has three of them or a colon: `Answer: 7`, not `October 30`."""
+    """Whether a text starts with words, and has three or a colon: `Answer: 7`, not `October 30`."""
     first = re.match(r"[^A-Za-z0-9]*([A-Za-z]{2,})(?![A-Za-z}])", plain)
     if first is None or first[1].lower() in _OF_FORMULAS - {"and", "or"}:
         return False
@@ -112,20 +132,25 @@ def _has_words(text: str) -> bool:
 
 def _numbers(plain: str) -> list[tuple[int, int]]:
     """Positions of the numbers in lines that have words."""
-    result, start = [], 0
+    places = []
+    start = 0
     for line in plain.splitlines(keepends=True):
         if _has_words(line):
-            places = (match.span("number") for match in _NUMBER.finditer(line))
-            result += [(start + first, start + last) for first, last in places]
+            for number in _NUMBER.finditer(line):
+                first, last = number.span("number")
+                places.append((start + first, start + last))
         start += len(line)
-    return result
+    return places
 
 
 def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
     """The position directly after the last "the answer is", or else the last position."""
-    cues = [cue.end() for cue in _ANSWER_IS.finditer(plain)]
-    after = [place for place in places if cues and 0 <= place[0] - cues[-1] < 3]
-    return after[0] if after else places[-1]
+    ends = [announcement.end() for announcement in _ANSWER_IS.finditer(plain)]
+    if ends:
+        for place in places:
+            if 0 <= place[0] - ends[-1] < 3:
+                return place
+    return places[-1]
 
 
 def _is_stated(sentence: str, start: int, end: int) -> bool:
@@ -133,9 +158,9 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
     before = sentence[max(0, start - _LONGEST_STATEMENT) : start]
     if not (_STATES.search(before) or _is_conclusion(before, sentence[end:])):
         return False
-    begin = max((match.end() for match in _SENTENCE_END.finditer(sentence, 0, start)), default=0)
-    rest = _SENTENCE_END.search(sentence, end)
-    after = sentence[end : rest.start() if rest else len(sentence)]
+    begin = _start_of_sentence(sentence, start)
+    sentence_end = _SENTENCE_END.search(sentence, end)
+    after = sentence[end : sentence_end.start()] if sentence_end else sentence[end:]
     if _OFFERS.search(sentence[begin:start] + after) or _DENIES.search(after):
         return False
     if _IS_THE_ANSWER.match(after):
@@ -148,14 +173,11 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
 
 def _is_conclusion(before: str, after: str) -> bool:
     """Whether a final answer is a sentence with one quantity: `Final Answer: it took 3 h`."""
-    words = _CONCLUDES.search(before)
+    final = _CONCLUDES.search(before)
     unit = _WORD.match(after.lstrip())
-    return (
-        words is not None
-        and unit is not None
-        and units.is_known(unit[0])
-        and not any(map(units.has_meaning, _WORD.findall(words["words"])))
-    )
+    if final is None or unit is None or not units.is_known(unit[0]):
+        return False
+    return not any(map(units.has_meaning, _WORD.findall(final["words"])))
 
 
 # --- multiple choice ------------------------------------------------------------------------------
@@ -185,16 +207,28 @@ def choice_in(text: str) -> str | None:
         return _only_letter(text)
     if _NEXT_LABEL.search(text, leading.end()):
         return None
-    bracketed, rest = leading[0].endswith(")"), text[leading.end() :]
-    # "A cat" and "I think" choose nothing, "A Peter" does.
-    named = re.match(r"\s+[A-Z][a-z]{2}" if leading[1] in "AI" else r"\s+[A-Za-z]{3}", rest)
-    if not rest.strip(" .$}") or bracketed or rest[0] in ".:" or named:
-        return None if _ANOTHER.match(rest) else leading[1]
+    letter = leading[1]
+    rest = text[leading.end() :]
+    alone = not rest.strip(" .$}")
+    if alone or leading[0].endswith(")") or rest[0] in ".:" or _begins_with_name(rest, letter):
+        return None if _ANOTHER.match(rest) else letter
     return _only_letter(text)
+
+
+def _begins_with_name(rest: str, letter: str) -> bool:
+    """Whether the text after a letter names the choice: `B Paris`, `A Peter`.
+
+    "A cat" and "I think" choose nothing, so after these letters the name needs a capital.
+    """
+    name = r"\s+[A-Z][a-z]{2}" if letter in "AI" else r"\s+[A-Za-z]{3}"
+    return re.match(name, rest) is not None
 
 
 def _only_letter(text: str) -> str | None:
     """The only isolated capital letter in a sentence: `I would go for C`."""
     letters = set(_ALONE.findall(text))
-    clear = len(_WORD.findall(text)) >= 3 and not (_DENIES.search(text) or _SEVERAL.search(text))
-    return letters.pop() if clear and len(letters) == 1 else None
+    if len(letters) != 1 or len(_WORD.findall(text)) < 3:
+        return None
+    if _DENIES.search(text) or _SEVERAL.search(text):
+        return None
+    return letters.pop()

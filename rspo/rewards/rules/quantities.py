@@ -9,29 +9,35 @@ from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import Tokens
 from rspo.rewards.rules.numerals import Decimal, decimal
 
-_PERCENT, _DEGREE = (r"\%",), (r"\degree",)
+_PERCENT = (r"\%",)
+_DEGREE = (r"\degree",)
 
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two quantities are the same."""
     if gold == prediction:
         return True
-    if (digits := _in_base(gold)) is not None:
-        return digits[0] == prediction or digits == _in_base(prediction)
-    one, unit = _value_and_unit(gold)
-    other, other_unit = _value_and_unit(prediction)
+    digits_and_base = _in_base(gold)
+    if digits_and_base is not None:
+        digits, _ = digits_and_base
+        return prediction == digits or _in_base(prediction) == digits_and_base
+    value, unit = _value_and_unit(gold)
+    other_value, other_unit = _value_and_unit(prediction)
     if units.differ(unit, other_unit):
         return False
-    if same_value(one, other):
+    if same_value(value, other_value):
         return True
     if unit and other_unit:
         return False
-    if _PERCENT in (unit, other_unit) or (_DEGREE in (unit, other_unit) and r"\pi" in one + other):
-        return same_value(_times_unit(one, unit), _times_unit(other, other_unit))
+    percent = _PERCENT in (unit, other_unit)
+    degrees = _DEGREE in (unit, other_unit)
+    if percent or (degrees and r"\pi" in value + other_value):
+        return same_value(_times_unit(value, unit), _times_unit(other_value, other_unit))
     return False
 
 
 def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
+    """The value and the unit of a quantity, of which either may be empty; words as digits."""
     value, unit = units.split(numerals.in_digits(tokens))
     return numerals.in_digits(value), unit
 
@@ -40,42 +46,51 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
     """The digits and the base of 204_5; None for any other tokens."""
     if "_" not in tokens[1:3]:
         return None
-    digits, base = tokens[: tokens.index("_")], tokens[tokens.index("_") + 1 :]
-    if not digits:
+    place = tokens.index("_")
+    digits = tokens[:place]
+    base = tuple(token for token in tokens[place + 1 :] if token not in ("{", "}"))
+    if not digits or len(base) != 1:
         return None
-    base = tuple(token for token in base if token not in ("{", "}"))
     numeric = digits[-1][0].isdigit() and digits[:-1] in ((), ("-",))
-    return (digits, base) if len(base) == 1 and numeric else None
+    return (digits, base) if numeric else None
 
 
 def _times_unit(tokens: Tokens, unit: Tokens) -> Tokens:
     """A percentage or a number of degrees as a pure number."""
     if unit == _PERCENT and decimal(tokens):
-        return (*tokens, "*", "10", "^", "-", "2")
-    return ("(", *tokens, ")", *unit) if unit in (_PERCENT, _DEGREE) else tokens
+        return tokens + ("*", "10", "^", "-", "2")
+    if unit in (_PERCENT, _DEGREE):
+        return ("(",) + tokens + (")",) + unit
+    return tokens
 
 
 def same_value(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two formulas have the same value, or one is the other rounded to a decimal."""
     if gold == prediction:
         return bool(gold)
-    one, other = decimal(gold), decimal(prediction)
-    if one and other:
-        return numerals.is_rounded(one, other)
+    number = decimal(gold)
+    other_number = decimal(prediction)
+    if number and other_number:
+        return numerals.is_rounded(number, other_number)
     try:
-        if values.same(read(gold), read(prediction)):
-            return True
+        formula = read(gold)
+        other_formula = read(prediction)
     except TooDeep:
         return False
     except Unreadable:
         return symbolic.same(gold, prediction)
-    if one or other:
-        rounded, exact = (one, prediction) if one else (other, gold)
-        return rounded is not None and _is_rounding(rounded, exact)
-    return roundings.same(read(gold), read(prediction))
+    if values.same(formula, other_formula):
+        return True
+    if number:
+        return _is_rounding(number, prediction)
+    if other_number:
+        return _is_rounding(other_number, gold)
+    return roundings.same(formula, other_formula)
 
 
 def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
-    """Whether a decimal is an exact constant, rounded."""
-    value = None if any("." in token for token in tokens) else values.constant(tokens)
+    """Whether a decimal is the rounded value of a formula without variables or decimals."""
+    if any("." in token for token in tokens):
+        return False
+    value = values.constant(tokens)
     return value is not None and roundings.is_rounding(rounded, value)

@@ -18,7 +18,7 @@ _NOT_IN_NAMES = {r"\sqrt", r"\frac", r"\binom", r"\ln", r"\log", r"\lg", r"\exp"
 
 
 def is_name(tokens: Tokens) -> bool:
-    r"""One symbol, also with index or argument, or a ratio: x, x_1, f(x), (x, y), |AB|, S_1:S_2."""
+    """Whether the tokens are one symbol or a ratio of two: x, x_1, f(x), (x, y), |AB|, S_1:S_2."""
     if tokens[1:7] == ("^", "{", "-", "1", "}", "("):  # the inverse function
         tokens = tokens[:1] + tokens[6:]
     if tokens[:1] == (r"\frac",):
@@ -31,11 +31,12 @@ def _are_names(parts: list[Tokens]) -> bool:
 
 
 def _is_one_name(tokens: Tokens) -> bool:
+    """Whether the tokens are one symbol, which may have an index, an argument or bars."""
     plain = [token for token in tokens if token not in _NAME_SIGNS]
     names = [token for token in plain if not token.isdigit()]
     if not names or tokens[0][0].isdigit() or not _NOT_IN_NAMES.isdisjoint(names):
         return False
-    length = any(name.isupper() and len(name) > 1 for name in names) or "\\vec" in names
+    length = any(name.isupper() and len(name) > 1 for name in names) or r"\vec" in names
     if "|" in tokens and not length:
         return False  # |x| = 7 does not determine the sign of x; a length |AB| is positive
     if not all(token.isalpha() or token.startswith(("\\", TEXT)) for token in names):
@@ -44,33 +45,42 @@ def _is_one_name(tokens: Tokens) -> bool:
 
 
 def is_quantity(tokens: Tokens) -> bool:
-    """A name, or what an answer may give the value of: an integral, a limit, a probability."""
+    """Whether an answer may give the value: of a name, an integral, a limit, a probability."""
     probability = tokens[:1] == ("P",) and answers.enclosed(tokens[1:])
     return is_name(tokens) or probability or tokens[0] in _OPERATORS
 
 
 def is_label(tokens: Tokens) -> bool:
-    """What may be on the left of a value: a name, or a sum of several names."""
+    """Whether the tokens may be on the left of a value: a name, or a sum of several names."""
     parts = answers.split(tokens, ("+", "-"))
     return is_name(tokens) or (len(parts) > 1 and _are_names(parts))
 
 
 def _arguments(tokens: Tokens) -> list[Tokens]:
     """The contents of the groups in braces that make up the tokens."""
-    ends, depth = [-1], 0
+    ends = [-1]
+    depth = 0
     for index, token in enumerate(tokens):
         depth += (token == "{") - (token == "}")
         if depth == 0:
             ends.append(index)
-    return [tokens[one + 2 : other] for one, other in pairwise(ends)]
+    # A group starts after the end of the one before, and its content after its brace.
+    return [tokens[before + 2 : end] for before, end in pairwise(ends)]
 
 
-def value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | None:
-    """The value that an equation gives to a name: 5 for x = 5, and for x = 2 + 3 = 5."""
-    first, last = relation.members[0], stated(relation)
+def value(relation: Relation, may_be_named: Callable[[Tokens], bool]) -> Answer | None:
+    """The value that an equation gives to a name: 5 for x = 5, and for x = 2 + 3 = 5.
+
+    Args:
+        may_be_named: `is_quantity` or `is_label`.
+
+    Returns: None if the equation does not give one.
+    """
+    first = relation.members[0]
+    last = stated(relation)
     if last is None:
         return None
-    if any(map(is_label, relation.members[:-1])) or _equal(first, last):
+    if any(map(may_be_named, relation.members[:-1])) or _equal(first, last):
         return answers.read(last)
     if relation.signs == (r"\approx",) and _close(first, last):
         return answers.read(first)
@@ -92,11 +102,13 @@ def names_two_values(relation: Relation) -> bool:
 
     An intermediate calculation such as 3 + 4 does not count, even if it is wrong.
     """
-    first, last = relation.members[:-1], relation.members[-1]
-    return relation.signs[-1:] == ("=",) and any(
-        decimal(member) is not None and _is_constant(last) and not _equal(member, last)
-        for member in first
-    )
+    last = relation.members[-1]
+    if relation.signs[-1:] != ("=",):
+        return False
+    for member in relation.members[:-1]:
+        if decimal(member) is not None and _is_constant(last) and not _equal(member, last):
+            return True
+    return False
 
 
 def _is_constant(tokens: Tokens) -> bool:
@@ -106,16 +118,17 @@ def _is_constant(tokens: Tokens) -> bool:
         return False
 
 
-def _equal(one: Tokens, other: Tokens) -> bool:
+def _equal(tokens: Tokens, other_tokens: Tokens) -> bool:
     """Whether two formulas without variables have the same value."""
-    if not (_is_constant(one) and _is_constant(other)):
+    if not (_is_constant(tokens) and _is_constant(other_tokens)):
         return False
-    return values.same(read(one), read(other))
+    return values.same(read(tokens), read(other_tokens))
 
 
 def _close(exact: Tokens, rounded: Tokens) -> bool:
     """Whether a decimal is within 5 % of the exact value that it approximates."""
-    value, centre = values.constant(exact), values.constant(rounded)
+    value = values.constant(exact)
+    centre = values.constant(rounded)
     if value is None or not isinstance(centre, Fraction):
         return False
     return values.within(value, centre, abs(centre) / 20)

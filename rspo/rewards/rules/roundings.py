@@ -8,7 +8,7 @@ from rspo.rewards.rules.numerals import Decimal
 from rspo.rewards.rules.values import Undefined, Value
 
 _MOST_TERMS = 20
-_ONE = Number(Fraction(1))
+_NUMBER_ONE = Number(Fraction(1))
 
 
 def is_rounding(rounded: Decimal, value: Value) -> bool:
@@ -25,34 +25,35 @@ def is_rounding(rounded: Decimal, value: Value) -> bool:
     return rounded.digits >= 4 and values.within(value, rounded.value + further, rounded.unit / 2)
 
 
-def same(one: Expression, other: Expression) -> bool:
+def same(formula: Expression, other: Expression) -> bool:
     """Whether one of two formulas is the other with some constants as rounded decimals."""
-    if _has_decimals(one) == _has_decimals(other):
+    if _has_decimals(formula) == _has_decimals(other):
         return False
-    return _same(other, one) if _has_decimals(one) else _same(one, other)
+    if _has_decimals(formula):
+        return _is_rounded(other, formula)
+    return _is_rounded(formula, other)
 
 
-def _same(exact: Expression, rounded: Expression) -> bool:
+def _is_rounded(exact: Expression, rounded: Expression) -> bool:
+    """Whether the second formula is the first one with some constants as rounded decimals."""
     if values.same(exact, rounded):
         return True
     if not _has_decimals(rounded):
         return False
-    one, other = _terms(exact), _terms(rounded)
-    if len(other) > 1:
-        return len(other) <= _MOST_TERMS and values.matched(one, other, _same)
-    if (parts := _coefficient(rounded)) is not None:
-        ratio = _ratio(exact, parts[1])
-        written = numerals.decimal((parts[0].written,))
-        return ratio is not None and written is not None and is_rounding(written, ratio)
+    terms = _terms(rounded)
+    if len(terms) > 1:
+        return len(terms) <= _MOST_TERMS and values.matched(_terms(exact), terms, _is_rounded)
+    coefficient_and_rest = _coefficient(rounded)
+    if coefficient_and_rest is not None:
+        coefficient, rest = coefficient_and_rest
+        ratio = _ratio(exact, rest)
+        decimal = numerals.decimal((coefficient.written,))
+        return ratio is not None and decimal is not None and is_rounding(decimal, ratio)
     if not (isinstance(exact, Apply) and isinstance(rounded, Apply)):
         return False
-    alike = exact.operation == rounded.operation
-    pairs = zip(exact.arguments, rounded.arguments, strict=False)
-    return (
-        alike
-        and len(exact.arguments) == len(rounded.arguments)
-        and all(_same(argument, other) for argument, other in pairs)
-    )
+    if exact.operation != rounded.operation or len(exact.arguments) != len(rounded.arguments):
+        return False
+    return all(map(_is_rounded, exact.arguments, rounded.arguments))
 
 
 def _has_decimals(expression: Expression) -> bool:
@@ -74,13 +75,18 @@ def _terms(expression: Expression) -> list[Expression]:
 def _coefficient(term: Expression) -> tuple[Number, Expression] | None:
     """A decimal that is a factor of a term, and the term with 1 in its place."""
     if isinstance(term, Number):
-        return (term, _ONE) if term.written else None
-    if isinstance(term, Apply) and term.operation in ("*", "negate", "/", r"\frac"):
-        factors = len(term.arguments) if term.operation == "*" else 1
-        for index, argument in enumerate(term.arguments[:factors]):
-            if (found := _coefficient(argument)) is not None:
-                before, after = term.arguments[:index], term.arguments[index + 1 :]
-                return found[0], Apply(term.operation, (*before, found[1], *after))
+        return (term, _NUMBER_ONE) if term.written else None
+    if not isinstance(term, Apply) or term.operation not in ("*", "negate", "/", r"\frac"):
+        return None
+    # A decimal below the line of a fraction is no factor.
+    factors = len(term.arguments) if term.operation == "*" else 1
+    for index, argument in enumerate(term.arguments[:factors]):
+        coefficient_and_rest = _coefficient(argument)
+        if coefficient_and_rest is not None:
+            coefficient, rest = coefficient_and_rest
+            arguments = list(term.arguments)
+            arguments[index] = rest
+            return coefficient, Apply(term.operation, tuple(arguments))
     return None
 
 

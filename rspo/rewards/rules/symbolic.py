@@ -51,6 +51,8 @@ _MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}
 
 
 class _Reader(_Latex2Sympy):
+    """The library's parser, but numbers are built from their digits."""
+
     def parse_number(self, text: str) -> sympy.Rational:
         return sympy.Rational(Fraction(text.replace(",", "")))
 
@@ -62,11 +64,12 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     _lock()
     real = not any(token in ("i", r"\imath") for token in gold + prediction)
     try:
-        read = [_read(tokens, real) for tokens in (gold, prediction)]
+        formula = _read(gold, real)
+        other_formula = _read(prediction, real)
     except Exception:  # errors of the parser, recursion, disabled evaluation
         return False
     # The time limit of math-verify would replace the worker's.
-    return bool(math_verify.verify(*read, timeout_seconds=None))
+    return bool(math_verify.verify(formula, other_formula, timeout_seconds=None))
 
 
 def _may_be_read(tokens: Tokens) -> bool:
@@ -80,10 +83,15 @@ def _may_be_read(tokens: Tokens) -> bool:
     words = any(token.startswith(TEXT) and len(token) > 2 for token in tokens)
     if words or not _MISREAD.isdisjoint(tokens):
         return False
-    return not any(one[0].isdigit() and other == "_" for one, other in pairwise(tokens))
+    return not any(token[0].isdigit() and following == "_" for token, following in pairwise(tokens))
 
 
 def _read(tokens: Tokens, real: bool) -> Any:
+    """The formula as an object of SymPy.
+
+    Args:
+        real: whether its symbols denote real numbers.
+    """
     config = ConversionConfig(lowercase_symbols=False)
     latex = " ".join(token.removeprefix(TEXT) for token in tokens)
     read = _Reader(is_real=real, config=config).parse(latex.replace(r"\degree", r"^{\circ}"))

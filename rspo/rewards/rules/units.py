@@ -44,9 +44,12 @@ _UNITS = {
     r"\%": "",
     r"\degree": "",
 }
-_CANONICAL = {name: unit for unit, names in _UNITS.items() for name in (unit, *names.split())}
+_CANONICAL = {unit: unit for unit in _UNITS}
+for _unit, _names in _UNITS.items():
+    _CANONICAL.update(dict.fromkeys(_names.split(), _unit))
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
 _ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
+_POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _ORDINALS = ("th", "st", "nd", "rd")
 # Words that change the value or the statement.
 _WORDS_WITH_MEANING = (
@@ -71,9 +74,9 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
     if not tokens:
         return (), ()
     if len(tokens) > 1 and tokens[0] in (TEXT + "dollar", TEXT + "euro", TEXT + "pound"):
-        return tokens[1:], (tokens[0][1:],)
+        return tokens[1:], (tokens[0].removeprefix(TEXT),)
     if len(tokens) > 2 and tokens[0] == "-" and tokens[1] == TEXT + "dollar":
-        return ("-", *tokens[2:]), ("dollar",)
+        return ("-",) + tokens[2:], ("dollar",)
     if tokens[0].isdigit() and _ending(tokens[1:]) in _ORDINALS:
         return tokens[:1], ()
     for start in range(1, len(tokens)):
@@ -90,7 +93,8 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
 def _ending(tokens: Tokens) -> str:
     """The th of 7th, also if it is raised."""
     for sign in ("^", "{"):
-        tokens = tokens[1:] if tokens[:1] == (sign,) else tokens
+        if tokens[:1] == (sign,):
+            tokens = tokens[1:]
     return tokens[0].removeprefix(TEXT) if tokens else ""
 
 
@@ -101,27 +105,34 @@ def _starts_unit(token: str) -> bool:
 
 
 def is_word(token: str) -> bool:
-    """Running text, or at least four letters with a vowel that are unlikely to be a product."""
+    """Whether a token is running text, or four letters or more that are unlikely to be a product.
+
+    Those have a vowel, and are not in alphabetical order, in which products are often written.
+    """
     if token.startswith(TEXT):
         return len(token) > 2
-    letters = len(token) > 3 and token.isascii() and token.isalpha()
-    return letters and not set("aeiou").isdisjoint(token) and list(token) != sorted(token)
+    if len(token) < 4 or not (token.isascii() and token.isalpha()):
+        return False
+    return not set("aeiou").isdisjoint(token) and list(token) != sorted(token)
 
 
 def has_meaning(word: str) -> bool:
     """Whether a word changes the value or the statement, so that it cannot be a unit."""
     word = word.lower()
-    stems = {word, word.removesuffix("ves") + "f"}
-    stems |= {word.removesuffix("s").removesuffix("ieth") + "y"}
-    stems |= {word.removesuffix(ending) for ending in _ENDINGS}
+    stems = {word.removesuffix(ending) for ending in _ENDINGS}
+    stems.add(word)
+    stems.add(word.removesuffix("ves") + "f")  # halves
+    stems.add(word.removesuffix("s").removesuffix("ieth") + "y")  # twentieths
     return not stems.isdisjoint(_MEANINGFUL) or word.removesuffix("s").endswith("illion")
 
 
 def is_known(word: str) -> bool:
+    """Whether a word is the name of a unit."""
     return word in _CANONICAL
 
 
 def _is_unit(tokens: Tokens) -> bool:
+    """Whether all tokens may belong to a unit, a remark such as `different ways`, or its power."""
     if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
         return False
     in_exponent = False
@@ -141,20 +152,26 @@ def _is_unit(tokens: Tokens) -> bool:
 
 
 def _canonical_unit(tokens: Tokens) -> Tokens:
-    words = [token.removeprefix(TEXT) for token in tokens if token not in ("{", "}", ".", "*")]
-    words = [part for word in words for part in _ALSO_WRITTEN.get(word, (word,))]
-    power = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}.get(words[0]) if words else None
-    words = [*words[1:], "^", power] if power else words
-    return tuple(
-        _CANONICAL.get(word, word.removesuffix("s")) for word in words if word not in ("(", ")")
-    )
+    """The words of a unit by their canonical names: mph as mi per h, square meters as m ^ 2."""
+    words: list[str] = []
+    for token in tokens:
+        if token not in ("{", "}", ".", "*"):
+            word = token.removeprefix(TEXT)
+            words += _ALSO_WRITTEN.get(word, (word,))
+    if words and words[0] in _POWERS:
+        words = words[1:] + ["^", _POWERS[words[0]]]
+    words = [word for word in words if word not in ("(", ")")]
+    return tuple(_CANONICAL.get(word, word.removesuffix("s")) for word in words)
 
 
-def differ(one: Tokens, other: Tokens) -> bool:
+def differ(unit: Tokens, other: Tokens) -> bool:
     """Whether two units differ. `ways` and `different ways` are the same."""
-    longer, shorter = sorted((one, other), key=len, reverse=True)
-    if not shorter or one == other:
+    longer, shorter = sorted((unit, other), key=len, reverse=True)
+    if not shorter or unit == other:
         return False
-    more = longer[: -len(shorter)]
-    measured = any(word in _UNITS or word == "per" for word in more)
-    return measured or not "".join(longer).isalpha() or longer[-len(shorter) :] != shorter
+    before = longer[: -len(shorter)]
+    if any(word in _UNITS or word == "per" for word in before):
+        return True
+    if not "".join(longer).isalpha():
+        return True
+    return longer[-len(shorter) :] != shorter

@@ -7,7 +7,6 @@ larger ones.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain
 from math import factorial
 from typing import Any, TypeVar
 
@@ -65,17 +64,23 @@ def constant(tokens: Tokens) -> Value | None:
     """The value of a formula without variables; None for any other."""
     try:
         formula = expressions.read(tokens)
-        return None if symbols(formula) else evaluate(formula, {})[0]
+        if symbols(formula):
+            return None
+        value, _ = evaluate(formula, {})
+        return value
     except (Unreadable, TooDeep, Undefined):
         return None
 
 
 def _value(expression: Expression, values: Mapping[str, Fraction], sizes: list[int]) -> Value:
+    """The value of a formula; appends the size of every term to `sizes`."""
     if isinstance(expression, Number):
         value = expression.value
     elif isinstance(expression, Symbol):
-        known = _CONSTANTS.get(expression.name)
-        value = known() if known else values[expression.name]
+        if expression.name in _CONSTANTS:
+            value = _CONSTANTS[expression.name]()
+        else:
+            value = values[expression.name]
     else:
         arguments = [_value(argument, values, sizes) for argument in expression.arguments]
         value = _OPERATIONS[expression.operation](*arguments)
@@ -98,11 +103,11 @@ def _size(value: Value) -> int:
 
 def _exact_if_small(value: Fraction) -> Value:
     bits = max(value.numerator.bit_length(), value.denominator.bit_length())
-    return value if bits < _LARGEST_EXACT else mpmath.mpf(value.numerator) / value.denominator
+    return value if bits < _LARGEST_EXACT else _mpmath(value)
 
 
 def _arithmetic(operation: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """Exact for fractions that are not too long, approximate otherwise."""
+    """An operation that is exact for fractions that are not too long, and approximate otherwise."""
 
     def apply(left: Value, right: Value) -> Value:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
@@ -119,23 +124,24 @@ def _mpmath(value: Value) -> Value:
 
 
 def _power(base: Value, exponent: Value) -> Value:
+    """A power, exact if base and exponent are and the result is not too long."""
     if exponent == 0:
         return Fraction(1)
     if base == 0:
         if mpmath.re(_mpmath(exponent)) < 0:
             raise Undefined
         return Fraction(0)
-    size = abs(mpmath.log(abs(_mpmath(base)), 2)) * abs(_mpmath(exponent))
-    if size > _LARGEST_EXPONENT:
+    bits = abs(mpmath.log(abs(_mpmath(base)), 2)) * abs(_mpmath(exponent))
+    if bits > _LARGEST_EXPONENT:
         raise Undefined
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
-        small = size + base.denominator.bit_length() < _LARGEST_EXACT
+        small = bits + base.denominator.bit_length() < _LARGEST_EXACT
         if exponent.denominator == 1 and small and abs(exponent) < _LARGEST_EXACT:
             return base ** int(exponent)
     return mpmath.power(_mpmath(base), _mpmath(exponent))
 
 
-def _root_of(radicand: Value, index: Value) -> Value:
+def _root(radicand: Value, index: Value) -> Value:
     """The root written with a radical sign: the real one if it exists."""
     odd = isinstance(index, Fraction) and index.denominator == 1 and index.numerator % 2 == 1
     number = _mpmath(radicand)
@@ -160,6 +166,8 @@ def _binomial(upper: Value, lower: Value) -> Value:
 
 
 def _rounded(towards: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[Value], Value]:
+    """An operation that rounds a real number down or up."""
+
     def apply(number: Value) -> Value:
         if mpmath.im(_mpmath(number)) != 0:
             raise Undefined
@@ -191,7 +199,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     r"\frac": _arithmetic(lambda left, right: left / right),
     "negate": lambda number: -number,
     "^": _power,
-    "root": _root_of,
+    "root": _root,
     "!": _factorial,
     "abs": abs,
     r"\binom": _binomial,
@@ -219,37 +227,55 @@ _STEPWISE = (r"\lfloor", r"\lceil")
 def same(left: Expression, right: Expression) -> bool:
     """Whether two formulas agree wherever both can be compared."""
     names = symbols(left) | symbols(right)
-    is_complex, stepwise = (_mentions(what, left, right) for what in (("i",), _STEPWISE))
+    has_i = _mentions(("i",), left) or _mentions(("i",), right)
     compared = 0
-    for point in chain(points(names), _whole_points(names) if stepwise and names else ()):
+    for point in _points_for(left, right, names):
         try:
-            one, other, agree = _compared(left, right, point)
+            value, other_value, agree = _compared(left, right, point)
         except Undefined:
             continue
         if agree:
             compared += 1
-        elif _real(one) and _real(other):
+            continue
+        if _real(value) and _real(other_value):
             return False
-        elif all(value > 0 for value in point.values()) and (
-            is_complex or _real(one) or _real(other)
-        ):
-            return False  # at other points, outside the domains, complex branches may differ
+        # Outside the domains of functions, where variables are negative, complex branches may
+        # differ, and so may two complex values of formulas without i.
+        positive = all(coordinate > 0 for coordinate in point.values())
+        if positive and (has_i or _real(value) or _real(other_value)):
+            return False
     return compared >= (_LEAST_COMPARED if names else 1)
 
 
+def _points_for(
+    left: Expression, right: Expression, names: set[str]
+) -> Iterator[dict[str, Fraction]]:
+    """The points at which two formulas with these variables are compared."""
+    yield from points(names)
+    if names and (_mentions(_STEPWISE, left) or _mentions(_STEPWISE, right)):
+        yield from _whole_points(names)
+
+
 def constant_ratio(left: Expression, right: Expression) -> Value | None:
-    """The constant c such that left = c * right, or None."""
+    """The constant c such that left = c * right; None if there is none, or without variables."""
     names = symbols(left) | symbols(right)
+    if not names:
+        return None
     ratios: list[Expression] = []
-    for point in points(names) if names else ():
-        try:
-            quotient = Apply("/", (_at(left, point), _at(right, point)))
-            if ratios and not _compared(quotient, ratios[0], {})[2]:
+    for point in points(names):
+        ratio = Apply("/", (_at(left, point), _at(right, point)))
+        if ratios:
+            try:
+                _, _, agree = _compared(ratio, ratios[0], {})
+            except Undefined:
+                continue
+            if not agree:
                 return None
-            ratios.append(quotient)
-        except Undefined:
-            continue
-    return evaluate(ratios[0], {})[0] if len(ratios) >= _LEAST_COMPARED else None
+        ratios.append(ratio)
+    if len(ratios) < _LEAST_COMPARED:
+        return None
+    value, _ = evaluate(ratios[0], {})
+    return value
 
 
 def _at(expression: Expression, point: Mapping[str, Fraction]) -> Expression:
@@ -269,18 +295,21 @@ def _compared(
 
     Inexact values have enough digits that e^200 + 1 differs from e^200, and e^-200 from 0.
     """
-    (one, size), (other, other_size) = evaluate(left, point), evaluate(right, point)
-    if isinstance(one, Fraction) and isinstance(other, Fraction):
-        return one, other, one == other
+    value, size = evaluate(left, point)
+    other_value, other_size = evaluate(right, point)
+    if isinstance(value, Fraction) and isinstance(other_value, Fraction):
+        return value, other_value, value == other_value
     size = max(size, other_size)
     if size > _LARGEST_SIZE:
         raise Undefined
     digits = 2 * (size + _SPARE_DIGITS)
     if digits > _DIGITS:
-        one, other = evaluate(left, point, digits)[0], evaluate(right, point, digits)[0]
+        value, _ = evaluate(left, point, digits)
+        other_value, _ = evaluate(right, point, digits)
     with mpmath.workdps(digits):
         least = mpmath.mpf(10) ** -(size + _SPARE_DIGITS)
-        return one, other, bool(abs(_mpmath(one) - _mpmath(other)) < least)
+        agree = bool(abs(_mpmath(value) - _mpmath(other_value)) < least)
+    return value, other_value, agree
 
 
 def _real(value: Value) -> bool:
@@ -292,28 +321,38 @@ def real(value: Value) -> Value | None:
     return mpmath.re(_mpmath(value)) if _real(value) else None
 
 
-def _mentions(names: Sequence[str], *formulas: Expression) -> bool:
-    """Whether any of the formulas has a symbol or an operation of one of these names."""
-    return any(
-        formula.operation in names or _mentions(names, *formula.arguments)
-        if isinstance(formula, Apply)
-        else isinstance(formula, Symbol) and formula.name in names
-        for formula in formulas
-    )
+def _mentions(names: Sequence[str], formula: Expression) -> bool:
+    """Whether a formula has a symbol or an operation of one of these names."""
+    if isinstance(formula, Symbol):
+        return formula.name in names
+    if isinstance(formula, Apply):
+        if formula.operation in names:
+            return True
+        return any(_mentions(names, argument) for argument in formula.arguments)
+    return False
 
 
 Item = TypeVar("Item")
 
 
-def matched(one: Sequence[Item], other: Sequence[Item], same: Callable[[Item, Item], bool]) -> bool:
+def matched(
+    items: Sequence[Item], other_items: Sequence[Item], same: Callable[[Item, Item], bool]
+) -> bool:
     """Whether both have the same items, in any order."""
-    left = list(other)
-    for item in one:
-        partner = next((index for index, their in enumerate(left) if same(item, their)), None)
+    left = list(other_items)
+    for item in items:
+        partner = _place_of(item, left, same)
         if partner is None:
             return False
         del left[partner]
     return not left
+
+
+def _place_of(item: Item, others: Sequence[Item], same: Callable[[Item, Item], bool]) -> int | None:
+    for index, other in enumerate(others):
+        if same(item, other):
+            return index
+    return None
 
 
 def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
@@ -338,7 +377,7 @@ def is_multiple(value: Value, unit: Fraction) -> bool:
 _LEAST_COMPARED = 2
 # Factors of the primes. At small points no power hides the other terms. Large points are needed
 # because |x - 100| and 100 - x differ only there.
-_SCALES = [*(Fraction(1, 101), Fraction(1, 11), Fraction(3, 7)), Fraction(37, 11), Fraction(4001)]
+_SCALES = [Fraction(1, 101), Fraction(1, 11), Fraction(3, 7), Fraction(37, 11), Fraction(4001)]
 _NEGATIVE_SCALES = [Fraction(1, 109), Fraction(2, 3), Fraction(3989)]
 
 
@@ -361,6 +400,7 @@ def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
 
 
 def _point(names: set[str], shift: int, scale: Fraction) -> dict[str, Fraction]:
+    """Values that are a different prime for each variable and shift, times a scale."""
     ordered = enumerate(sorted(names))
     return {name: _prime(3 * index + shift % 3) * scale for index, name in ordered}
 
@@ -372,11 +412,12 @@ def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
 
 
 def _prime(index: int) -> int:
-    """A prime, or beyond the list a number, such that small sums of different ones differ."""
+    """A prime, or a number after the end of the list. Small sums of different ones differ."""
     return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
 
 
-_PRIMES = [
-    *(29, 41, 83, 47, 157, 59, 227, 73, 19, 137, 97, 179, 109, 31, 149, 61, 167, 89, 191, 211),
-    *(37, 127, 233, 53, 241, 71, 197, 257, 113, 269),
-]
+_PRIMES = (
+    (29, 41, 83, 47, 157, 59, 227, 73, 19, 137)
+    + (97, 179, 109, 31, 149, 61, 167, 89, 191, 211)
+    + (37, 127, 233, 53, 241, 71, 197, 257, 113, 269)
+)

@@ -16,7 +16,7 @@ from rspo.core.settings import leaves
 from rspo.pipeline.provenance import read_provenance
 
 Row = dict[str, Any]
-# Columns that are means over steps and seeds of a key of training.jsonl.
+# The columns that are means over steps and seeds, and the keys of training.jsonl that they average.
 _LOGGED = {
     "zero_weight": "zero_weight",
     "ppo_clipped": "clipped",
@@ -28,30 +28,37 @@ _LOGGED = {
 def log_keys(study: Study) -> list[str]:
     """The keys of training.jsonl that a study's columns and its choice of variants need."""
     keys = [_LOGGED[column] for column in study.columns if column in _LOGGED]
-    keys += ["entropy"] if "late_entropy" in study.columns else []
-    return keys + (["validation"] if study.choose_by_pass_at else [])
+    if "late_entropy" in study.columns:
+        keys.append("entropy")
+    if study.choose_by_pass_at:
+        keys.append("validation")
+    return keys
 
 
 def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list[Method]:
     """One variant of each method, if the study chooses: the best on the validation split.
 
-    With equal scores, the one with the lowest learning rate.
+    Among equal scores, the variant with the lowest learning rate is chosen.
     """
     k = study_of(measurer.experiment, name).choose_by_pass_at
     if k is None:
         return list(lines)
-    return [
-        max(
-            (one for one in lines if one.objective_k_n == key),
-            key=lambda one: (validation(measurer, one, k), -_rate(measurer, one)),
-        )
-        for key in dict.fromkeys(one.objective_k_n for one in lines)
-    ]
+    variants: dict[Any, list[Method]] = {}
+    for line in lines:
+        variants.setdefault(line.objective_k_n, []).append(line)
+
+    def score(line: Method) -> tuple[float, float]:
+        return validation(measurer, line, k), -_rate(measurer, line)
+
+    return [max(group, key=score) for group in variants.values()]
 
 
 def validation(measurer: Measurer, line: Method, k: int) -> float:
-    """Pass@k on the validation split after the last step, mean over seeds."""
-    found = []
+    """Pass@k on the validation split after the last step, mean over seeds.
+
+    Raises: InputError if the last step was not validated with this k.
+    """
+    values = []
     for cell in line.policies:
         value = measurer.log(cell)[-1].get("validation", {}).get(f"pass_at_{k}")
         if not isinstance(value, float):
@@ -60,8 +67,8 @@ def validation(measurer: Measurer, line: Method, k: int) -> float:
                 f"{path}: the last step has no validation with Pass@{k}, by which the study "
                 "chooses among variants; set training.validation.every and .samples in each"
             )
-        found.append(value)
-    return fmean(found)
+        values.append(value)
+    return fmean(values)
 
 
 def method_rows(
@@ -70,7 +77,8 @@ def method_rows(
     """A row for each method and variant, with the columns of the study."""
     experiment = measurer.experiment
     study = study_of(experiment, name)
-    columns, defaults = set(study.columns), _texts(experiment.config.model_dump())
+    columns = set(study.columns)
+    defaults = _texts(experiment.config.model_dump())
     for line in lines:
         cells = line.policies
         changed = _texts(experiment.config.variants.get(line.variant, {}))
@@ -86,9 +94,8 @@ def method_rows(
             "learning_rate": _rate(measurer, line),
         }
         if study.choose_by_pass_at:
-            rates = [
-                _rate(measurer, one) for one in lines if one.objective_k_n == line.objective_k_n
-            ]
+            variants = [other for other in lines if other.objective_k_n == line.objective_k_n]
+            rates = [_rate(measurer, variant) for variant in variants]
             row["at_edge"] = "yes" if row["learning_rate"] in (min(rates), max(rates)) else "no"
             row["validation"] = validation(measurer, line, study.choose_by_pass_at)
         if "late_entropy" in columns:
@@ -102,34 +109,41 @@ def method_rows(
 
 
 def _rate(measurer: Measurer, line: Method) -> float:
-    experiment, cell = measurer.experiment, line.policies[0]
-    return experiment.for_cell(cell).config.models[experiment.cell(cell).model].learning_rate
+    """The learning rate of a method, with the settings of its variant."""
+    experiment = measurer.experiment
+    cell = line.policies[0]
+    model = experiment.cell(cell).model
+    return experiment.for_cell(cell).config.models[model].learning_rate
 
 
 def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
-    return {key: "none" if one is None else str(one) for key, one in leaves(settings)}
+    """Every setting as text, by its dotted key."""
+    return {key: "none" if value is None else str(value) for key, value in leaves(settings)}
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
     """Cells by the processor and the PyTorch that trained them, most cells first."""
-    found: dict[str, list[str]] = {}
+    by_origin: dict[str, list[str]] = {}
     for cell in cells:
         note = read_provenance(experiment.policy(cell))
-        note = note or read_provenance(experiment.training_log(cell))  # of cells without a suite
+        if not note:  # a cell without a suite may have only its log here
+            note = read_provenance(experiment.training_log(cell))
+        processor = note.get("processor", "unknown")
         torch = note.get("packages", {}).get("torch", "unknown")
-        found.setdefault(f"{note.get('processor', 'unknown')}, PyTorch {torch}", []).append(cell)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+        by_origin.setdefault(f"{processor}, PyTorch {torch}", []).append(cell)
+    return dict(sorted(by_origin.items(), key=lambda item: -len(item[1])))
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
     """The base policies that cells started from, each as model and first digits of its digest."""
-    found: dict[str, None] = {}
+    names: list[str] = []
     for cell in cells:
         model = experiment.cell(cell).model
         inputs = read_provenance(experiment.policy(cell)).get("inputs", {})
-        digests = [inputs[path] for path in inputs if Path(path).parent.name == base_name(model)]
-        found |= {f"{model} {digest[:8]}": None for digest in digests}
-    return list(found)
+        for path, digest in inputs.items():
+            if Path(path).parent.name == base_name(model):
+                names.append(f"{model} {digest[:8]}")
+    return list(dict.fromkeys(names))
 
 
 def _cpu_seconds(measurer: Measurer, cell: str) -> float:

@@ -1,4 +1,7 @@
-"""What the pages show: tables as rows for the templates, and what follows from them."""
+"""What the pages show: tables as rows for the templates, and what follows from them.
+
+The templates call the public functions of this module by the name `data`.
+"""
 
 from base64 import b64encode
 from collections import Counter
@@ -39,11 +42,19 @@ from rspo.report import figures, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
-_SCALED = ["estimate", "error_problems", "error_seeds", "error", "low", "high"]
-_SCALED += ["margin", "tie_margin"]
+_SCALED = [
+    "estimate",
+    "error_problems",
+    "error_seeds",
+    "error",
+    "low",
+    "high",
+    "margin",
+    "tie_margin",
+]
 # How verdicts begin, in the order in which pages count them.
 _VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
-MOST_SEEDS = 1000  # to ask for
+SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
 
 
 # --- what the pages conclude ----------------------------------------------------------------------
@@ -85,67 +96,78 @@ def claims(experiment: Experiment) -> list[Row]:
     that are against the claim, then the open ones by p, then the ties, each with `seeds_to_halve`.
     `transfer`: differences between two suites.
     """
-    every = _comparisons(experiment)
-    tested = [one for one in every if one["decides"] == "yes"]
-    by_id = {one["id"]: one for one in every}
-    found = read_rows(experiment.reports / "claims.csv").to_dict("records")
-    for row in found:
+    comparisons = _comparisons(experiment)
+    by_id = {comparison["id"]: comparison for comparison in comparisons}
+    transfer = [comparison for comparison in comparisons if comparison["family"] == TRANSFER]
+    claim_rows = read_rows(experiment.reports / "claims.csv").to_dict("records")
+    for row in claim_rows:
+        deciding = [
+            comparison
+            for comparison in comparisons
+            if comparison["decides"] == "yes" and comparison["claim"] == row["claim"]
+        ]
+        not_as_claimed = [comparison for comparison in deciding if comparison["outcome"] != FOR]
+        not_as_claimed.sort(key=_place)
+        for comparison in not_as_claimed:
+            comparison["seeds_to_halve"] = _seeds_to_halve(comparison)
         verdict, _, reason = row["verdict"].partition(": ")
-        deciding = [one for one in tested if one["claim"] == row["claim"]]
-        others = [one for one in deciding if one["outcome"] != FOR]
-        others.sort(key=_place)
-        row |= {
-            "verdict": verdict,
-            "reason": reason,
-            "deciding": deciding,
-            "transfer": [one for one in every if one["family"] == TRANSFER],
-            "weakest": by_id[row["comparison"]] if deciding else None,
-            "not_as_claimed": others,
-        }
-        for one in others:
-            one["seeds_to_halve"] = _seeds_to_halve(one)
-    return found
+        row["verdict"] = verdict
+        row["reason"] = reason
+        row["deciding"] = deciding
+        row["transfer"] = transfer
+        row["weakest"] = by_id[row["comparison"]] if deciding else None
+        row["not_as_claimed"] = not_as_claimed
+    return claim_rows
 
 
-def _place(one: Row) -> tuple[int, float]:
+def _place(comparison: Row) -> tuple[int, float]:
     """The place of a comparison that is not as claimed: by its outcome, and if it is open by p."""
-    p = inf if isnan(one["p"]) else one["p"]
-    return [AGAINST, OPEN, TIE].index(one["outcome"]), p if one["outcome"] == OPEN else 0.0
+    place = [AGAINST, OPEN, TIE].index(comparison["outcome"])
+    if comparison["outcome"] != OPEN:
+        return place, 0.0
+    return place, inf if isnan(comparison["p"]) else comparison["p"]
 
 
 def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
     """Each verdict, without the reason that it may have, and the number of claims with it."""
     counts = Counter(claim["verdict"] for claim in claims)
-    return [
-        (verdict, count)
-        for start in _VERDICTS
-        for verdict, count in counts.items()
-        if verdict.startswith(start)
-    ]
+    ordered = []
+    for beginning in _VERDICTS:
+        ordered += [pair for pair in counts.items() if pair[0].startswith(beginning)]
+    return ordered
 
 
 def _comparisons(experiment: Experiment) -> list[Row]:
-    """Every comparison of the claims; of Pass@k and of time in percent."""
+    """Every comparison of the claims; those of Pass@k and of time are in percent."""
     frame = read_rows(experiment.reports / "claim_comparisons.csv")
     frame[_SCALED] = frame[_SCALED].mul(frame["metric"].map(_FACTORS).astype(float), axis="index")
     return frame.assign(ks=frame["k"].str.split()).to_dict("records")
 
 
-def _seeds_to_halve(one: Row) -> float:
+def _seeds_to_halve(comparison: Row) -> float:
     """The number of seeds with which the interval of a comparison is half as wide.
 
-    NaN with one seed; infinite if `MOST_SEEDS` are not enough (docs/statistics.md).
+    NaN with one seed; infinite if `SEEDS_LIMIT` are not enough (docs/statistics.md).
     """
-    if isnan(one["error_seeds"]) or isnan(one["error"]) or one["error"] == 0:
+    error = comparison["error"]
+    error_problems = comparison["error_problems"]
+    error_seeds = comparison["error_seeds"]
+    if isnan(error_seeds) or isnan(error) or error == 0:
         return nan
-    half = (one["high"] - one["low"]) / 2
-    of_problems = max(0.0, one["error"] ** 2 - one["error_seeds"] ** 2)  # does not fall
-    for seeds in range(int(one["seeds"]) + 1, MOST_SEEDS + 1):
-        fewer = one["seeds"] / seeds
-        of_seeds = one["error_seeds"] ** 2 * fewer
-        error_problems = sqrt(of_problems + (one["error_problems"] ** 2 - of_problems) * fewer)
-        error = sqrt(of_problems + of_seeds)
-        expected = Estimate(0.0, error_problems, sqrt(of_seeds), error, one["degrees"], seeds)
+    half = (comparison["high"] - comparison["low"]) / 2
+    constant = max(0.0, error**2 - error_seeds**2)  # the variance that no seed reduces
+    for seeds in range(int(comparison["seeds"]) + 1, SEEDS_LIMIT + 1):
+        fraction = comparison["seeds"] / seeds
+        seed_variance = error_seeds**2 * fraction
+        problem_variance = constant + (error_problems**2 - constant) * fraction
+        expected = Estimate(
+            0.0,
+            error_problems=sqrt(problem_variance),
+            error_seeds=sqrt(seed_variance),
+            error=sqrt(constant + seed_variance),
+            degrees=comparison["degrees"],
+            seeds=seeds,
+        )
         if expected.interval()[1] <= half / 2:
             return seeds
     return inf
@@ -171,7 +193,7 @@ def setup(experiment: Experiment) -> dict[str, Any]:
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
-    labels = {name: one.label for suite in suites for name, one in suite.items()}
+    labels = {name: benchmark.label for suite in suites for name, benchmark in suite.items()}
     models = dict.fromkeys(cell.model for cell in experiment.cells.values())
     return {
         "models": [experiment.config.models[model].label for model in models],
@@ -182,7 +204,7 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """What the training logs warn of: gradients that were clipped, a sampler with other weights."""
+    """Sentences about what training logs warn of: clipped gradients, a sampler's other weights."""
     logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
         cell: fmean(column(experiment.training_log(cell), log, "gradient_clipped"))
@@ -193,7 +215,7 @@ def warnings(experiment: Experiment) -> list[str]:
 
 
 def cost(experiment: Experiment) -> list[Row]:
-    """The seconds of each policy, training and evaluation together, and of all."""
+    """The seconds of each policy, training and evaluation together, and of all policies."""
     seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
     frame = read_rows(experiment.table("cost"))
     sums = frame.groupby("policy", sort=False)[seconds].sum()
@@ -202,11 +224,11 @@ def cost(experiment: Experiment) -> list[Row]:
 
 
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
-    """For each benchmark a policy and the first of its responses of each kind, or None."""
+    """Benchmark, policy, and the first of the policy's responses of each kind, or None."""
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
-        of_problem = frame.groupby("problem_id")["correct"]
-        frame = frame.assign(right=of_problem.transform("sum"), total=of_problem.transform("size"))
+        problems = frame.groupby("problem_id")["correct"]
+        frame = frame.assign(right=problems.transform("sum"), total=problems.transform("size"))
         kinds = {
             "right": frame[frame["correct"]].head(1),
             "wrong": frame[~frame["correct"]].head(1),
@@ -217,7 +239,7 @@ def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
 
 
 def families(experiment: Experiment, benchmark: str) -> list[str]:
-    """What the problems of a generated benchmark ask; empty for another one."""
+    """What the problems of a generated benchmark ask; empty for other benchmarks."""
     generated = experiment.data_set(benchmark).generated
     return [ABOUT[family] for family in generated.families] if generated else []
 
