@@ -157,14 +157,14 @@ class GridMethods:
 
     def compare(
         self,
-        one: Method,
-        other: Method,
+        first: Method,
+        second: Method,
         ks: Sequence[int],
         where: str = POOLED,
         decides: bool = True,
         margin: float | None = None,
     ) -> Comparison:
-        """One method minus another, averaged over `ks`, on all problems or on a benchmark.
+        """The first method minus the second, averaged over `ks`, on all problems or a benchmark.
 
         A tie of the two is tested too, unless the claim itself says that they tie.
 
@@ -173,10 +173,10 @@ class GridMethods:
                 it is above 0.
         """
         return Comparison(
-            one.label,
-            other.label,
+            first.label,
+            second.label,
             self.metric,
-            terms=tuple(difference(one, other, ks)),
+            terms=tuple(difference(first, second, ks)),
             where=where,
             benchmarks=tuple(self.benchmarks) if where == POOLED else (where,),
             decides=decides,

@@ -8,7 +8,7 @@ from rspo.config.experiment import BASE, Cell
 from rspo.config.schema import POOLED
 from rspo.objectives import OBJECTIVES
 
-# pass_at_k and max_at_k are read from scores, the others from training logs: the entropy late in
+# pass_at_k and max_at_k come from scores, the other two from training logs: the entropy late in
 # training, and the relative time that keeping all responses would add to training.
 Quantity = Literal["pass_at_k", "max_at_k", "entropy", "time_of_dropping"]
 

@@ -127,13 +127,7 @@ def add(
 
     Yields: lines that say what was added, and what differs.
     """
-    known: dict[str, pd.DataFrame] = {}
-    if path.exists():
-        before = Evidence.read(path)
-        if not force:
-            before.require(experiment, files, "--force removes it")
-        faults = before.faults(experiment, files)
-        known = {name: rows for name, rows in before.rows.groupby("policy") if name not in faults}
+    known = _known(path, experiment, files, force)
     wanted = _by_policy(experiment, files)
     data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), keys, rewards)
     old_data_sets = known.pop(PROBLEMS, data_sets)
@@ -166,6 +160,22 @@ def add(
         f"{path}: added {added} policies, found {equal} equal; has {count} of "
         f"{len(wanted)}, {missing} are not finished"
     )
+
+
+def _known(
+    path: Path, experiment: Experiment, files: Files, force: bool
+) -> dict[str, pd.DataFrame]:
+    """The rows of each policy that the file has and may keep.
+
+    Raises: InputError for a policy of `Evidence.faults`, unless `force` leaves it out.
+    """
+    if not path.exists():
+        return {}
+    before = Evidence.read(path)
+    if not force:
+        before.require(experiment, files, "--force removes it")
+    faults = before.faults(experiment, files)
+    return {name: rows for name, rows in before.rows.groupby("policy") if name not in faults}
 
 
 def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame) -> None:

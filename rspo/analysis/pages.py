@@ -16,7 +16,7 @@ import pandas as pd
 from rspo.analysis.results import ABOVE, BELOW, TIE, shown_by
 from rspo.core.errors import InputError
 
-FOLDER = Path(__file__).parent / "templates"  # of what all pages of studies share
+FOLDER = Path(__file__).parent / "templates"  # has the template that all pages of studies share
 MINUS = "\u2212"
 
 

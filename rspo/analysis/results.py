@@ -30,7 +30,7 @@ ABOVE = "above"
 BELOW = "below"
 TIE = "tie"
 OPEN = "open"
-# What it shows of a claim, besides a tie and an open outcome.
+# What it shows of a claim, if it is neither a tie nor open.
 FOR = "for"
 AGAINST = "against"
 # The columns of every table of comparisons; docs/files.md explains them.

@@ -49,11 +49,7 @@ def _sample(
     started = time.monotonic()
     (path,) = task.outputs
     tokenizer = ChatTokenizer(folder)
-    questions = {}
-    long: list[str] = []  # problems whose prompts are too long
-    for name, file in problems.items():
-        questions[name], long_of_benchmark = _questions(file, config.sampling, tokenizer)
-        long += long_of_benchmark
+    questions, long = _all_questions(problems, config.sampling, tokenizer)
     notes = report_too_long(long, config.sampling, "kept whole, with shorter responses")
     sampler = _load(config, folder, tokenizer)
     evaluation = config.evaluation
@@ -91,6 +87,18 @@ def _sample(
     write_table(path, SAMPLES, in_chunks(journal_of(path), origin, batches, draw))
     gpu_seconds = sampler.gpus * (time.monotonic() - started)
     return Done(gpu_seconds, notes, clean_up=journal_of(path).unlink)
+
+
+def _all_questions(
+    problems: Mapping[str, Path], sampling: Sampling, tokenizer: ChatTokenizer
+) -> tuple[dict[str, list[Question]], list[str]]:
+    """The questions of each benchmark, and the problems whose prompts are too long."""
+    questions = {}
+    long: list[str] = []
+    for name, file in problems.items():
+        questions[name], long_here = _questions(file, sampling, tokenizer)
+        long += long_here
+    return questions, long
 
 
 def _questions(

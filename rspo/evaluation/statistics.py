@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
-NORMAL = 1.96  # half of a 95 % interval, in standard errors
+NORMAL_QUANTILE = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
 ENOUGH_PROBLEMS = 30  # with fewer, the mean over them is not near a normal distribution
 SMALLEST_P = 1e-50  # the smallest p-value that is computed
@@ -73,15 +73,15 @@ class Estimate:
     def critical(self, tail: float) -> float:
         """The t that a value of 0 exceeds with the probability `tail`, in standard errors.
 
-        With errors over problems and over seeds, by Cochran and Cox (1950): the mean of the t of
-        both, weighted by their variances,
+        With errors over problems and over seeds, it is that of Cochran and Cox (1950), the mean of
+        both t, weighted by their variances:
 
             t = (error_problems^2 t_problems + error_seeds^2 t_seeds)
-                / (error_problems^2 + error_seeds^2).
+                / (error_problems^2 + error_seeds^2)
 
-        It is at least as large as Satterthwaite's in almost all cases. That one has intervals that
+        It is at least as large as Satterthwaite's in almost all cases. Satterthwaite's intervals
         are too narrow with two or three seeds, since a variance over seeds that is small by chance
-        is then also given many degrees of freedom (`python -m benchmarks coverage` has both).
+        also gets many degrees of freedom (`python -m benchmarks coverage` has both).
         """
         from scipy.special import stdtrit  # here, because short commands start faster without
 
@@ -114,9 +114,10 @@ class Estimate:
         return replace(self, value=-self.value).p_above(-threshold)
 
     def p_values(self, margin: float | None = None) -> PValues:
-        """Of the claim that the true value is above 0, or with a margin between -margin and margin.
+        """The p-values of the claim that the true value is above 0.
 
-        The latter is an equivalence, which takes two one-sided tests: its p-value is not doubled.
+        With a margin, they are those of the claim that it is between -margin and margin. This is an
+        equivalence, which takes two one-sided tests, so its p-value is not doubled.
         """
         if margin is None:
             p_for = self.p_above(0.0)
@@ -152,10 +153,10 @@ class Estimate:
 def mean_of_scores(values: Floats, sizes: Sequence[int], trained: bool = True) -> Estimate:
     """Mean over training seeds and problems, such as that of differences of two methods.
 
-    A difference is formed within each seed and problem before: seed s trains every method on the
-    same prompts with the same random numbers, so what the methods have in common is subtracted,
-    and the variance over seeds is that of the differences themselves. With x[s, j] the value of
-    seed s at problem j, the variance of the mean has the unbiased estimate
+    A difference of methods is formed within each seed and problem first: seed s trains every method
+    on the same prompts with the same random numbers, so the difference subtracts what the methods
+    have in common, and the variance over seeds is that of the differences themselves. With x[s, j]
+    the value of seed s at problem j, the variance of the mean has the unbiased estimate
 
         var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
 
@@ -170,21 +171,22 @@ def mean_of_scores(values: Floats, sizes: Sequence[int], trained: bool = True) -
     """
     seeds, total = values.shape
     value = float(values.mean())
-    of_problems = stratified_variance(values.mean(axis=0), sizes)
-    error_problems = float(np.sqrt(of_problems))
+    problem_variance = stratified_variance(values.mean(axis=0), sizes)
+    error_problems = float(np.sqrt(problem_variance))
     degrees = float(total - len(sizes))
     if not trained:
         return Estimate(value, error_problems, 0.0, error_problems, degrees)
     if seeds == 1:
         return Estimate(value, error_problems, np.nan, error_problems, degrees, seeds)
-    of_seeds = float(values.mean(axis=1).var(ddof=1)) / seeds
+    seed_variance = float(values.mean(axis=1).var(ddof=1)) / seeds
     interaction = 0.0
     for benchmark in np.split(values, np.cumsum(sizes[:-1]), axis=1):
         size = benchmark.shape[1]
         if size > 1:
             interaction += _interaction(benchmark) * size / (seeds * total**2)
-    error = float(np.sqrt(of_problems + max(0.0, of_seeds - interaction)))
-    return Estimate(value, error_problems, float(np.sqrt(of_seeds)), error, degrees, seeds)
+    error_seeds = float(np.sqrt(seed_variance))
+    error = float(np.sqrt(problem_variance + max(0.0, seed_variance - interaction)))
+    return Estimate(value, error_problems, error_seeds, error, degrees, seeds)
 
 
 def mean_of_runs(values: ArrayLike) -> Estimate:
@@ -225,11 +227,11 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
 
 
 def score_interval(value: float, error: float, problems: int) -> tuple[float, float]:
-    """A 95 % interval of a mean of few fractions, which never has no width nor leaves 0 to 1.
+    """A 95 % interval of a mean of few fractions, which always has a width and stays within 0 to 1.
 
-    Wilson's score interval (1927) for the number of trials that would have this error,
-    n = value (1 - value) / error^2, or `problems` where the error is 0; with t, Student's quantile
-    for `problems` - 1 degrees of freedom, instead of the normal one:
+    It is Wilson's score interval (1927) for the number of trials that would have this error,
+    n = value (1 - value) / error^2, or `problems` where the error is 0, with Student's quantile t
+    for `problems` - 1 degrees of freedom instead of the normal one:
 
         (value + t^2/2n -+ t sqrt(value (1 - value)/n + t^2/4n^2)) / (1 + t^2/n)
 

@@ -26,7 +26,7 @@ from rspo.figures.style import Axes, Picture
 
 PANELS_PER_ROW = 6
 ROW_HEIGHT = 3.1  # inches, of a row of levels and the row of differences below it
-POINT = ["benchmark", "method", "k"]  # the columns that name a point
+POINT_COLUMNS = ["benchmark", "method", "k"]  # the columns that name a point
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -36,12 +36,12 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     means = _means_over_seeds(experiment, figure, methods)
     if figure.metric == "pass_at_k":
         means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= 100
-    result = means.merge(_differences(experiment, figure, methods), on=POINT)
+    result = means.merge(_differences(experiment, figure, methods), on=POINT_COLUMNS)
     panels = list(experiment.benchmarks_of(suite))
     panels.append(POOLED)
     result["method"] = pd.Categorical(result["method"], [method.label for method in methods])
     result["benchmark"] = pd.Categorical(result["benchmark"], panels)
-    return result.sort_values(POINT, ignore_index=True)
+    return result.sort_values(POINT_COLUMNS, ignore_index=True)
 
 
 def _means_over_seeds(

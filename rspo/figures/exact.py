@@ -28,7 +28,7 @@ from rspo.objectives.diagnose import Form, diagnose
 Floats = NDArray[np.float64]
 
 # Objectives without a line of their own: on 0/1 rewards they equal the objective named here.
-SAME = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
+EQUAL_ON_BINARY = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
 
 
 def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
@@ -57,7 +57,7 @@ def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFr
         {
             "panel": panel,
             "objective": objective,
-            "line": label_of(SAME.get(objective, objective)),
+            "line": label_of(EQUAL_ON_BINARY.get(objective, objective)),
             "k": k,
             "n": n,
             "p": p,
@@ -71,7 +71,7 @@ def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFr
 
 
 # What is fixed in the panels against p, k and n.
-HARD = 0.1  # the p of a hard prompt
+HARD_P = 0.1  # the p of a hard prompt
 K = 4
 N = 16
 # What the panels vary.
@@ -81,8 +81,8 @@ NS = (4, 8, 16, 32, 64)
 # Rows of panels: the column on the x axis, its label, and what is fixed.
 _ROWS = {
     "p": ("$p$, probability of a correct response", f"$k={K}$, $n={N}$"),
-    "k": ("$k$ of the objective", f"$p={HARD}$, $n={N}$"),
-    "n": ("$n$, responses per prompt", f"$p={HARD}$, $k={K}$"),
+    "k": ("$k$ of the objective", f"$p={HARD_P}$, $n={N}$"),
+    "n": ("$n$, responses per prompt", f"$p={HARD_P}$, $k={K}$"),
 }
 _PER_GROUP = {"variance": "variance", "signal_to_noise": "signal / noise"}
 _PER_RESPONSE = {
@@ -96,7 +96,7 @@ def table() -> pd.DataFrame:
     """One row for each point."""
     names = compared()
     probabilities = np.arange(1, 46) / 50
-    hard = np.array([HARD])
+    hard = np.array([HARD_P])
     parts = [_numbers("p", name, k, N, probabilities) for k in KS_AGAINST_P for name in names]
     for name in names:
         ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
@@ -111,7 +111,7 @@ def draw(table: pd.DataFrame) -> Picture:
     methods = [
         Method(label_of(name), objective=name, k=K if OBJECTIVES[name].has_k else None)
         for name in names
-        if name not in SAME
+        if name not in EQUAL_ON_BINARY
     ]
     looks = {method.objective: style.look(method) for method in methods}
     for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
@@ -132,7 +132,7 @@ def draw(table: pd.DataFrame) -> Picture:
     missing = [label_of(name) for name in compared() if name not in names]
     notes = [
         "exact; 0/1 rewards, gradient of a single logit",
-        f"on 0/1 rewards {' and '.join(SAME)} equal RSPO",
+        f"on 0/1 rewards {' and '.join(EQUAL_ON_BINARY)} equal RSPO",
     ]
     if missing:
         why = "equal rewards get different weights, or k and n do not fit"

@@ -1,4 +1,4 @@
-"""Training prefers one policy, evaluation another one (the paper's figure 1).
+"""Training prefers one of two policies, and evaluation the other (the paper's figure 1).
 
 Two pairs of policies, small enough for exact rational arithmetic:
 

@@ -25,20 +25,20 @@ KS = (2, 4, 8)
 R = 1.0  # right end of the filled area
 LEFT = -3.0
 RIGHT = 3.0
-STEP = 0.05
+GRID_STEP = 0.05
 # Phi(-10) is 1e-23, too small to change a float64 sum.
-START = -10.0
+LOWEST_REWARD = -10.0
 
 
 def gradient_weight(k: int, rewards: Floats) -> Floats:
     """k int_{-inf}^{R} Phi(r)^(k-1) dr at each R of an ascending grid, to about 1e-14.
 
     Gauss-Legendre quadrature with 16 nodes integrates between neighbours of the grid, which is
-    extended down to START.
+    extended down to LOWEST_REWARD.
     """
     from scipy.special import ndtr
 
-    below = np.arange(START, rewards[0], STEP)
+    below = np.arange(LOWEST_REWARD, rewards[0], GRID_STEP)
     edges = np.concatenate([below, rewards])
     nodes, node_weights = np.polynomial.legendre.leggauss(16)
     half = np.diff(edges)[:, None] / 2
@@ -52,8 +52,8 @@ def table() -> pd.DataFrame:
     """One row for each point, and one for the area."""
     from scipy.special import ndtr
 
-    grid = np.linspace(LEFT, RIGHT, round((RIGHT - LEFT) / STEP) + 1)
-    up_to_r = grid[grid <= R + STEP / 2]
+    grid = np.linspace(LEFT, RIGHT, round((RIGHT - LEFT) / GRID_STEP) + 1)
+    up_to_r = grid[grid <= R + GRID_STEP / 2]
     end = np.array([R])
     parts = [
         _part("cdf", 2, grid, ndtr(grid)),

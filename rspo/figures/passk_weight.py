@@ -68,7 +68,7 @@ def _draw_regions(axes: Axes, table: pd.DataFrame) -> None:
     """Where the weight is above 1 and below 1, and the boundary between them."""
     above = table.assign(part="above", low=0.0, high=table["w"])
     below = table.assign(part="below", low=table["w"], high=1.0)
-    colours = {"above": style.Look(style.ABOVE), "below": style.Look(style.BELOW)}
+    colours = {"above": style.Look(style.GREEN), "below": style.Look(style.LIGHT_RED)}
     regions = pd.concat([above, below])
     style.draw(axes, regions, colours, "k", by="part", ends=("low", "high"), alpha=1)
     style.draw(axes, table, {"boundary": style.Look(style.INK)}, "k", "w", by="panel")

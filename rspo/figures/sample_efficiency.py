@@ -11,7 +11,7 @@ import pandas as pd
 
 from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.evaluation.statistics import NORMAL
+from rspo.evaluation.statistics import NORMAL_QUANTILE
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.style import Picture
@@ -54,8 +54,8 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         line = averaged(method, passed, half).assign(metric_k=k)
         line["error"] = error_of_mean(list(line["estimate"]), 2 * half + 1)
         if line["seeds"].max() == 1:
-            line["lowest"] = line["smoothed"] - NORMAL * line["error"]
-            line["highest"] = line["smoothed"] + NORMAL * line["error"]
+            line["lowest"] = line["smoothed"] - NORMAL_QUANTILE * line["error"]
+            line["highest"] = line["smoothed"] + NORMAL_QUANTILE * line["error"]
         responses_per_step = experiment.config.training.prompts_per_step * line["n"]
         line["responses"] = line["step"] * responses_per_step
         lines.append(line.iloc[half : steps - half])

@@ -98,10 +98,10 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     return drawn.astype(dict.fromkeys(_COUNTS, "Int64"))[COLUMNS]
 
 
-def _differ_only_in_k(one: Contrast, other: Contrast) -> bool:
+def _differ_only_in_k(first: Contrast, second: Contrast) -> bool:
     """Whether two contrasts subtract the same, perhaps at other k."""
     keys = ("minus", "less", "mean", "claims", "each_variant")
-    return all(getattr(one, key) == getattr(other, key) for key in keys)
+    return all(getattr(first, key) == getattr(second, key) for key in keys)
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -208,9 +208,9 @@ def _note(
     """Write the small print: what was measured, what the intervals are over, and more."""
     first = table.iloc[0]
     seeds = first["seeds"]
-    of_models = table["variant"] == studies.OVER_MODELS
-    over = interval_over(table[~of_models])
-    if of_models.any():
+    is_over_models = table["variant"] == studies.OVER_MODELS
+    over = interval_over(table[~is_over_models])
+    if is_over_models.any():
         over += "; of means over models, also over these"
     style.note(
         picture,
@@ -223,7 +223,7 @@ def _note(
 
 
 def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
-    """Pass@k of every method and of the base model; and differences at the same k, with bands."""
+    """Pass@k of every method and of the base model, and differences at the same k, with bands."""
     lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
     labels = table["method"].replace(BASE, "Base")
     if table.loc[labels != "Base", "variant"].nunique() > 1:
@@ -338,22 +338,43 @@ def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) ->
             zorder=4,
         )
         label.set_in_layout(False)
-        for x, y in _PLACES[:2] if point["faint"] else _PLACES:
-            label.set(position=(x, y), ha="left" if x > 0 else "right")
-            box = label.get_window_extent()
-            is_inside = panel.contains(*box.min) and panel.contains(*box.max)
-            is_covered = box.padded(2).count_contains(marks) or box.count_overlaps(boxes)
-            if is_inside and not is_covered:
-                boxes.append(box)
-                break
-        else:
+        places = _PLACES[:2] if point["faint"] else _PLACES
+        shift = _move_to_free_place(label, places, panel, marks, boxes)
+        if shift is None:
             if point["faint"]:
                 label.remove()
-        if y:
+        elif shift[1]:  # a label above or below its point needs a line to it
             colour = looks[point["method"]].colour
             line = {"arrowstyle": "-", "linewidth": 0.5, "color": colour, "shrinkA": 0}
-            to: dict[str, Any] = {"xytext": (x, y), "textcoords": "offset points"}
-            axes.annotate("", place, arrowprops=line, **to).set_in_layout(False)
+            end: dict[str, Any] = {"xytext": shift, "textcoords": "offset points"}
+            axes.annotate("", place, arrowprops=line, **end).set_in_layout(False)
+
+
+def _move_to_free_place(
+    label: Any,
+    places: Sequence[tuple[float, float]],
+    panel: Any,
+    marks: Any,
+    boxes: list[Any],
+) -> tuple[float, float] | None:
+    """Move a label to the first place that is free, and return the place.
+
+    Args:
+        panel: the box that a label may not leave.
+        marks: the points that it may not cover.
+        boxes: the boxes of earlier labels, to which this one is added.
+
+    Returns: None if no place is free; the label is then at the last one.
+    """
+    for x, y in places:
+        label.set(position=(x, y), ha="left" if x > 0 else "right")
+        box = label.get_window_extent()
+        is_inside = panel.contains(*box.min) and panel.contains(*box.max)
+        is_covered = box.padded(2).count_contains(marks) or box.count_overlaps(boxes)
+        if is_inside and not is_covered:
+            boxes.append(box)
+            return x, y
+    return None
 
 
 def _lines(variants: pd.Series) -> dict[str, list[str]]:

@@ -49,8 +49,8 @@ REWARD = "#8C8C8C"
 ORANGE = "#E69F00"
 SKY = "#0072B2"
 # Bluish green and light red that differ in lightness too.
-ABOVE = "#7CC7A0"
-BELOW = "#F6CFC7"
+GREEN = "#7CC7A0"
+LIGHT_RED = "#F6CFC7"
 
 _THEME: Any = {
     "font.family": "DejaVu Sans",  # shipped with matplotlib
@@ -191,7 +191,7 @@ def _marker(method: Method) -> int:
     """The place of a method's marker in its family: by k, and otherwise by what differs."""
     if method.k is None:
         return method.place
-    # k = 2, 4 and 8 have the first three markers; a k between two powers has that of no power.
+    # k = 2, 4 and 8 have the first three markers; a k between two powers of two has another one.
     power = method.k.bit_length() - 2
     is_power = method.k.bit_count() == 1
     return power + 3 * method.place + (0 if is_power else 5)
