@@ -22,7 +22,7 @@ class Row:
 
     what: the quantity and the sizes of its input.
     measured: the number with its unit.
-    bar: the limit for the number, or empty.
+    bar: the limit for the number; empty if it has none.
     holds: whether the number is within the limit.
     """
 
@@ -35,10 +35,12 @@ class Row:
 def median_cpu_seconds(
     candidates: Mapping[Name, Callable[[], object]], repeats: int, at_least: float = 0.02
 ) -> dict[Name, float]:
-    """Median processor time of one call over `repeats` rounds. Each round runs every candidate.
+    """Median processor time of one call over `repeats` rounds, each of which runs every candidate.
 
     Wall-clock time would include other processes on the same core. A round repeats a short call
     until the calls take about `at_least` seconds in total.
+
+    Returns: seconds per call of each candidate.
     """
     calls: dict[Name, int] = {}
     for name, run in candidates.items():
@@ -51,6 +53,7 @@ def median_cpu_seconds(
 
 
 def _seconds(run: Callable[[], object], calls: int) -> float:
+    """The processor time of one call, as a mean over some calls."""
     start = time.process_time()
     for _ in range(calls):
         run()
@@ -58,9 +61,9 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
 
 
 def child_cpu_seconds(command: Sequence[str], cwd: Path | None = None) -> float:
-    """Processor seconds of a command and its children.
+    """The processor seconds of a command and its children.
 
-    Raises: subprocess.CalledProcessError if it fails.
+    Raises: subprocess.CalledProcessError if the command fails.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
@@ -69,7 +72,7 @@ def child_cpu_seconds(command: Sequence[str], cwd: Path | None = None) -> float:
 
 
 def readable(seconds: float) -> str:
-    """Three digits and a suitable unit: 12.3 ms."""
+    """A time with three digits and a suitable unit, such as 12.3 ms."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

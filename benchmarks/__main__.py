@@ -1,7 +1,7 @@
-"""python -m benchmarks [name ...]: run all benchmarks, or those named.
+"""python -m benchmarks [name ...]: run all benchmarks, or only those that are named.
 
-A run of all benchmarks replaces `benchmarks/results.md`. A run of some only prints their table. The
-exit status is 1 if a number is not within its limit.
+A run of all benchmarks replaces `benchmarks/results.md`. A run of some of them only prints their
+table. The exit status is 1 if a number is not within its limit.
 """
 
 import importlib
@@ -32,19 +32,25 @@ def main(names: Sequence[str]) -> int:
         print(f"unknown benchmark {', '.join(unknown)}; allowed: {', '.join(known)}")
         return 2
     torch.set_num_threads(1)
-    rows = {}
+    tables = {}
     for name in names or known:
         print(f"running {name}", file=sys.stderr)
         with patch.dict(os.environ):  # a benchmark may set variables, which must not affect others
-            rows[name] = importlib.import_module(f"benchmarks.{name}").run()
-    text = page(rows)
+            tables[name] = importlib.import_module(f"benchmarks.{name}").run()
+    text = page(tables)
     print(text)
     if not names:
         RESULTS.write_text(text, encoding="utf-8")
-    return 0 if all(row.holds for table in rows.values() for row in table) else 1
+    holds = all(row.holds for table in tables.values() for row in table)
+    return 0 if holds else 1
 
 
-def page(rows: dict[str, list[Row]]) -> str:
+def page(tables: dict[str, list[Row]]) -> str:
+    """The text of `benchmarks/results.md`.
+
+    Args:
+        tables: the rows of each benchmark by its name.
+    """
     lines = [
         "# Benchmarks",
         "",
@@ -52,13 +58,19 @@ def page(rows: dict[str, list[Row]]) -> str:
         + machine(),
         "",
     ]
-    for name, table in rows.items():
+    for name, table in tables.items():
         lines += [f"## {name}", "", "| what | measured | bar | |", "|---|---|---|---|"]
         for row in table:
-            verdict = "" if not row.bar else "holds" if row.holds else "**FAILS**"
-            lines.append(f"| {row.what} | {row.measured} | {row.bar} | {verdict} |")
+            lines.append(f"| {row.what} | {row.measured} | {row.bar} | {verdict(row)} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def verdict(row: Row) -> str:
+    """Whether a number is within its limit, as the table says it."""
+    if not row.bar:
+        return ""
+    return "holds" if row.holds else "**FAILS**"
 
 
 def machine() -> str:
@@ -70,9 +82,12 @@ def machine() -> str:
 
 
 def processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists() and (name := re.search(r"model name\s*: (.*)", cpuinfo.read_text())):
-        return name[1]
+    """The name of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")  # Linux has it
+    if cpuinfo.exists():
+        name = re.search(r"model name\s*: (.*)", cpuinfo.read_text())
+        if name:
+            return name[1]
     return platform.processor() or platform.machine()
 
 

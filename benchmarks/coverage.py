@@ -1,7 +1,7 @@
-"""Coverage of the 95 % intervals of a difference of two methods, with known truth.
+"""Coverage of the 95 % intervals for the difference between two methods, with known truth.
 
 Two methods answer the same problems, N responses to each, after trainings with several seeds. The
-truth is the difference of the two expectations over problems, trainings and responses.
+truth is the difference between their expectations over problems, trainings and responses.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,14 @@ from rspo.evaluation.statistics import Estimate, Floats, mean_of_scores
 # Numbers of problems of four benchmarks, and of one.
 MANY = (300, 250, 200, 140)
 FEW = (30,)
-# Of the beta distributions of each benchmark's chances.
+# A problem's chance of a correct response has a beta distribution. These are its parameters for
+# each benchmark.
 SHAPES = ((0.4, 2.0), (1.0, 1.0), (2.0, 2.0), (0.5, 0.6))
-RESPONSES, K = 32, 4
-BY_PROBLEM, BY_TRAINING = 0.5, 0.3  # standard deviations of a chance's logit
+RESPONSES = 32
+K = 4
+# Standard deviations of the logit of a chance.
+BY_PROBLEM = 0.5
+BY_TRAINING = 0.3
 REPEATS = 2000
 
 
@@ -29,9 +33,10 @@ REPEATS = 2000
 class Pattern:
     """How the Pass@4 of two methods varies over training seeds.
 
-    first, second: standard deviations over seeds, in percentage points.
-    correlation: of the two methods' deviations with the same seed.
-    collapse: a share of the first method's trainings loses this many points.
+    first, second: the standard deviations over seeds, in percentage points.
+    correlation: the correlation between the two methods' deviations with the same seed.
+    collapse_share: the share of the first method's trainings that collapse.
+    collapse_points: the percentage points that such a training loses.
     """
 
     first: float
@@ -41,8 +46,8 @@ class Pattern:
     collapse_points: float = 0.0
 
 
-# Standard deviations and correlations as in the evidence of docs/studies, where policy gradient
-# varies four times as much as RSPO, and methods correlate by up to .8.
+# Standard deviations and correlations are like those in docs/studies, where policy gradient varies
+# four times as much as RSPO, and methods correlate by up to .8.
 PATTERNS = {
     "0.1 and 0.1 points": Pattern(0.1, 0.1),
     "0.6 and 0.6": Pattern(0.6, 0.6),
@@ -63,7 +68,7 @@ class Limits:
     """What must hold with a number of seeds.
 
     covered: the least coverage.
-    below: the largest fraction of two-sided p-values of the truth below .01; NaN: there are none.
+    below: the largest fraction of two-sided p-values of the truth below .01; NaN without p-values.
     """
 
     covered: float
@@ -75,12 +80,12 @@ LIMITS = {2: Limits(0.9, np.nan), 3: Limits(0.93, 0.02), 5: Limits(0.94, 0.015)}
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of intervals and of p-values of the truth, over repeats.
+    """What simulations with one pattern show about intervals, and about p-values of the truth.
 
-    covered: fraction of 95 % intervals that contain the truth.
-    below: fractions of two-sided p-values of the truth below .01, and below .05 / 12.
-    satterthwaite: coverage with Satterthwaite's degrees of freedom instead.
-    width: of the intervals, relative to those.
+    covered: the fraction of 95 % intervals that contain the truth.
+    below: the fractions of two-sided p-values of the truth below .01, and below .05 / 12.
+    satterthwaite: the same as `covered` with Satterthwaite's degrees of freedom.
+    width: the width of the intervals, relative to those with Satterthwaite's degrees of freedom.
     """
 
     covered: float
@@ -89,42 +94,55 @@ class Coverage:
     width: float
 
     def holds(self, limits: Limits) -> bool:
+        """Whether both numbers are within their limits; a fraction that is NaN is."""
         return self.covered >= limits.covered and not self.below[0] > limits.below
 
 
 def coverage(pattern: Pattern, sizes: Sequence[int], seeds: int, repeats: int) -> Coverage:
-    """Simulate trainings and evaluations of two methods; the seed is the number of seeds."""
+    """Simulate trainings and evaluations of two methods.
+
+    Args:
+        sizes: the numbers of problems of each benchmark.
+        seeds: the number of trainings of each method.
+        repeats: the number of simulations.
+    """
     rng = np.random.default_rng(seeds)
     per_logit = _points_per_logit(sizes)
     truth = _truth(rng, pattern, sizes, per_logit)
     passed = pass_at_k(RESPONSES, np.arange(RESPONSES + 1), K)
-    p, covered, others, widths = [], [], [], []
+    p_values = []
+    is_covered = []
+    is_covered_by_other = []
+    widths = []
+    widths_of_other = []
     for _ in range(repeats):
         shifts = _shifts(rng, pattern, seeds) / per_logit
-        found = passed[rng.binomial(RESPONSES, _chances(rng, sizes, shifts))]
-        estimate = mean_of_scores(found[0] - found[1], sizes)
-        error = abs(estimate.value - truth)
+        scores = passed[rng.binomial(RESPONSES, _chances(rng, sizes, shifts))]
+        estimate = mean_of_scores(scores[0] - scores[1], sizes)
         low, high = estimate.interval()
-        other = _half_by_satterthwaite(estimate)
-        covered.append(low <= truth <= high)
-        others.append(error <= other)
-        widths.append([high - low, 2 * other])
-        p.append(2 * min(estimate.p_above(truth), estimate.p_below(truth)))
-    width, of_other = np.mean(widths, axis=0)
-    below = float(np.mean(np.array(p) < 0.01)), float(np.mean(np.array(p) < 0.05 / 12))
+        half_of_other = _half_by_satterthwaite(estimate)
+        is_covered.append(low <= truth <= high)
+        is_covered_by_other.append(abs(estimate.value - truth) <= half_of_other)
+        widths.append(high - low)
+        widths_of_other.append(2 * half_of_other)
+        p_values.append(2 * min(estimate.p_above(truth), estimate.p_below(truth)))
+    below = (np.nan, np.nan)
+    if seeds > 2:
+        p = np.array(p_values)
+        below = (float(np.mean(p < 0.01)), float(np.mean(p < 0.05 / 12)))
     return Coverage(
-        float(np.mean(covered)),
-        below if seeds > 2 else (np.nan, np.nan),
-        float(np.mean(others)),
-        float(width / of_other),
+        covered=float(np.mean(is_covered)),
+        below=below,
+        satterthwaite=float(np.mean(is_covered_by_other)),
+        width=float(np.mean(widths) / np.mean(widths_of_other)),
     )
 
 
 def _chances(rng: np.random.Generator, sizes: Sequence[int], shifts: Floats) -> Floats:
-    """Chances of a correct response on new problems, [methods, seeds, problems].
+    """The chances of a correct response on new problems, (methods, seeds, problems).
 
     Args:
-        shifts: of the logits of all chances of a training, [methods, seeds].
+        shifts: what each training adds to the logits of all chances, (methods, seeds).
     """
     easy = np.concatenate(
         [rng.beta(*shape, size) for shape, size in zip(SHAPES, sizes, strict=False)]
@@ -137,7 +155,7 @@ def _chances(rng: np.random.Generator, sizes: Sequence[int], shifts: Floats) -> 
 
 
 def _shifts(rng: np.random.Generator, pattern: Pattern, seeds: int) -> Floats:
-    """Deviations of two methods' trainings in percentage points, [2, seeds]."""
+    """The deviations of two methods' trainings in percentage points, (2, seeds)."""
     own = rng.standard_normal((2, seeds))
     common = rng.standard_normal((1, seeds))
     correlation = pattern.correlation
@@ -152,26 +170,26 @@ def _points_per_logit(sizes: Sequence[int]) -> float:
     """How many points Pass@4 rises with the logit of every chance."""
     rng = np.random.default_rng(0)
     shifts = np.array([[0.05], [-0.05]])
-    higher, lower = np.mean(
-        [_mean_passed(rng, sizes, shifts)[:, 0] for _ in range(200_000 // sum(sizes))], axis=0
-    )
+    repeats = 200_000 // sum(sizes)
+    means = [_mean_passed(rng, sizes, shifts)[:, 0] for _ in range(repeats)]
+    higher, lower = np.mean(means, axis=0)
     return float(100 * (higher - lower) / 0.1)
 
 
 def _truth(
     rng: np.random.Generator, pattern: Pattern, sizes: Sequence[int], per_logit: float
 ) -> float:
-    """The difference of the expectations of two methods' Pass@4."""
-    means = [
-        _mean_passed(rng, sizes, _shifts(rng, pattern, 20) / per_logit).mean(axis=1)
-        for _ in range(1_200_000 // sum(sizes))
-    ]
+    """The difference between two methods' expected Pass@4."""
+    means = []
+    for _ in range(1_200_000 // sum(sizes)):
+        shifts = _shifts(rng, pattern, seeds=20) / per_logit
+        means.append(_mean_passed(rng, sizes, shifts).mean(axis=1))
     first, second = np.mean(means, axis=0)
     return float(first - second)
 
 
 def _mean_passed(rng: np.random.Generator, sizes: Sequence[int], shifts: Floats) -> Floats:
-    """Expected Pass@4 on new problems, [methods, seeds]."""
+    """The expected Pass@4 on new problems, (methods, seeds)."""
     chances = _chances(rng, sizes, shifts)
     return np.asarray((1 - (1 - chances) ** K).mean(axis=2))
 
@@ -181,8 +199,8 @@ def _half_by_satterthwaite(estimate: Estimate) -> float:
     terms: NDArray[np.float64] = np.array([estimate.error_problems, estimate.error_seeds]) ** 2
     degrees = np.array([estimate.degrees, estimate.seeds - 1.0])
     least = degrees[terms > 0].min()
-    of_both = max(estimate.error**4 / float((terms**2 / degrees).sum()), least)
-    return estimate.error * float(stdtrit(of_both, 0.975))
+    combined = max(estimate.error**4 / float((terms**2 / degrees).sum()), least)
+    return estimate.error * float(stdtrit(combined, 0.975))
 
 
 def run() -> list[Row]:
@@ -190,18 +208,19 @@ def run() -> list[Row]:
     for sizes in (MANY, FEW):
         for seeds, limits in LIMITS.items():
             for name, pattern in (PATTERNS | BEYOND).items():
-                found = coverage(pattern, sizes, seeds, REPEATS)
-                rows.append(_row(f"{sum(sizes)} problems, {seeds} seeds, {name}", found, limits))
-                if name in BEYOND:
-                    rows[-1] = Row(rows[-1].what, rows[-1].measured)
+                result = coverage(pattern, sizes, seeds, REPEATS)
+                row = _row(f"{sum(sizes)} problems, {seeds} seeds, {name}", result, limits)
+                if name in BEYOND:  # without a limit
+                    row = Row(row.what, row.measured)
+                rows.append(row)
     return rows
 
 
-def _row(what: str, found: Coverage, limits: Limits) -> Row:
+def _row(what: str, result: Coverage, limits: Limits) -> Row:
     bar = f"at least {limits.covered}"
-    measured = f"{found.covered:.3f}"
+    measured = f"{result.covered:.3f}"
     if not np.isnan(limits.below):
         bar += f"; at most {limits.below}"
-        measured += f"; p < .01: {found.below[0]:.3f}, p < .05/12: {found.below[1]:.4f}"
-    measured += f"; Satterthwaite {found.satterthwaite:.3f}, width {found.width:.2f}"
-    return Row(what, measured, bar, found.holds(limits))
+        measured += f"; p < .01: {result.below[0]:.3f}, p < .05/12: {result.below[1]:.4f}"
+    measured += f"; Satterthwaite {result.satterthwaite:.3f}, width {result.width:.2f}"
+    return Row(what, measured, bar, result.holds(limits))

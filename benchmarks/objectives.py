@@ -29,7 +29,7 @@ Plain = Callable[[list[float], int], list[float]]
 
 
 def run() -> list[Row]:
-    return [*correctness(), *speed(), *scaling()]
+    return correctness() + speed() + scaling()
 
 
 # --- Plain Python, one prompt at a time -------------------------------------------------------
@@ -56,14 +56,14 @@ def plain_max_at_k(rewards: list[float], k: int) -> list[float]:
 
 
 def plain_pass_at_k_once_per_prompt(rewards: list[float], k: int) -> list[float]:
-    """The same, with both binomials computed once per prompt."""
+    """The same as `plain_pass_at_k`, with both binomials computed once per prompt."""
     n = len(rewards)
     weight = k / n * comb(n - int(sum(rewards)), k - 1) / comb(n - 1, k - 1)
     return [weight * reward for reward in rewards]
 
 
 def plain_max_at_k_running_sum(rewards: list[float], k: int) -> list[float]:
-    """The same in O(n log n): a running sum over the sorted responses."""
+    """The same as `plain_max_at_k` in O(n log n), with a running sum over the sorted responses."""
     n = len(rewards)
     scale = k / n / comb(n - 1, k - 1)
     weights = [0.0] * n
@@ -108,13 +108,16 @@ def agreement(what: str, error: float) -> Row:
 
 
 def by_enumeration(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """(k/n) * the average of max(S + i) - max(S) over all (k-1)-subsets S of the others."""
+    """Each response's (k/n) * the average of max(S + i) - max(S), by its definition.
+
+    S runs over all sets of k-1 other responses of the prompt.
+    """
     n = rewards.shape[-1]
     subsets = np.array(list(combinations(range(n - 1), k - 1)))
     weights = np.empty_like(rewards)
     for i in range(n):
         others = np.delete(rewards, i, axis=-1)
-        best = others.take(subsets[:, 0], axis=-1)  # [prompts, subsets]
+        best = others.take(subsets[:, 0], axis=-1)  # (prompts, subsets)
         for member in subsets.T[1:]:
             np.maximum(best, others.take(member, axis=-1), out=best)
         weights[:, i] = k / n * np.maximum(rewards[:, i, None] - best, 0.0).mean(axis=-1)
@@ -122,7 +125,7 @@ def by_enumeration(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
 
 def largest_relative_error(weights: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Infinite if a weight is 0 in only one of the two arrays."""
+    """The largest relative error; infinite if a weight is 0 in only one of the two arrays."""
     if ((weights == 0) != (expected == 0)).any():
         return float("inf")
     return float((abs(weights - expected) / np.where(expected == 0, 1.0, expected)).max())
@@ -156,15 +159,15 @@ def speed() -> list[Row]:
             )
             case = f"{objective}, k={K}, {prompts} x {n}"
             ratio = taken["plain"] / taken["ours"]
-            large = (prompts, n) == SIZES[-1]
+            has_limit = (prompts, n) == SIZES[-1]  # a small batch is mostly overhead
             rows += [
                 Row(f"{case}: ours", readable(taken["ours"])),
                 Row(f"{case}: plain Python, per response", readable(taken["plain"])),
                 Row(
                     f"{case}: plain Python / ours",
                     f"{ratio:.0f} times",
-                    f">= {MINIMAL_SPEED_UP} times" if large else "",
-                    not large or ratio >= MINIMAL_SPEED_UP,
+                    f">= {MINIMAL_SPEED_UP} times" if has_limit else "",
+                    not has_limit or ratio >= MINIMAL_SPEED_UP,
                 ),
                 Row(
                     f"{case}: plain Python at its best / ours",

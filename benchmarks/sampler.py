@@ -1,11 +1,12 @@
 """Tokens per second of the key-value-cache sampler, compared with transformers' generate.
 
-Uses the small model of config/tiny.yaml with random weights: this needs no training, and responses
-of both end with the same probability. Tokens after the end token do not count.
+It uses the small model of config/tiny.yaml with random weights: this needs no training, and the
+responses of both end with the same probability. Tokens after the end token do not count.
 """
 
 import tempfile
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
@@ -18,7 +19,8 @@ from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.pretraining import shape_of
 
-PROMPTS, N = 64, 16
+PROMPTS = 64
+N = 16
 
 
 def run() -> list[Row]:
@@ -60,12 +62,12 @@ def run() -> list[Row]:
         tokens["theirs"].append(int(before_end.sum()) + ended)
 
     seconds = median_cpu_seconds({"ours": ours, "theirs": transformers}, repeats=7)
-    speed = {who: sum(tokens[who]) / len(tokens[who]) / seconds[who] for who in seconds}
+    speed = {who: fmean(tokens[who]) / seconds[who] for who in seconds}
     ratio = speed["ours"] / speed["theirs"]
     what = f"sampler, {PROMPTS} prompts x {N} responses of up to {limit} tokens"
-    measured, bar = f"{speed['ours']:,.0f} tokens/s", ">= 40,000 tokens/s"
+    measured = f"{speed['ours']:,.0f} tokens/s"
     return [
-        Row(what, measured, bar, speed["ours"] >= 40_000),
+        Row(what, measured, ">= 40,000 tokens/s", speed["ours"] >= 40_000),
         Row("transformers generate, the same", f"{speed['theirs']:,.0f} tokens/s"),
         Row("sampler / transformers generate", f"{ratio:.2f}", ">= 1.5", ratio >= 1.5),
     ]

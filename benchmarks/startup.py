@@ -1,6 +1,6 @@
 """Processor time of short commands, in multiples of `python -c "import numpy"`.
 
-Each command works on one problem, so that its time is almost only imports.
+Each command works on one problem, so it spends almost all of its time on imports.
 """
 
 import shutil
@@ -13,13 +13,14 @@ from statistics import median
 from benchmarks import Row, child_cpu_seconds, readable
 
 ROOT = Path(__file__).resolve().parent.parent
-POLICY, SUITE = "small--base", "standard"
+POLICY = "small--base"
+SUITE = "standard"
 BENCHMARKS = ("linear", "multiply", "countdown", "divide", "sequence")
-SMALL = [
-    *("--results", "trial"),
-    *("--set", "models.small.scratch.steps=1"),
-    *("--set", "evaluation.problems=1"),
-]
+SMALL = (
+    "--results=trial",
+    "--set=models.small.scratch.steps=1",
+    "--set=evaluation.problems=1",
+)
 LIMITS = {"status": 4.5, "score": 5.5, "sample": 23}  # imports of numpy
 ROUNDS = 5
 
@@ -28,8 +29,9 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
-        for command in (*(["prepare", name] for name in BENCHMARKS), ["pretrain", "small"]):
-            subprocess.run(rspo(*command), cwd=folder, check=True)
+        for name in BENCHMARKS:
+            subprocess.run(rspo("prepare", name), cwd=folder, check=True)
+        subprocess.run(rspo("pretrain", "small"), cwd=folder, check=True)
         rounds = [measure(folder) for _ in range(ROUNDS)]
     seconds = {name: median(times[name] for times in rounds) for name in rounds[0]}
     rows = [Row('python -c "import numpy"', readable(seconds["numpy"]))]
@@ -41,9 +43,9 @@ def run() -> list[Row]:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Processor seconds of each command; sampling and scoring start without their tables."""
-    for made in ("samples", "scores"):
-        shutil.rmtree(folder / "trial" / "cells" / POLICY / made, ignore_errors=True)
+    """The processor seconds of each command, of which none finds the tables that it writes."""
+    for tables in ("samples", "scores"):
+        shutil.rmtree(folder / "trial" / "cells" / POLICY / tables, ignore_errors=True)
     return {
         "numpy": child_cpu_seconds([sys.executable, "-c", "import numpy"]),
         "sample": child_cpu_seconds(rspo("sample", POLICY, SUITE), cwd=folder),
@@ -53,4 +55,8 @@ def measure(folder: Path) -> dict[str, float]:
 
 
 def rspo(*arguments: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("rspo")), *arguments, *SMALL]
+    """The words of a command of `rspo` with the small settings."""
+    words = [str(Path(sys.executable).with_name("rspo"))]
+    words += arguments
+    words += SMALL
+    return words

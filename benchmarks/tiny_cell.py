@@ -26,7 +26,6 @@ LIMIT = 80 / 110 * 2600
 
 def run() -> list[Row]:
     experiment = Experiment.load("tiny", root=ROOT)
-    evaluation = [(step, CELL, SUITE) for step in ("sample", "score", "curves")]
     step = ReferenceStep(experiment)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -37,7 +36,9 @@ def run() -> list[Row]:
         step.measure()
         training = _cpu_seconds(folder, "train", CELL)
         step.measure()
-        evaluating = sum(_cpu_seconds(folder, *command) for command in evaluation)
+        evaluating = sum(
+            _cpu_seconds(folder, command, CELL, SUITE) for command in ("sample", "score", "curves")
+        )
         step.measure()
     steps = (training + evaluating) / step.seconds
     return [
@@ -58,9 +59,10 @@ class ReferenceStep:
     """A training step of transformers' Qwen2, with the batch size of our pretraining."""
 
     def __init__(self, experiment: Experiment) -> None:
-        scratch, sampling = experiment.config.models["small"].scratch, experiment.config.sampling
+        scratch = experiment.config.models["small"].scratch
+        sampling = experiment.config.sampling
         assert scratch is not None
-        vocabulary = 64  # about the size of the tiny tokenizer's
+        vocabulary = 64  # about the size of the tiny tokenizer's vocabulary
         self._seconds: list[float] = []
         self._model = AutoModelForCausalLM.from_config(
             Qwen2Config(
@@ -78,10 +80,12 @@ class ReferenceStep:
         self._tokens = torch.randint(vocabulary, (scratch.batch, length))
 
     def measure(self) -> None:
+        """Time the step once more."""
         self._seconds.append(median_cpu_seconds({"step": self._step}, repeats=50)["step"])
 
     @property
     def seconds(self) -> float:
+        """The mean of all measurements."""
         return fmean(self._seconds)
 
     def _step(self) -> None:
@@ -91,4 +95,6 @@ class ReferenceStep:
 
 
 def _cpu_seconds(folder: Path, *arguments: str) -> float:
-    return child_cpu_seconds([str(Path(sys.executable).with_name("rspo")), *arguments], cwd=folder)
+    words = [str(Path(sys.executable).with_name("rspo"))]
+    words += arguments
+    return child_cpu_seconds(words, cwd=folder)

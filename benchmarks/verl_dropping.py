@@ -23,8 +23,13 @@ from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.verl.interface import require_version
 
 # Large enough for passes to cost more than Adam's step: 0.9 million parameters, 7,000 tokens.
-LAYERS, HIDDEN, HEADS, FEED_FORWARD = 4, 128, 4, 384
-RESPONSES, PROMPT, LONGEST = 128, 16, 64
+LAYERS = 4
+HIDDEN = 128
+HEADS = 4
+FEED_FORWARD = 384
+RESPONSES = 128
+PROMPT = 16  # tokens
+LONGEST = 64  # tokens of a response
 FRACTIONS = (1.0, 0.75, 0.5, 0.25, 0.125)
 REPEATS = 3
 TOLERANCE = 0.1  # of the slope
@@ -32,7 +37,10 @@ TOLERANCE = 0.1  # of the slope
 ENVIRONMENT = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
-    **{"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"},
+    "RANK": "0",
+    "WORLD_SIZE": "1",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "0",
 }
 
 
@@ -50,15 +58,12 @@ def run() -> list[Row]:
         try:
             worker, settings = _worker(Path(name))
             lengths = torch.randint(8, LONGEST + 1, (RESPONSES,))
-            kept = {fraction: _kept(fraction) for fraction in FRACTIONS}
-            tokens = {
-                fraction: int(lengths[kept[fraction]].sum() + PROMPT * len(kept[fraction]))
-                for fraction in FRACTIONS
-            }
-            updates = {
-                fraction: partial(_update, worker, settings, lengths, kept[fraction])
-                for fraction in FRACTIONS
-            }
+            tokens = {}
+            updates = {}
+            for fraction in FRACTIONS:
+                rows = _kept(fraction)
+                tokens[fraction] = int(lengths[rows].sum()) + PROMPT * len(rows)
+                updates[fraction] = partial(_update, worker, settings, lengths, rows)
             seconds = median_cpu_seconds(updates, REPEATS)
         finally:
             torch.distributed.destroy_process_group()
@@ -66,17 +71,15 @@ def run() -> list[Row]:
     tokens_kept = [tokens[fraction] / tokens[full] for fraction in FRACTIONS]
     time_taken = [seconds[fraction] / seconds[full] for fraction in FRACTIONS]
     slope, rest = np.polyfit(tokens_kept, time_taken, 1)
-    rows = [Row(f"{what}, nothing dropped", readable(seconds[full]))]
-    rows += [
-        Row(f"the same, {1 - kept_here:.0%} of the tokens dropped", f"{time:.2f} of the time")
-        for kept_here, time in zip(tokens_kept[1:], time_taken[1:], strict=True)
-    ]
+    table = [Row(f"{what}, nothing dropped", readable(seconds[full]))]
+    for kept, time in zip(tokens_kept[1:], time_taken[1:], strict=True):
+        dropped = f"the same, {1 - kept:.0%} of the tokens dropped"
+        table.append(Row(dropped, f"{time:.2f} of the time"))
     measured = f"{slope:.2f} ({rest:.2f} of the time is fixed)"
     bar = f"within {TOLERANCE} of 1"
-    return [
-        *rows,
-        Row("slope of time against tokens kept", measured, bar, abs(slope - 1) <= TOLERANCE),
-    ]
+    holds = abs(slope - 1) <= TOLERANCE
+    table.append(Row("slope of time against tokens kept", measured, bar, holds))
+    return table
 
 
 def _worker(folder: Path) -> tuple[Any, Any]:
@@ -113,7 +116,7 @@ def _kept(fraction: float) -> list[int]:
 
 
 def _update(worker: Any, settings: Any, lengths: torch.Tensor, rows: list[int]) -> None:
-    """Log-probabilities of the rows, then one update on them."""
+    """Compute the log-probabilities of some rows, then make one update on them."""
     import verl.utils.tensordict_utils as verl_tensors
     from verl.workers.utils.padding import response_from_nested
 
@@ -133,7 +136,7 @@ def _update(worker: Any, settings: Any, lengths: torch.Tensor, rows: list[int]) 
 
 
 def _batch(lengths: list[int]) -> Any:
-    """Random responses of these lengths as input of verl's actor: nested tensors."""
+    """Random responses of these lengths, as the nested tensors that verl's actor takes."""
     from tensordict import TensorDict
 
     def nested(rows: list[torch.Tensor]) -> torch.Tensor:

@@ -3,8 +3,8 @@
 One run of verl on a CPU, with Ray, its queue, the FSDP actor and a rollout server. Steps alternate
 between this package's trainer and verl's synchronous trainer, with the same actor. Every group has
 correct and incorrect responses, so that every response has a non-zero weight. Rewards are the same
-and cost the same. Measures processor time of all of Ray's processes, because wall-clock time varies
-on a busy machine, and reports the ratio of wall-clock times too.
+and cost the same. The limit is for the processor time of all of Ray's processes, because wall-clock
+time varies on a busy machine; the ratio of wall-clock times is reported too.
 """
 
 import json
@@ -26,25 +26,35 @@ from rspo.training.verl.interface import require_version
 CELL = "small--grpo--k1--n8--s0"
 STEPS = 22  # the first two are left out as warm-up
 BAR = 1.03
-TIMES = "RSPO_BENCHMARK_TIMES"  # environment: file that the trainer writes its times to
+TIMES = "RSPO_BENCHMARK_TIMES"  # environment variable: the file for the times of the steps
 
 OVERRIDES: dict[str, Any] = {
     "engine": "verl",
     "models": {
         "small": {
             "scratch": {
-                **{"hidden_size": 128, "layers": 4, "heads": 4, "feed_forward": 384},
-                **{"examples": 100, "batch": 10, "steps": 1},
+                "hidden_size": 128,
+                "layers": 4,
+                "heads": 4,
+                "feed_forward": 384,
+                "examples": 100,
+                "batch": 10,
+                "steps": 1,
             }
         }
     },
     "training": {
-        **{"steps": STEPS, "prompts_per_step": 20, "mini_batch_prompts": 10},
+        "steps": STEPS,
+        "prompts_per_step": 20,
+        "mini_batch_prompts": 10,
         "checkpoint_every": STEPS,
     },
     "sampling": {"max_response_tokens": 40},
     "grid": {
-        **{"main": None, "scalability": None, "model_size": None, "max_at_k": None},
+        "main": None,
+        "scalability": None,
+        "model_size": None,
+        "max_at_k": None,
         "grpo": {"cells": [{"model": "small", "objective": "grpo", "n": 8}]},
     },
 }
@@ -59,18 +69,19 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         times = _times(Path(name))
     rows = []
-    for clock in ("cpu", "wall"):
-        ours, stock = (median(step[clock] for step in times[who]) for who in ("ours", "stock"))
-        of = "processor time" if clock == "cpu" else "wall-clock time"
-        rows.append(Row(f"{what}, {of}", readable(stock)))
+    for clock, name in (("cpu", "processor time"), ("wall", "wall-clock time")):
+        ours = median(step[clock] for step in times["ours"])
+        stock = median(step[clock] for step in times["stock"])
+        rows.append(Row(f"{what}, {name}", readable(stock)))
+        ratio = ours / stock
         bar = f"<= {BAR}" if clock == "cpu" else ""
-        holds = clock != "cpu" or ours / stock <= BAR
-        rows.append(Row(f"this package's step / verl's, {of}", f"{ours / stock:.3f}", bar, holds))
+        holds = not bar or ratio <= BAR
+        rows.append(Row(f"this package's step / verl's, {name}", f"{ratio:.3f}", bar, holds))
     return rows
 
 
 def _times(folder: Path) -> dict[str, list[dict[str, float]]]:
-    """Seconds of each step by trainer, from a run in its own process."""
+    """The seconds of each step by trainer and clock, from a run in a process of its own."""
     experiment = Experiment.load("tiny", OVERRIDES)
     experiment = Experiment(experiment.scale, experiment.config, folder, folder)
     from rspo.datasets.prepare import prepare
@@ -90,7 +101,7 @@ def _times(folder: Path) -> dict[str, list[dict[str, float]]]:
 
 
 def train(folder: str) -> None:
-    """The run: verl with a trainer that alternates between the two steps."""
+    """Train with verl and a trainer that alternates between the two steps."""
     os.environ["VERL_PLATFORM"] = "cpu"
     os.environ["VERL_USE_EXTERNAL_MODULES"] = "rspo.training.verl.cpu_platform"
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -116,15 +127,15 @@ def train(folder: str) -> None:
 
 
 def alternating_trainer() -> Any:
-    """A trainer class with this package's odd steps and verl's even steps.
+    """A trainer class whose odd steps are this package's and whose even steps are verl's.
 
-    Defined in a function because verl's platform must be set before its imports.
+    A function defines it, because verl's platform must be set before verl is imported.
     """
     import psutil
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
     from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
-    from rspo.training.records import verify_tokens
+    from rspo.training.rewards import verify_tokens
     from rspo.training.verl.batches import fields, on_last_token, put_fields, response_tokens
     from rspo.training.verl.trainer import Trainer
 
@@ -141,7 +152,8 @@ def alternating_trainer() -> Any:
         def _step_once(self, *arguments: Any) -> Any:
             ours = self.global_steps % 2 == 1
             step = super()._step_once if ours else self._step_of_verl
-            cpu, wall = _cpu_seconds(), time.perf_counter()
+            cpu = _cpu_seconds()
+            wall = time.perf_counter()
             batch = step(*arguments)
             taken = {"cpu": _cpu_seconds() - cpu, "wall": time.perf_counter() - wall}
             if self.global_steps > 2:
@@ -153,7 +165,7 @@ def alternating_trainer() -> Any:
             return PPOTrainerSync._step_once(self, *arguments)
 
         def _balance_batch(self, batch: Any, metrics: Any, **more: Any) -> Any:
-            """Called between verl's sampling and the rest of its step: set the same rewards."""
+            """Set the same rewards; verl calls this between sampling and the rest of its step."""
             tokens = response_tokens(fields(batch, "responses"))
             dataset = self.train_dataset
             rows = [dataset.rows[int(index)] for index in fields(batch, "index")["index"]]
@@ -163,9 +175,11 @@ def alternating_trainer() -> Any:
             return super()._balance_batch(batch, metrics, **more)
 
     def _cpu_seconds() -> float:
-        """Processor time of this process and its descendants: actor, queue, server, Ray."""
+        """The processor time of this process and its descendants: actor, queue, server, Ray."""
         total = 0.0
-        for process in [me, *me.children(recursive=True)]:
+        processes = [me]
+        processes += me.children(recursive=True)
+        for process in processes:
             try:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:

@@ -14,18 +14,21 @@ import torch
 
 from rspo.objectives import policy_loss, response_weights
 
-SHARES = torch.tensor([0.36, 0.24, 0.16, 0.11, 0.08, 0.05])  # of prompts for which an arm is right
-PROMPTS, N, STEPS = 128, 16, 600
+# The share of the prompts for which each arm is right.
+SHARES = torch.tensor([0.36, 0.24, 0.16, 0.11, 0.08, 0.05])
+PROMPTS = 128
+N = 16  # responses to each prompt
+STEPS = 600
 
 
 def train(objective: str, k: int | None = None, seed: int = 0) -> torch.Tensor:
-    """Returns the trained policy: a probability for each arm, (6,)."""
+    """Train a policy; returns its probability for each arm, (6,)."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.zeros(len(SHARES), requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=0.05)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0.01, total_iters=STEPS)
     for _ in range(STEPS):
-        # A response is one token, the arm; a language model would sample a text here.
+        # A response is one token, the arm. A language model would sample a text here.
         right = torch.multinomial(SHARES, PROMPTS, replacement=True, generator=generator)
         policy = logits.detach().softmax(-1)
         arms = torch.multinomial(policy.expand(PROMPTS, -1), N, True, generator=generator)

@@ -22,11 +22,15 @@ from trl import GRPOConfig
 from rspo.adapters.trl import RSPOTrainer
 
 SHARES = {"red": 0.36, "green": 0.24, "blue": 0.16, "black": 0.11, "white": 0.08, "pink": 0.05}
-PROMPTS, N, STEPS = 16, 16, 150
+PROMPTS = 16
+N = 16  # responses to each prompt
+STEPS = 150
 
 
 def tokenizer_of_words() -> PreTrainedTokenizerFast:
-    words = ["<pad>", "<end>", "color?", *SHARES]
+    """A tokenizer for which every word is a token."""
+    words = ["<pad>", "<end>", "color?"]
+    words += SHARES
     model = models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<pad>")
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -52,6 +56,7 @@ def small_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 
 
 def questions(count: int, seed: int = 0) -> Dataset:
+    """The same question `count` times, with right answers drawn by their shares."""
     generator = torch.Generator().manual_seed(seed)
     shares = torch.tensor(list(SHARES.values()))
     right = torch.multinomial(shares, count, replacement=True, generator=generator)
@@ -60,10 +65,11 @@ def questions(count: int, seed: int = 0) -> Dataset:
 
 
 def correct(completions: list[str], answer: list[str], **_: object) -> list[float]:
-    """The reward: 1 if the first word is the right one."""
-    return [
-        float(text.split()[:1] == [word]) for text, word in zip(completions, answer, strict=True)
-    ]
+    """The reward of each completion: 1 if its first word is the right one."""
+    rewards = []
+    for text, word in zip(completions, answer, strict=True):
+        rewards.append(float(text.split()[:1] == [word]))
+    return rewards
 
 
 def train(objective: str, k: int | None = None) -> Qwen2ForCausalLM:

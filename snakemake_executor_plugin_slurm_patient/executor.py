@@ -1,4 +1,4 @@
-"""The executor: Snakemake's SLURM plugin, with overridden methods of the executor interface."""
+"""The executor: it extends Snakemake's SLURM plugin by the methods of the executor interface."""
 
 import asyncio
 import os
@@ -58,6 +58,8 @@ class ExecutorSettings(plugin.ExecutorSettings):
 
 
 class Executor(plugin.Executor):
+    """Submits jobs to SLURM and watches them; README.md lists the faults that it survives."""
+
     next_seconds_between_status_checks: int
 
     def __init__(self, workflow: Any, logger: Any) -> None:
@@ -72,7 +74,7 @@ class Executor(plugin.Executor):
         self._pinging = threading.Lock()  # otherwise an old answer may overtake a newer one
         self._submissions: dict[Any, Submission] = {}  # the last one of each unfinished job
         self._confirming: set[Any] = set()  # finished jobs that SLURM has to start once more
-        self._failed: dict[str, str] = {}  # by name of a job: why its last try failed
+        self._failed: dict[str, str] = {}  # why the last try of a job failed, by the job's name
         # Shorter than SLURM remembers ended jobs (`MinJobAge`, usually five minutes).
         self._seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
         super().__init__(workflow, logger)
@@ -89,10 +91,14 @@ class Executor(plugin.Executor):
 
     @property
     def cores(self) -> str:
-        """All cores of the job; the base class gives the number of this host's."""
+        """All cores of the job; the base class gives the number of cores of this host."""
         return "all" if self._shares_folder() else super().cores
 
     def get_job_exec_prefix(self, job: Any) -> str:
+        """What precedes the command in the batch script: here, the variable with the task's file.
+
+        It also writes this file, because Snakemake calls this method at each submission.
+        """
         prefix: str = super().get_job_exec_prefix(job)
         if not self._shares_folder():
             return prefix
@@ -108,13 +114,17 @@ class Executor(plugin.Executor):
         return f"{prefix} && {export}" if prefix else export
 
     def get_python_executable(self) -> str:
+        """The program of the batch script: `start.py` in place of a bare Python."""
         python: str = super().get_python_executable()
         if not self._shares_folder():
             return python
         return f"exec {python} {shlex.quote(str(Path(start.__file__).resolve()))}"
 
     def additional_general_args(self) -> str:
-        """Nothing: `start.py` starts the step, and not a Snakemake in the batch script."""
+        """No arguments, because `start.py` starts the step.
+
+        The SLURM plugin gives the options with which a Snakemake in the batch script starts it.
+        """
         return "" if self._shares_folder() else super().additional_general_args()
 
     # --- jobs of an earlier run ---------------------------------------------------------------
@@ -122,8 +132,10 @@ class Executor(plugin.Executor):
     def _require_no_jobs_in(self, folder: str) -> None:
         """Prevent that the same work is submitted twice.
 
-        Cancels jobs of an earlier run that SLURM itself holds, because nobody would release them,
-        and jobs that have ended although SLURM shows them as running.
+        This cancels the jobs of an earlier run that SLURM itself holds, because nobody would
+        release them, and the jobs that have ended although SLURM shows them as running.
+
+        Raises: WorkflowError that lists the jobs that remain.
         """
         starts = last_starts(self._folder)
         jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job, starts)]
@@ -142,6 +154,8 @@ class Executor(plugin.Executor):
 
         Args:
             starts: the file of each task, by the name of its last start.
+
+        Returns: whether it was cancelled.
         """
         file = starts.get(_start(job))
         if job.reason in HELD_BY_SLURM:
@@ -159,12 +173,18 @@ class Executor(plugin.Executor):
     # --- submissions --------------------------------------------------------------------------
 
     def _controller_answers(self) -> bool:
-        """Whether it answers now; may be called from any thread."""
+        """Whether SLURM's controller answers now; any thread may call this.
+
+        Prints a line when the answer has changed.
+        """
         with self._pinging:
             answers = controller_answers()
-            if answers != self._controller_answered:
-                absent = "does not answer: waiting for it; running jobs continue"
-                self._say(f"SLURM's controller {'answers again' if answers else absent}")
+            if answers and not self._controller_answered:
+                self._say("SLURM's controller answers again")
+            elif self._controller_answered and not answers:
+                self._say(
+                    "SLURM's controller does not answer: waiting for it; running jobs continue"
+                )
             self._controller_answered = answers
             return answers
 
@@ -185,14 +205,14 @@ class Executor(plugin.Executor):
             self._submitting.remove(job)
 
     def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
-        """Register a submission, whose number SLURM may have given to a job before.
+        """Register a submission, and report an earlier job with the same number as forgotten.
 
         A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
         """
         number = str(job_info.external_jobid)
-        forgotten = [one for one in list(self._submissions.values()) if one.number == number]
-        for submission in forgotten:
-            self.report_job_error(submission.info, msg=failure(number, "FORGOTTEN"))
+        for earlier in list(self._submissions.values()):
+            if earlier.number == number:
+                self.report_job_error(earlier.info, msg=failure(number, "FORGOTTEN"))
         submission = Submission(job_info, _name(job_info.job), self._say)
         self._submissions[job_info.job] = submission
         super().report_job_submission(job_info, *args, **kwargs)
@@ -200,6 +220,7 @@ class Executor(plugin.Executor):
     # --- the ends of jobs ---------------------------------------------------------------------
 
     def report_job_success(self, job_info: SubmittedJobInfo) -> None:
+        """Report the success of a job to Snakemake."""
         self._submissions.pop(job_info.job, None)
         super().report_job_success(job_info)
 
@@ -243,7 +264,7 @@ class Executor(plugin.Executor):
         """Yield the jobs that still run; wait while SLURM's controller does not answer.
 
         The SLURM plugin yields no job when its status queries fail, and Snakemake would then wait
-        for these jobs forever without checking them again. They are yielded here.
+        for these jobs forever without checking them again. This method yields them.
         """
         while active_jobs and not self._ending.is_set() and not self._controller_answers():
             await asyncio.sleep(SECONDS_BETWEEN_PINGS)
@@ -297,8 +318,9 @@ class Executor(plugin.Executor):
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancel all jobs of this run; `active_jobs` lacks those that are being checked.
 
-        Waits for the calls of `sbatch` that are under way. Ctrl-C may also have ended such a call
-        when SLURM had accepted the job already: its number is unknown, but not its name.
+        This waits for the calls of `sbatch` that are under way. Ctrl-C may have ended such a call
+        after SLURM had accepted the job, whose number is then unknown. So jobs are cancelled by
+        their name, which all jobs of a run share.
         """
         self._ending.set()  # from now on, nothing is submitted
         while self._submitting:
@@ -311,6 +333,7 @@ class Executor(plugin.Executor):
         super().cancel_jobs([info for info in infos if _is_elsewhere(info.job)])
 
     def shutdown(self) -> None:
+        """End the executor, and repeat why each job failed that was given up."""
         self._ending.set()
         super().shutdown()
         for line in self._failed.values():
@@ -333,24 +356,28 @@ def _options_of_step(job: Any) -> list[str]:
 
 
 def _start(job: QueuedJob) -> str:
-    """The name of the present start of a job."""
+    """The name of the present start of a job, as `Task.record_start` writes it."""
     return f"{job.number}.{job.restarts}"
 
 
 def _has_ended(job: QueuedJob, file: Path) -> bool:
-    """Whether a start of a task has ended although SLURM shows it as running.
+    """Whether the present start of a job has ended although SLURM shows it as running.
 
     Args:
-        file: of the task.
+        file: the file of the job's task.
     """
     return job.state == "RUNNING" and has_ended(file, _start(job))
 
 
 def _name(job: Any) -> str:
-    """Rule and wildcards of a job, for messages."""
-    return " ".join([job.name, *([] if job.is_group() else map(str, job.wildcards))])
+    """The rule and the wildcards of a job, for messages."""
+    words = [str(job.name)]
+    if not job.is_group():
+        words += map(str, job.wildcards)
+    return " ".join(words)
 
 
 def _is_elsewhere(job: Any) -> bool:
-    """Whether it runs on another cluster, where `squeue` and `scancel` do not find it by name."""
-    return any(map(job.resources.get, ("cluster", "clusters", "slurm_cluster")))
+    """Whether a job runs on another cluster, where `squeue` and `scancel` do not find its name."""
+    names = ("cluster", "clusters", "slurm_cluster")
+    return any(job.resources.get(name) for name in names)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from snakemake_executor_plugin_slurm_patient.start import START
 
-# The SLURM states for which the plugin reports a failed job, and those that this plugin adds.
+# The SLURM states for which the SLURM plugin reports a failed job. The last three are states that
+# this plugin adds.
 MEANING = {
     "TIMEOUT": "ran past its time limit: set a longer runtime",
     "OUT_OF_MEMORY": "needed more memory than its mem_mb",
@@ -19,14 +20,14 @@ MEANING = {
     "FORGOTTEN": "was forgotten by SLURM",
     "UNNOTICED": "has ended without SLURM's notice",
 }
-# Signs in the output of a job in state FAILED. They take precedence over the command's own message,
-# because a command whose worker was killed does not know why.
+# Patterns in the output of a job in state FAILED. They take precedence over the message of the
+# command, because a command whose worker was killed does not know the reason.
 _SIGNS = {
     MEANING["OUT_OF_MEMORY"]: re.compile(r"oom[-_ ]kill|exceeded (job )?memory limit", re.I),
     "needed more GPU memory": re.compile(r"CUDA out of memory|CUDA error: out of memory"),
     "was asked to stop before it had started": re.compile(r"User defined signal 1"),
 }
-# Such as `error: no such file` or `ValueError: x`, but not what `srun` says about its command.
+# It matches `error: no such file` and `ValueError: x`, but not what `srun` says about its command.
 _ERROR = re.compile(r"^(?!srun|slurmstepd)(?:[\w.-]+: )?(?:error: |(?=[\w.]+Error: ))(.+)$", re.M)
 _SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints
 
@@ -37,7 +38,7 @@ def failure(number: str, state: str) -> str:
 
 
 def state_of(message: str) -> str:
-    """The state of the SLURM job in the plugin's message about its failure; empty if none."""
+    """The state of the SLURM job in the plugin's message about its failure; empty without one."""
     status = re.search(r"SLURM status is: '(\w+)'", message)
     return status[1] if status else ""
 
@@ -46,30 +47,38 @@ def explanation(number: str | None, message: str, logs: Sequence[Path]) -> str:
     """Why a job failed, and where its output is.
 
     Args:
-        number: None if the submission failed.
-        message: the SLURM plugin's, with the job's state.
-        logs: of the rule, and the output of the SLURM job.
+        number: the number of the SLURM job; None if its submission failed.
+        message: the message of the SLURM plugin, with the job's state.
+        logs: the logs of the rule, and then the output of the SLURM job.
     """
     if number is None:
         return " ".join(message.split("sbatch call:")[0].split()) or "failed"
     state = state_of(message)
     reason = MEANING.get(state, f"ended in state {state}")
     if state == "FAILED":
-        reason = _reason("\n".join(map(_last_start, logs)))
-    return f"SLURM job {number} {reason} [{', '.join(map(str, logs[-1:]))}]"
+        outputs = [_output_of_last_start(log) for log in logs]
+        reason = _reason("\n".join(outputs))
+    file = logs[-1] if logs else ""
+    return f"SLURM job {number} {reason} [{file}]"
 
 
-def _reason(printed: str) -> str:
+def _reason(output: str) -> str:
     for reason, sign in _SIGNS.items():
-        if sign.search(printed):
+        if sign.search(output):
             return reason
-    if errors := _ERROR.findall(printed):
+    errors = _ERROR.findall(output)
+    if errors:
         return f"failed: {errors[-1]}"
-    if _SNAKEMAKE not in printed and printed.strip():  # it failed before, as in its `precommand`
-        return f"failed: {printed.strip().splitlines()[-1].strip()}"
+    # Without a line of Snakemake, the job failed before it started, as in its `precommand`.
+    lines = output.strip().splitlines()
+    if lines and _SNAKEMAKE not in output:
+        return f"failed: {lines[-1].strip()}"
     return "failed"
 
 
-def _last_start(log: Path) -> str:
-    """The output of a job since it was requeued."""
-    return log.read_text(errors="replace").rpartition(START)[2] if log.is_file() else ""
+def _output_of_last_start(log: Path) -> str:
+    """The output of a job since SLURM last started it."""
+    if not log.is_file():
+        return ""
+    _, _, output = log.read_text(errors="replace").rpartition(START)
+    return output

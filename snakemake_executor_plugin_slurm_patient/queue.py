@@ -1,4 +1,4 @@
-"""The jobs that Snakemake has in SLURM's queue, and what changes about a submitted job."""
+"""The jobs that Snakemake has in SLURM's queue, and how the state of a submitted job changes."""
 
 import os
 import re
@@ -14,14 +14,17 @@ from snakemake_interface_common.exceptions import WorkflowError
 _RULE = "rule_"  # start of the comment of every job that Snakemake's SLURM plugin submits
 # Folders and comments of other users may contain `|` and line breaks. ASCII's separators of fields
 # and records do not occur in them.
-_FIELD, _RECORD = "\x1f", "\x1e"
+_FIELD = "\x1f"
+_RECORD = "\x1e"
 _FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "ReasonList", "Comment")
-# Reasons for which SLURM itself holds a job until it is released: the node failed to launch it, its
-# start failed several times, or no node can run it. (State and priority do not tell them apart.)
+# The reasons for which SLURM itself holds a job until it is released: the node failed to launch it,
+# its start failed several times, or no node can run it. (State and priority are the same in all.)
 HELD_BY_SLURM = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
 HELD_BY_PEOPLE = (
-    *("JobHeldUser", "JobHeldAdmin"),
-    *("job requeued in held state", "job requeued in special exit state"),
+    "JobHeldUser",
+    "JobHeldAdmin",
+    "job requeued in held state",
+    "job requeued in special exit state",
 )
 RELEASES = 3  # how often a job that SLURM holds is released
 # Variables with which a user changes what these commands list or cancel.
@@ -33,8 +36,11 @@ class NoAnswer(WorkflowError):
 
 
 def ask(*words: str) -> str:
-    """Output of a SLURM command. Raises: NoAnswer."""
-    environment = {key: value for key, value in os.environ.items() if not _OPTIONS.match(key)}
+    """The output of a SLURM command.
+
+    Raises: NoAnswer if the command is not installed, fails, or takes more than a minute.
+    """
+    environment = {name: value for name, value in os.environ.items() if not _OPTIONS.match(name)}
     try:
         done = subprocess.run(
             words,
@@ -52,6 +58,7 @@ def ask(*words: str) -> str:
 
 
 def controller_answers() -> bool:
+    """Whether SLURM's controller answers now."""
     try:
         return " is UP" in ask("scontrol", "ping")
     except NoAnswer:
@@ -60,45 +67,59 @@ def controller_answers() -> bool:
 
 @dataclass(frozen=True)
 class QueuedJob:
+    """A job in the queue, as `squeue` lists it.
+
+    reason: why the job does not run; of a job that runs, the names of its nodes.
+    comment: the rule and the wildcards, which the SLURM plugin writes there.
+    """
+
     number: str
     user: str
     state: str
     restarts: int
     folder: str
-    reason: str  # why it does not run; the nodes of a job that runs
-    comment: str  # set by the SLURM plugin: rule and wildcards
+    reason: str
+    comment: str
 
 
 def jobs_in(folder: str | Path) -> list[QueuedJob]:
-    """Jobs that Snakemake submitted from this folder, for any user, and that have not ended."""
-    here = os.path.realpath(folder)
-    jobs = (job for job in _jobs() if job.comment.startswith(_RULE))
-    return [job for job in jobs if os.path.realpath(job.folder) == here]
+    """The jobs of any user that Snakemake submitted from this folder and that have not ended."""
+    path = os.path.realpath(folder)
+    return [
+        job
+        for job in _jobs()
+        if job.comment.startswith(_RULE) and os.path.realpath(job.folder) == path
+    ]
 
 
 def jobs_of(run: str) -> dict[str, QueuedJob]:
-    """Jobs by number that share this run's job name, including those that ended minutes ago."""
+    """The jobs with the name of this run, by number, including those that ended minutes ago."""
     # Restricting the query to one user makes the controller send fewer jobs.
     jobs = _jobs("--states=all", f"--user={os.getuid()}", f"--name={run}")
     return {job.number: job for job in jobs}
 
 
 def _jobs(*options: str) -> Iterator[QueuedJob]:
-    *others, last = _FIELDS
-    layout = ",".join([*(f"{name}:{_FIELD}" for name in others), f"{last}:{_RECORD}"])
-    for record in ask("squeue", "--noheader", "--all", "--Format", layout, *options).split(_RECORD):
+    """The jobs that `squeue` lists with these options."""
+    columns = [f"{name}:{_FIELD}" for name in _FIELDS[:-1]]
+    columns.append(f"{_FIELDS[-1]}:{_RECORD}")
+    output = ask("squeue", "--noheader", "--all", "--Format", ",".join(columns), *options)
+    for record in output.split(_RECORD):
         fields = record.removeprefix("\n").split(_FIELD)
         if len(fields) != len(_FIELDS) or not fields[3].isdecimal():
             continue  # not submitted by Snakemake
         number, user, state, restarts, folder, reason, comment = fields
-        comment = os.fsencode(comment).decode(errors="replace")  # can be printed
+        comment = os.fsencode(comment).decode(errors="replace")  # so that it can be printed
         yield QueuedJob(number, user, state, int(restarts), folder, reason.strip("()"), comment)
 
 
 class Submission:
     """A submitted job.
 
-    info: Snakemake's `SubmittedJobInfo`; another submission of the same job has another one.
+    Args:
+        info: Snakemake's `SubmittedJobInfo`, which differs between submissions of the same job.
+        task: the rule and the wildcards of the job, for messages.
+        say: prints a message.
     """
 
     def __init__(self, info: Any, task: str, say: Callable[[str], None]) -> None:
@@ -106,7 +127,8 @@ class Submission:
         self.number = str(info.external_jobid)
         self._name = f"{task}: SLURM job {self.number}"
         self._say = say
-        self._restarts = self._releases = 0
+        self._restarts = 0
+        self._releases = 0
         self._reason = ""  # why it did not run at the previous look
         self._missing_since: float | None = None
 
@@ -115,7 +137,7 @@ class Submission:
         self._say(f"{self._name} {message}")
 
     def is_missing(self, seconds: float) -> bool:
-        """Call it when the job does not run or wait: whether that has lasted for `seconds`."""
+        """Whether the job has been missing for `seconds`; for each check that does not find it."""
         if self._missing_since is None:
             self._missing_since = time.monotonic()
         return time.monotonic() - self._missing_since >= seconds
@@ -123,10 +145,10 @@ class Submission:
     def update(self, job: QueuedJob) -> bool:
         """Print that the job was requeued or is held, and release it if SLURM itself holds it.
 
-        Returns: False if it was released `RELEASES` times, or cannot be released. It is then
-            cancelled.
+        Returns: False if the job was cancelled, because it had been released `RELEASES` times or
+            could not be released.
 
-        Raises: NoAnswer.
+        Raises: NoAnswer if SLURM did not cancel it.
         """
         self._missing_since = None
         if job.restarts > self._restarts:
@@ -141,7 +163,11 @@ class Submission:
         return True
 
     def _release(self, job: QueuedJob) -> bool:
-        """SLURM itself drains the node on which a launch failed."""
+        """Release a job that SLURM holds; returns whether it was released.
+
+        The job does not fail on the same node again, because SLURM drains a node on which a launch
+        has failed.
+        """
         if self._releases == RELEASES:
             return False
         try:

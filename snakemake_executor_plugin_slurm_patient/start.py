@@ -1,11 +1,11 @@
-"""One start of a job: what runs in SLURM in place of `python -m snakemake`.
+"""One start of a job; SLURM runs this program in place of `python -m snakemake`.
 
     python start.py -m snakemake ...         as the batch script of the job
     python start.py --step -m snakemake ...  as its step, which `srun` starts
 
 The batch script does nothing if the outputs of the job are finished, because Snakemake would remove
 them before it starts the job's command. Otherwise it starts the step, and requeues the job if the
-step was asked to stop. Both use the standard library only.
+step was asked to stop. Both use the standard library only, because they start with every job.
 """
 
 import os
@@ -16,13 +16,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-TASK = "SLURM_PATIENT_TASK"  # variable with the path of the task's file
-START = "slurm-patient: start "  # of the line that begins the output of each start
+TASK = "SLURM_PATIENT_TASK"  # the environment variable with the path of the task's file
+START = "slurm-patient: start "  # begins the first line that each start prints
 REQUEST = signal.SIGUSR1  # asks a job to write a checkpoint and to end
 STOPPED = os.EX_TEMPFAIL  # exit status of a step that was asked to stop before it had succeeded
 SECONDS_BETWEEN_LOOKS = 2.0
-# Variables of the batch script that a step must not inherit, because they would restrict it; these
-# tell it which job it belongs to. (Snakemake's executor plugin `slurm-jobstep` does the same.)
+# A step must not inherit the variables of the batch script, because they would restrict it, except
+# these, which name its job. (Snakemake's executor plugin `slurm-jobstep` does the same.)
 OF_THE_JOB = (
     "SLURM_JOB_ID",
     "SLURM_JOBID",
@@ -34,12 +34,13 @@ OF_THE_JOB = (
 
 
 def say(line: str) -> None:
+    """Print a line to the output of the job."""
     print(f"slurm-patient: {line}", flush=True)
 
 
 def run_batch(arguments: list[str]) -> int:
     """The batch script of a start; returns its exit status."""
-    # Not by an import, which would load the whole plugin, and with it Snakemake and pandas.
+    # An import would load the whole plugin, and with it Snakemake and pandas.
     task_class = runpy.run_path(str(Path(__file__).with_name("task.py")))["Task"]
     number = os.environ["SLURM_JOB_ID"]
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
@@ -66,8 +67,11 @@ def start_step(options: list[str], arguments: list[str]) -> int:
         for name, value in os.environ.items()
         if name in OF_THE_JOB or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
     }
-    step = [sys.executable, str(Path(__file__).resolve()), "--step", *arguments]
-    return subprocess.call(["srun", *options, *step], env=environment)
+    command = ["srun"]
+    command += options
+    command += [sys.executable, str(Path(__file__).resolve()), "--step"]
+    command += arguments
+    return subprocess.call(command, env=environment)
 
 
 def run_step(arguments: list[str]) -> int:
@@ -75,10 +79,14 @@ def run_step(arguments: list[str]) -> int:
 
     Where SLURM tracks processes by cgroups, it signals only the first process of a step, which is
     this one. Snakemake and its shells ignore the request; a command that handles it ends with an
-    error. At a preemption with a grace time, SLURM sends SIGTERM instead. Another SIGTERM, as of
-    `scancel`, is passed on once.
+    error. At a preemption with a grace time, SLURM sends SIGTERM, which counts as a request. Any
+    other SIGTERM, such as the one of `scancel`, is passed on once.
+
+    Returns: the exit status of Snakemake, or `STOPPED` if it failed after a request.
     """
-    requested = terminated = passed_on = False
+    requested = False
+    terminated = False
+    passed_on = False
 
     def receive(number: int, frame: object) -> None:
         nonlocal requested, terminated
@@ -89,14 +97,17 @@ def run_step(arguments: list[str]) -> int:
 
     signal.signal(REQUEST, receive)
     signal.signal(signal.SIGTERM, receive)
-    process = subprocess.Popen([sys.executable, *arguments], preexec_fn=_ignore_requests)
+    command = [sys.executable]
+    command += arguments
+    process = subprocess.Popen(command, preexec_fn=_ignore_requests)
     while True:
         try:
             status = process.wait(SECONDS_BETWEEN_LOOKS)
             break
         except subprocess.TimeoutExpired:
             if requested and not passed_on:
-                passed_on = _handles_requests()  # otherwise it may not have started yet
+                # Without a handler, the command may not have started yet: try again later.
+                passed_on = _handles_requests()
                 os.killpg(0, REQUEST)
             elif terminated and not passed_on:
                 passed_on = True
@@ -107,7 +118,7 @@ def run_step(arguments: list[str]) -> int:
 
 
 def _handles_requests() -> bool:
-    """Whether a process of this group, besides this one, has a handler for the request."""
+    """Whether another process of this process group has a handler for the request."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if int(folder.name) == os.getpid() or os.getpgid(int(folder.name)) != os.getpgrp():
@@ -120,6 +131,7 @@ def _handles_requests() -> bool:
 
 
 def _ignore_requests() -> None:
+    """Ignore requests in the child process, which would otherwise end by default."""
     signal.signal(REQUEST, signal.SIG_IGN)
 
 
@@ -127,7 +139,7 @@ def _ignore_requests() -> None:
 
 
 def is_running() -> bool:
-    """Whether SLURM wants this job to run: it was not cancelled, for example."""
+    """Whether SLURM wants this job to run, which is false for a cancelled job, for example."""
     return _job().get("JobState") in ("RUNNING", "SIGNALING")  # the latter while it sends SIGTERM
 
 
@@ -153,7 +165,7 @@ def requeue(number: str) -> None:
 
 
 def _job() -> dict[str, str]:
-    """What SLURM says about this job; empty if its controller does not answer."""
+    """The settings and the state of this job; empty if SLURM's controller does not answer."""
     try:
         words = _scontrol("--oneliner", "show", "job", os.environ["SLURM_JOB_ID"]).split()
     except (OSError, subprocess.SubprocessError):
@@ -162,15 +174,16 @@ def _job() -> dict[str, str]:
 
 
 def _scontrol(*words: str) -> str:
-    """What `scontrol` printed.
+    """The output of `scontrol`.
 
-    It inherits the blocked SIGTERM, which SLURM may send to every process of the job.
+    SLURM may send SIGTERM to every process of the job. It is blocked here, which `scontrol`
+    inherits, so that the query is answered.
     """
+    command = ["scontrol"]
+    command += words
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
-        done = subprocess.run(
-            ["scontrol", *words], capture_output=True, text=True, timeout=30, check=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     return done.stdout

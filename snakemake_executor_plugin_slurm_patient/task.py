@@ -1,16 +1,17 @@
 """A job of Snakemake, as the submitting process and every start of it in SLURM see it.
 
-SLURM may start a job several times: after a lost node, a preemption or a request of its own, and
-also after its success, when its controller has lost the last seconds. And a job that SLURM has
-forgotten may still run while Snakemake submits it again. A folder that both sides share has, for
-each job, what prevents that one start removes the results of another:
+SLURM may start a job several times: after a lost node, after a preemption, when the job asks for
+it, and even after the job's success if the controller has lost its last seconds. A job that SLURM
+has forgotten may also still run while Snakemake submits it again. Three files for each job, in a
+folder that the submitting process and the nodes share, prevent that one start removes the results
+of another:
 
     KEY.json   what the submitting process knows of the job: its outputs, and how its step starts
-    KEY.lock   held by the start that works; contains the name and the run of the last one
-    KEY.done   written at the end of a successful start; contains the run that submitted it
+    KEY.lock   locked by the start that works; contains the name and the run of the last start
+    KEY.done   written at the end of a successful start; contains the run that submitted the job
 
-The files stay, like those in Snakemake's own folder of metadata. This file uses the standard
-library only, because each start of a job loads it.
+The files stay after the run, as Snakemake's own metadata do. This module uses the standard library
+only, because each start of a job loads it.
 """
 
 import fcntl
@@ -24,20 +25,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-SECONDS_BETWEEN_TRIES = 2.0  # of a start that waits for another one
+SECONDS_BETWEEN_TRIES = 2.0  # while a start waits for another one to end
 
 
 @dataclass(frozen=True)
 class Task:
     """A job of Snakemake that SLURM may start several times.
 
-    file: KEY.json in the shared folder.
-    run: name of the Snakemake run that submits it, the same for all of its jobs.
-    outputs: absolute paths of its outputs.
-    finished_suffix: ending of a file that the job's command writes beside each output when the
-        output is whole; empty if it writes none.
-    step: options of the `srun` that starts the step; None for a job that starts steps itself.
-    submitted: when the run first submitted it, as a modification time on the shared file system.
+    file: the path of KEY.json in the shared folder.
+    run: the name of the Snakemake run that submits the job, which all jobs of the run share.
+    outputs: the absolute paths of the job's outputs.
+    finished_suffix: the ending of a file that the job's command writes beside each output when the
+        output is whole; empty if the command writes no such files.
+    step: the options of the `srun` that starts the step; None if the job starts its steps itself.
+    submitted: when the run first submitted the job, as a modification time on the shared file
+        system.
     """
 
     file: Path
@@ -49,11 +51,15 @@ class Task:
 
     @classmethod
     def read(cls, file: Path) -> "Task":
-        """The task whose file a submitting process has written."""
+        """Read the task whose file a submitting process has written."""
         return cls(file, **json.loads(file.read_text()))
 
     def write(self) -> None:
-        """Write the file at a submission, which may have other options than an earlier one."""
+        """Write the file at a submission.
+
+        It replaces the file of an earlier submission, which may have had other options, and keeps
+        the time of the first submission in the same run.
+        """
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_suffix(".partial")
         partial.touch()
@@ -79,15 +85,16 @@ class Task:
 
     def is_finished(self) -> bool:
         """Whether all outputs exist, and a start of the task has finished them in this run."""
-        if not self.outputs or not all(map(_exists, self.outputs)):
+        if not self.outputs or not all(_exists(output) for output in self.outputs):
             return False
         with suppress(FileNotFoundError):
             if self._done.read_text() == self.run:
                 return True
-        # A start of an earlier run, which SLURM has forgotten, may have had other settings.
+        # The last start may be of an earlier run, which had other settings: SLURM has forgotten it.
         _, _, run = _read(self._lock).partition(" ")
-        suffix = self.finished_suffix
-        return bool(suffix) and run == self.run and all(map(self._is_whole, self.outputs))
+        if not self.finished_suffix or run != self.run:
+            return False
+        return all(self._is_whole(output) for output in self.outputs)
 
     def _is_whole(self, output: str) -> bool:
         """Whether the command has finished an output since the task was first submitted."""
@@ -108,7 +115,7 @@ class Task:
         with self._lock.open("a+") as lock:
             is_waiting = False
             while not _acquire(lock.fileno(), fcntl.LOCK_EX):
-                if not is_waiting:
+                if not is_waiting:  # say it once
                     other, _, _ = _read(self._lock).partition(" ")
                     say(f"waiting for another start of this job ({other}) to end")
                 is_waiting = True
@@ -116,41 +123,47 @@ class Task:
             yield
 
     def record_start(self, start: str) -> None:
-        """Write the name of a start that holds the lock, `NUMBER.RESTARTS` of the SLURM job."""
+        """Write the name of the start that holds the lock: `NUMBER.RESTARTS` of the SLURM job."""
         self._lock.write_text(f"{start} {self.run}")
 
 
 def file_of(job: Any, folder: Path) -> Path:
-    """The file of the task of one of Snakemake's jobs, the same in every run."""
-    name = json.dumps([job.name, *map(str, job.output)])
-    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+    """The file of the task for a job of Snakemake, which is the same in every run."""
+    words = [job.name] + [str(output) for output in job.output]
+    digest = hashlib.sha256(json.dumps(words).encode()).hexdigest()
+    return folder / f"{digest[:16]}.json"
 
 
 def has_ended(file: Path, start: str) -> bool:
     """Whether a start has held the lock of the task with this file, and holds it no longer."""
-    lock = file.with_suffix(".lock")
     try:
-        with lock.open() as opened:
-            return opened.read().startswith(f"{start} ") and _acquire(
-                opened.fileno(), fcntl.LOCK_SH
-            )
+        with file.with_suffix(".lock").open() as lock:
+            is_last_start = lock.read().startswith(f"{start} ")
+            return is_last_start and _acquire(lock.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
 
 
 def last_starts(folder: Path) -> dict[str, Path]:
     """The file of each task, by the name of its last start."""
-    return {
-        _read(lock).partition(" ")[0]: lock.with_suffix(".json") for lock in folder.glob("*.lock")
-    }
+    files = {}
+    for lock in folder.glob("*.lock"):
+        start, _, _ = _read(lock).partition(" ")
+        files[start] = lock.with_suffix(".json")
+    return files
 
 
 def _read(lock: Path) -> str:
+    """The name of the last start, a space, and its run; empty before the first start."""
     return lock.read_text() if lock.exists() else ""
 
 
 def _exists(path: str) -> bool:
-    """Whether a path exists; a file server's client may remember that another host lacked it."""
+    """Whether a path exists, read from its folder.
+
+    A client of a file server may remember that the path itself did not exist, although another host
+    has created it since.
+    """
     folder, name = os.path.split(path)
     try:
         return name in os.listdir(folder)
@@ -159,7 +172,11 @@ def _exists(path: str) -> bool:
 
 
 def _acquire(descriptor: int, mode: int) -> bool:
-    """Lock a file unless another process has locked it; closing the file ends the lock."""
+    """Lock a file unless another process has locked it. Closing the file ends the lock.
+
+    Returns: whether the file is locked. On a file system without locks, an exclusive lock counts
+        as acquired, so that jobs run; a shared one does not, so that no start counts as ended.
+    """
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -65,8 +65,8 @@ GROUPS = {
         one_in=5,
     ),
     "local": Group(
-        ["rspo/training/local.py"],
-        ["tests/training/test_local.py", "tests/training/test_fixed_errors.py"],
+        ["rspo/training/local.py", "rspo/training/simulated_errors.py"],
+        ["tests/training/test_local.py", "tests/training/test_simulated_errors.py"],
         one_in=3,
     ),
     "sampler": Group(["rspo/policies/sampler.py"], ["tests/policies/test_policies.py"], one_in=2),

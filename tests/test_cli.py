@@ -162,7 +162,7 @@ def test_training_killed_before_its_provenance_is_completed_by_the_same_command(
     for command in (["prepare", "train"], ["pretrain", "small"]):
         assert main(command) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("rspo.pipeline.task.write_provenance", kill)
+        patch.setattr("rspo.pipeline.run.write_provenance", kill)
         with pytest.raises(SystemExit):
             main(["train", CELL])
     assert is_shown("stopped")

@@ -1,4 +1,4 @@
-"""The verifiers compared: speed and memory, and the accuracy of each on labelled answers."""
+"""A comparison of the verifiers: speed, memory, and the accuracy of each on labelled answers."""
 
 from benchmarks import Row
 
@@ -6,4 +6,4 @@ from benchmarks import Row
 def run() -> list[Row]:
     from benchmarks.verifier import speed, tables
 
-    return [*speed.rows(), *speed.rows_of_one_worker(), *tables.rows()]
+    return speed.rows() + speed.rows_of_one_worker() + tables.rows()

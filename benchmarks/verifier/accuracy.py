@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "tests" / "rewards" / "data"
 SHARED = ROOT.parent / "shared" / "verification"
 HOSTILE = "hostile responses"
-# File name -> what the table calls it. The rules were developed with all of these rows.
+# What the table calls the rows of each file. The rules were developed with all of these rows.
 SETS = {
     "hardverify_math": "HardVerify-Math, made to mislead",
     "math_verify_tests": "tests of Math-Verify",
@@ -37,7 +37,12 @@ LIMITS = ("timeout", "worker died")
 
 @dataclass(frozen=True)
 class Labelled:
-    """Labelled rows: a problem (or None), the answer, the response, and whether it is correct."""
+    """Labelled rows, one item of each list for each row.
+
+    answers: the reference answers.
+    correct: whether the response is correct, by the label.
+    problems: the text of the problem; None if it is unknown.
+    """
 
     answers: list[str] = field(default_factory=list)
     responses: list[str] = field(default_factory=list)
@@ -47,7 +52,11 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a verifier reached on some rows; `seconds` is wall-clock time, 0 if not measured."""
+    """What a verifier reached on some rows.
+
+    at_limit: the number of rows whose verdict is that a limit was reached.
+    seconds: wall-clock time; 0 if it was not measured.
+    """
 
     rows: int
     false_accepts: int
@@ -57,7 +66,7 @@ class Figures:
 
     @property
     def accuracy(self) -> float:
-        """Percent of the rows with the verdict of the label."""
+        """The percentage of the rows whose verdict is the label."""
         return 100 * (1 - (self.false_accepts + self.false_refusals) / self.rows)
 
     def __str__(self) -> str:
@@ -65,7 +74,7 @@ class Figures:
 
 
 def response(row: dict[str, str]) -> str:
-    """A full response, or a bare prediction put in a box."""
+    """The full response of a row, or its bare prediction put in a box."""
     if "output" in row:
         return row["output"]
     prediction = row["prediction"]
@@ -77,7 +86,7 @@ def labelled(name: str) -> Labelled | None:
     """The rows of a set; None if it is neither in the repository nor in the folder beside it."""
     if name == HOSTILE:
         count = len(ATTACKS)
-        return Labelled(["7"] * count, [*ATTACKS.values()], [False] * count, [None] * count)
+        return Labelled(["7"] * count, list(ATTACKS.values()), [False] * count, [None] * count)
     files = [folder / f"{name}.jsonl" for folder in (SHARED, SHIPPED)]
     path = next((file for file in files if file.exists()), None)
     if path is None:
@@ -102,45 +111,60 @@ def verdicts(name: str, verifier: str) -> tuple[list[Verdict], float]:
     limit = 1.0 if name == HOSTILE else 5.0
     verify([boxed("1 + 1")], ["3"], verifier)  # starts a worker
     start = time.perf_counter()
-    found = verify(rows.responses, rows.answers, verifier, limit)
-    return found, time.perf_counter() - start
+    results = verify(rows.responses, rows.answers, verifier, limit)
+    return results, time.perf_counter() - start
 
 
-def figures(found: Sequence[Verdict], correct: Sequence[bool], seconds: float = 0.0) -> Figures:
-    pairs = Counter((verdict.correct, label) for verdict, label in zip(found, correct, strict=True))
-    at_limit = sum(verdict.reason in LIMITS for verdict in found)
-    return Figures(len(found), pairs[True, False], pairs[False, True], at_limit, seconds)
+def figures(results: Sequence[Verdict], correct: Sequence[bool], seconds: float = 0.0) -> Figures:
+    """Compare verdicts with labels.
+
+    Args:
+        correct: the labels.
+    """
+    verdicts = [verdict.correct for verdict in results]
+    pairs = Counter(zip(verdicts, correct, strict=True))
+    return Figures(
+        rows=len(results),
+        false_accepts=pairs[True, False],
+        false_refusals=pairs[False, True],
+        at_limit=sum(verdict.reason in LIMITS for verdict in results),
+        seconds=seconds,
+    )
 
 
 def by_set(name: str, verifier: str) -> Figures:
+    """The figures for a set."""
     rows = labelled(name)
     assert rows is not None
-    found, seconds = verdicts(name, verifier)
-    return figures(found, rows.correct, seconds)
+    results, seconds = verdicts(name, verifier)
+    return figures(results, rows.correct, seconds)
 
 
 def by_kind(names: Sequence[str], verifier: str) -> dict[str, Figures]:
     """The figures for each kind of answer, over several sets."""
-    parts: dict[str, list[tuple[Verdict, bool]]] = {}
+    verdicts_of_kind: dict[str, list[Verdict]] = {kind: [] for kind in KINDS}
+    labels_of_kind: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     for name in names:
         rows = labelled(name)
         assert rows is not None
-        for answer, verdict, label in zip(
-            rows.answers, verdicts(name, verifier)[0], rows.correct, strict=True
-        ):
-            parts.setdefault(kind_of(answer), []).append((verdict, label))
+        results, _ = verdicts(name, verifier)
+        for answer, verdict, label in zip(rows.answers, results, rows.correct, strict=True):
+            kind = kind_of(answer)
+            verdicts_of_kind[kind].append(verdict)
+            labels_of_kind[kind].append(label)
     return {
-        kind: figures([found for found, _ in parts[kind]], [label for _, label in parts[kind]])
+        kind: figures(verdicts_of_kind[kind], labels_of_kind[kind])
         for kind in KINDS
-        if kind in parts
+        if labels_of_kind[kind]
     }
 
 
 def of_judge(name: str) -> Figures | str:
     """The figures of xVerify on a set with problem texts, or why they were not measured."""
-    url, rows = os.environ.get(JUDGE_URL), labelled(name)
+    url = os.environ.get(JUDGE_URL)
     if not url:
         return f"not measured: {JUDGE_URL} names no server that has the model"
+    rows = labelled(name)
     assert rows is not None
     if None in rows.problems:
         return "not measured: the rows have no problem texts, which the judge reads"
@@ -149,7 +173,7 @@ def of_judge(name: str) -> Figures | str:
             experiment = Experiment.load("paper", {"xverify": {"url": url}}, root=ROOT)
             with verifier_of(experiment, "xverify", Path(folder) / "verdicts") as judge:
                 start = time.perf_counter()
-                found = judge(rows.responses, rows.answers, questions=rows.problems)
-                return figures(found, rows.correct, time.perf_counter() - start)
+                results = judge(rows.responses, rows.answers, questions=rows.problems)
+                return figures(results, rows.correct, time.perf_counter() - start)
         except InputError as error:
             return f"not measured: {error}"

@@ -25,17 +25,26 @@ from rspo.rewards.rules.answers import (
 from rspo.rewards.rules.notation import Tokens, repaired, spellings
 
 KINDS = (
-    *("integer", "fraction", "decimal", "other constant", "expression", "equation"),
-    *("interval or set", "list or tuple", "matrix", "choice", "text"),
+    "integer",
+    "fraction",
+    "decimal",
+    "other constant",
+    "expression",
+    "equation",
+    "interval or set",
+    "list or tuple",
+    "matrix",
+    "choice",
+    "text",
 )
 _CHOICE = re.compile(r"(?:\\text\{|\$)?\(?[A-J]\)?[}$]?")
 
 
 def kind_of(answer: str) -> str:
-    """One of `KINDS`.
+    """The kind of an answer, one of `KINDS`.
 
-    Units, percent and the name in `x = 5` do not count. A formula that the rules cannot parse is an
-    expression.
+    Units, percent signs and the name in `x = 5` do not count. A formula that the rules cannot parse
+    is an expression.
     """
     text = (last_box(answer) or answer).strip()
     if _CHOICE.fullmatch(text):
@@ -60,19 +69,24 @@ def _kind(shape: Answer) -> str:
 
 
 def _kind_of_relation(relation: Relation) -> str:
-    if not set(relation.signs) <= {"=", r"\approx"}:
-        members = REVERSED.keys() | {r"\in"}
-        return "interval or set" if set(relation.signs) <= members else "expression"
-    value = relations.value(relation, relations.is_name)
-    named = _kind(value) if value is not None and not isinstance(value, Relation) else "equation"
-    return "equation" if named in ("expression", "text") else named
+    signs = set(relation.signs)
+    if signs <= {"=", r"\approx"}:
+        value = relations.value(relation, relations.is_name)
+        if value is None or isinstance(value, Relation):
+            return "equation"
+        kind = _kind(value)
+        return "equation" if kind in ("expression", "text") else kind
+    if signs <= REVERSED.keys() | {r"\in"}:
+        return "interval or set"
+    return "expression"
 
 
 def _kind_of_formula(tokens: Tokens) -> str:
     tokens, _ = units.split(numerals.in_digits(tokens))
-    if any(map(units.is_word, tokens)):
+    if any(units.is_word(token) for token in tokens):
         return "text"
-    if (number := numerals.decimal(tokens)) is not None:
+    number = numerals.decimal(tokens)
+    if number is not None:
         return "decimal" if number.digits else "integer"
     value = values.constant(tokens)
     if isinstance(value, Fraction) and value.denominator > 1:

@@ -18,18 +18,20 @@ from benchmarks.verifier.accuracy import (
 )
 
 PAGE = ROOT / "docs" / "verification.md"
+NAMES = list(SETS)
+NAMES.append(HOSTILE)
 IN_REPOSITORY = [name for name in SETS if (SHIPPED / f"{name}.jsonl").exists()]
 
 
 def table_of_sets(verifiers: Sequence[str] = VERIFIERS) -> list[str]:
     """Agreement with the labels and errors on each set, and the rows that reach a limit."""
     lines = _head("answers (rows)", verifiers)
-    for name in (*SETS, HOSTILE):
-        if (rows := labelled(name)) is None:
+    for name in NAMES:
+        answered = labelled(name)
+        if answered is None:
             continue
-        measured = [by_set(name, verifier) for verifier in verifiers]
-        what = f"{SETS.get(name, name)} ({len(rows.answers)})"
-        lines.append(_line(what, [_with_limit(each) for each in measured]))
+        cells = [_with_limit(by_set(name, verifier)) for verifier in verifiers]
+        lines.append(_line(f"{SETS.get(name, name)} ({len(answered.answers)})", cells))
     return lines
 
 
@@ -38,29 +40,32 @@ def table_of_kinds(verifiers: Sequence[str] = VERIFIERS) -> list[str]:
     columns = [by_kind(IN_REPOSITORY, verifier) for verifier in verifiers]
     lines = _head("kind of answer (rows)", verifiers)
     for kind, first in columns[0].items():
-        lines.append(_line(f"{kind} ({first.rows})", [str(column[kind]) for column in columns]))
+        cells = [str(column[kind]) for column in columns]
+        lines.append(_line(f"{kind} ({first.rows})", cells))
     return lines
 
 
 def rows() -> list[Row]:
     """Both tables as rows of a benchmark, with the speed on this machine, and xVerify."""
     result = []
-    for name in (*SETS, HOSTILE):
+    for name in NAMES:
         what = SETS.get(name, name)
-        if (found := labelled(name)) is None:
+        answered = labelled(name)
+        if answered is None:
             result.append(Row(what, f"not measured: {name}.jsonl is missing"))
             continue
         for verifier in VERIFIERS:
-            each = by_set(name, verifier)
-            speed = f"{each.rows / each.seconds:,.0f} rows/s here, {each.at_limit} at the limit"
-            text = f"{_words(each)}, {speed}"
-            result.append(Row(f"{what}, {len(found.answers)} rows: `{verifier}`", text))
+            figures = by_set(name, verifier)
+            per_second = figures.rows / figures.seconds
+            speed = f"{per_second:,.0f} rows/s here, {figures.at_limit} at the limit"
+            text = f"{_words(figures)}, {speed}"
+            result.append(Row(f"{what}, {len(answered.answers)} rows: `{verifier}`", text))
         judged = of_judge(name)
         text = judged if isinstance(judged, str) else _words(judged)
         result.append(Row(f"{what}: `xverify`", text))
     for verifier in VERIFIERS:
-        for kind, each in by_kind(IN_REPOSITORY, verifier).items():
-            result.append(Row(f"{kind}, {each.rows} rows: `{verifier}`", _words(each)))
+        for kind, figures in by_kind(IN_REPOSITORY, verifier).items():
+            result.append(Row(f"{kind}, {figures.rows} rows: `{verifier}`", _words(figures)))
     return result
 
 
@@ -75,15 +80,17 @@ def write(page: Path = PAGE) -> None:
     page.write_text(text, encoding="utf-8")
 
 
-def _words(each: Figures) -> str:
+def _words(figures: Figures) -> str:
     return (
-        f"{each.accuracy:.1f} %, false accepts {each.false_accepts}, "
-        f"false refusals {each.false_refusals}"
+        f"{figures.accuracy:.1f} %, false accepts {figures.false_accepts}, "
+        f"false refusals {figures.false_refusals}"
     )
 
 
-def _with_limit(each: Figures) -> str:
-    return f"{each}; {each.at_limit} at the limit" if each.at_limit else str(each)
+def _with_limit(figures: Figures) -> str:
+    if figures.at_limit:
+        return f"{figures}; {figures.at_limit} at the limit"
+    return str(figures)
 
 
 def _head(first: str, verifiers: Sequence[str]) -> list[str]:
@@ -92,4 +99,7 @@ def _head(first: str, verifiers: Sequence[str]) -> list[str]:
 
 
 def _line(first: str, cells: Sequence[str]) -> str:
-    return "| " + " | ".join([first, *cells]) + " |"
+    text = f"| {first} "
+    for cell in cells:
+        text += f"| {cell} "
+    return text + "|"

@@ -1,7 +1,7 @@
 """Hook of MkDocs: the files of the site, under their paths in the repository.
 
-These are README.md, every file in docs/, and every file that one of these pages links to. A linked
-source or config file becomes a page that shows it.
+These are README.md, every file in docs/ other than hooks and templates, and every file that one of
+these pages links to. A linked source or config file becomes a page that shows it.
 """
 
 import re
@@ -27,7 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     root = Path(config.config_file_path).parent
     docs = Path(config.docs_dir).relative_to(root).as_posix()
     ours = {file.src_uri for file in files if file.src_dir == config.docs_dir}
-    found = {f"{docs}/{path}" for path in ours if not _is_hook(path)}
+    found = {f"{docs}/{path}" for path in ours if not _makes_the_site(path)}
     pages = ["README.md", *(path for path in found if path.endswith(".md"))]
     found.add("README.md")
     while pages:
@@ -57,8 +57,9 @@ def on_post_build(config: MkDocsConfig) -> None:
     page.write_text(re.sub(r'(href="\w+)\.md"', r'\1.html"', text), encoding="utf-8")
 
 
-def _is_hook(path: str) -> bool:
-    return path.endswith(".py") or "__pycache__" in path
+def _makes_the_site(path: str) -> bool:
+    """Whether a file makes pages, as hooks and templates do, rather than being one."""
+    return path.endswith((".py", ".jinja")) or "__pycache__" in path
 
 
 def _linked(root: Path, page: str) -> Iterator[str]:

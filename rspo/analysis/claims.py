@@ -16,7 +16,7 @@ from typing import Any
 from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
 from rspo.config.experiment import BASE, Cell, Experiment, base_name
-from rspo.config.names import OWN_REWARDS
+from rspo.config.registered import OWN_REWARDS
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task

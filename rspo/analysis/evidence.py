@@ -24,7 +24,8 @@ from rspo.core.files import atomic_write, digest, read_json_lines, write_json_li
 from rspo.core.settings import differences
 from rspo.core.tables import SCORES, read_frame, write_frame
 from rspo.pipeline.provenance import inputs_of, provenance_path, read_provenance, size_of
-from rspo.pipeline.task import Task, faults_behind
+from rspo.pipeline.state import behind, state_of
+from rspo.pipeline.task import Task
 
 FOLDER = Path("docs") / "evidence"
 DIGITS = 9  # significant digits of numbers in logs, which float32 has
@@ -214,7 +215,9 @@ def _has_content(path: Path) -> bool:
 
 def _is_finished(path: Path, step: Task) -> bool:
     """Whether a file exists, without a fault in it or behind it."""
-    return path.exists() and not (step.fault_of(path) or faults_behind(step.inputs()))
+    if not state_of(step, path, deep=True).is_current:
+        return False
+    return not any(file.is_fault for file in behind(step.inputs()).values())
 
 
 def _notes(

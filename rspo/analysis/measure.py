@@ -34,7 +34,7 @@ class Measurer:
         self.estimates = cache(self._estimates)
         self.log = cache(partial(read_log, experiment))
 
-    def of(self, comparison: Comparison) -> Row:
+    def measure(self, comparison: Comparison) -> Row:
         """The row of a comparison, not tested."""
         if comparison.metric == "entropy":
             return self._of_entropy(comparison)

@@ -23,6 +23,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
 from rspo.evaluation.statistics import LEVEL
+from rspo.pipeline.run import run
 
 CLAIM_COLUMNS = [
     *("claim", "title", "hypothesis", "comparison", "estimate", "low", "high", "p"),
@@ -40,7 +41,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     def work() -> None:
         plan, reasons = planned(experiment)
         measurer = Measurer(experiment)
-        comparisons = with_p_values([measurer.of(one) for one in plan])
+        comparisons = with_p_values([measurer.measure(one) for one in plan])
         write_comparisons(comparisons_csv, comparisons)
         claims = []
         for name, claim in CLAIMS.items():
@@ -50,7 +51,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
             claims.append(row | {"scale": experiment.scale})
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
 
-    made.run(work, force)
+    run(made, work, force)
 
 
 def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
@@ -93,16 +94,14 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
-        rows = with_p_values([measurer.of(one) for one in plan], name)
+        rows = with_p_values([measurer.measure(one) for one in plan], name)
         for row in (one for one in rows if one["claim"] and not one["family"]):
             family = studies.claim_family(row["claim"], row["variant"])
             row["outcome"] = verdict([one for one in rows if one["family"] == family])
         table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
-        template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
-        if not template.exists() and not study.page:
-            template = FOLDER / "study.md.jinja"
+        template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
         cells = [cell.name for cell in experiment.cells_of(name)]
         contents = study_contents(experiment, name, table, methods) | {
             "origins": origins(experiment, cells),
@@ -110,7 +109,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         }
         write_text(page, render(template, contents))
 
-    made.run(work, force)
+    run(made, work, force)
 
 
 def study_contents(

@@ -20,7 +20,8 @@ from rspo.cli.options import (
     has_config,
     load_experiment,
 )
-from rspo.config.names import VERIFIERS, Metric, verifier_names
+from rspo.config.names import VERIFIERS, Metric
+from rspo.config.registered import verifier_names
 from rspo.core.errors import InputError, errors_of, require_name
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Config -> cells -> file names."""
+"""A scale's experiment: its cells, which follow from its config, and the names of its files."""
 
 import json
 import re
@@ -22,8 +22,9 @@ from rspo.objectives import OBJECTIVES, short_name
 class Cell:
     """One training run, named `model--objective--kK--nN[--reward][--variant]--sSEED`.
 
-    The objective's name loses "_at_k" and takes hyphens; a binary reward and the default variant
-    are left out: `small--rspo-pass--k4--n16--s0`, `small--rspo-max--k4--n16--length--s0`.
+    The name leaves out a binary reward and the default variant, and has the objective without
+    "_at_k" and with hyphens: `small--rspo-pass--k4--n16--s0`,
+    `small--rspo-max--k4--n16--length--s0`.
     """
 
     model: str
@@ -36,10 +37,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        reward = [] if self.reward == "binary" else [self.reward]
-        variant = [] if self.variant == DEFAULT_VARIANT else [self.variant]
         parts = [self.model, short_name(self.objective), f"k{self.k}", f"n{self.n}"]
-        return "--".join([*parts, *reward, *variant, f"s{self.seed}"])
+        if self.reward != "binary":
+            parts.append(self.reward)
+        if self.variant != DEFAULT_VARIANT:
+            parts.append(self.variant)
+        parts.append(f"s{self.seed}")
+        return "--".join(parts)
 
 
 def base_name(model: str) -> str:
@@ -47,6 +51,7 @@ def base_name(model: str) -> str:
     return f"{model}--{BASE}"
 
 
+# The folders in a folder of results.
 _IN_RESULTS = {"cells", "judge", "logs", "problems", "reports", "tables"}
 
 
@@ -54,10 +59,12 @@ _IN_RESULTS = {"cells", "judge", "logs", "problems", "reports", "tables"}
 class Experiment:
     """A scale's config, with the cells and file names that follow from it.
 
-    root: the folder that has config/; the config's paths of files are relative to it.
-    as_configured: the experiment without the settings of the command line, where they would write
+    results: folder of the results.
+    reports: folder of the reports.
+    root: the folder that has config/; paths of files in the config are relative to it.
+    as_configured: the experiment without the settings of the command line, if these would write
         into the folder of the config's results.
-    overrides: settings of the command line, nested as in the config, for messages with a command.
+    overrides: settings of the command line, nested as in the config; for messages with a command.
     """
 
     scale: str
@@ -79,17 +86,22 @@ class Experiment:
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
         Args:
-            results: folder of the results; default: `results/<scale>` below `root`. Another one
-                also has the reports, because `reports/` has those of the default folder.
+            scale: name of the config file.
+            overrides: settings that replace those of the file, nested as in the config.
+            results: folder of the results; default: `results/<scale>` below `root`. Another folder
+                has the reports too, because `reports/` belongs to the default folder.
+
+        Raises: InputError for a wrong value in the config, and for a folder of something else.
         """
         root = root or Path()
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
-        default, reports = root / "results" / scale, root / "reports"
+        default = root / "results" / scale
         results = default if results is None else results.expanduser()
         if results.resolve() == default.resolve():
             results = default
+            reports = root / "reports"
         else:
             reports = results / "reports"
             _require_folder_of_results(results)
@@ -107,7 +119,7 @@ class Experiment:
     @cached_property
     def every_cell(self) -> dict[str, Cell]:
         """Every training cell of the grid and of the studies by name, each once."""
-        names = [*self.config.grid, *self.config.studies]
+        names = list(self.config.grid) + list(self.config.studies)
         return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
@@ -122,19 +134,26 @@ class Experiment:
         ]
 
     def by_method(self, policies: Iterable[str]) -> dict[Cell, list[str]]:
-        """Cells that differ only in their seed, by the cell of seed 0; without base policies."""
-        found: dict[Cell, list[str]] = defaultdict(list)
+        """The names of cells that differ only in their seed, by the cell of seed 0.
+
+        Base policies are left out.
+        """
+        methods: dict[Cell, list[str]] = defaultdict(list)
         for name in dict.fromkeys(policies):
             if not self.is_base(name):
-                found[replace(self.cell(name), seed=0)].append(name)
-        return found
+                methods[replace(self.cell(name), seed=0)].append(name)
+        return methods
 
     def seeds_of(self, policies: Iterable[str]) -> str:
-        """The seeds of the methods among some policies, such as "1 to 3 seeds"; or empty."""
+        """How many seeds the methods of some policies have, such as "1 to 3 seeds".
+
+        Returns: an empty text if all policies are base policies.
+        """
         counts = [len(names) for names in self.by_method(policies).values()]
         if not counts:
             return ""
-        fewest, most = min(counts), max(counts)
+        fewest = min(counts)
+        most = max(counts)
         number = str(most) if fewest == most else f"{fewest} to {most}"
         return f"{number} seed{'s' if most > 1 else ''}"
 
@@ -144,33 +163,42 @@ class Experiment:
         return entries[grid]
 
     def for_cell(self, name: str) -> "Experiment":
-        """The experiment with the settings that a cell is trained with: those of its variant."""
-        cell, variant, found = self.cell(name), self.cell(name).variant, self
-        if variant != DEFAULT_VARIANT:
-            if variant not in self._of_variant:
-                with errors_at(f"config/{self.scale}.yaml: variants.{variant}"):
-                    config = self.config.of_variant(variant)
-                self._of_variant[variant] = replace(self, config=config)
-            found = self._of_variant[variant]
-        self._require_k_schedule(cell, found.config.training)
-        return found
+        """The experiment with the settings that a cell is trained with: those of its variant.
 
-    def _require_k_schedule(self, cell: Cell, training: Training) -> None:
-        """Raises: InputError for a schedule that does not begin at the k of a cell, or fit it."""
-        schedule, objective = training.k_schedule, OBJECTIVES[cell.objective]
-        if schedule is None:
-            return
-        ks = range(min(schedule), max(schedule) + 1)
-        if schedule[0] != cell.k or not all(objective.allows(k, cell.n) for k in ks):
-            raise InputError(
-                f"config/{self.scale}.yaml: training.k_schedule = {[*schedule]}: {cell.name} needs "
-                f"one that begins with k = {cell.k}; each k: {objective.k_rule.value}, n = {cell.n}"
-            )
+        Raises: InputError for settings that are wrong with those of the variant, or for the cell.
+        """
+        cell = self.cell(name)
+        experiment = self._for_variant(cell.variant)
+        self._require_k_schedule(cell, experiment.config.training)
+        return experiment
+
+    def _for_variant(self, variant: str) -> "Experiment":
+        if variant == DEFAULT_VARIANT:
+            return self
+        if variant not in self._by_variant:
+            with errors_at(f"config/{self.scale}.yaml: variants.{variant}"):
+                config = self.config.for_variant(variant)
+            self._by_variant[variant] = replace(self, config=config)
+        return self._by_variant[variant]
 
     @cached_property
-    def _of_variant(self) -> "dict[str, Experiment]":
-        """The results of `for_cell` by variant."""
+    def _by_variant(self) -> "dict[str, Experiment]":
+        """The results of `_for_variant`, which is slow: it validates the config again."""
         return {}
+
+    def _require_k_schedule(self, cell: Cell, training: Training) -> None:
+        """Raises: InputError for a schedule of k that a cell cannot have."""
+        schedule = training.k_schedule
+        if schedule is None:
+            return
+        objective = OBJECTIVES[cell.objective]
+        ks = range(min(schedule), max(schedule) + 1)
+        if schedule[0] != cell.k or not all(objective.allows(k, cell.n) for k in ks):
+            place = f"config/{self.scale}.yaml: training.k_schedule = {list(schedule)}"
+            raise InputError(
+                f"{place}: {cell.name} needs "
+                f"one that begins with k = {cell.k}; each k: {objective.k_rule.value}, n = {cell.n}"
+            )
 
     def of_study(self, name: str) -> "Experiment":
         """The experiment with the samples and k that a study evaluates."""
@@ -190,17 +218,15 @@ class Experiment:
     def policies(self) -> list[str]:
         """Names of all policies: the base policies, then the cells."""
         bases = dict.fromkeys(base for grid in self.config.grid for base in self.bases_of(grid))
-        return [*bases, *self.cells]
+        return list(bases) + list(self.cells)
 
     @cached_property
     def evaluations(self) -> list[tuple[str, str]]:
-        """Each pair of a policy and a suite that some grid entry compares it on, once."""
-        pairs = (
-            (policy, entry.suite)
-            for grid, entry in self.config.grid.items()
-            if entry.suite
-            for policy in self.policies_of(grid)
-        )
+        """Pairs of a policy and a suite that an entry of the grid compares it on, each once."""
+        pairs: list[tuple[str, str]] = []
+        for grid, entry in self.config.grid.items():
+            if entry.suite:
+                pairs.extend((policy, entry.suite) for policy in self.policies_of(grid))
         return list(dict.fromkeys(pairs))
 
     def is_base(self, policy: str) -> bool:
@@ -215,7 +241,8 @@ class Experiment:
                 f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                 f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
-        close = get_close_matches(name, {*self.policies, *self.every_cell} - {name}, cutoff=0.3)
+        names = set(self.policies) | set(self.every_cell)
+        close = get_close_matches(name, names - {name}, cutoff=0.3)
         raise InputError(
             f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
             f"similar: {', '.join(close) or 'none'}"
@@ -254,9 +281,11 @@ class Experiment:
 
     def key_of(self, data_set: str) -> str:
         """Location of a data set in the config, for messages."""
-        suites = self.config.data.suites
-        suite = next((f"suites.{suite}." for suite in suites if data_set in suites[suite]), "")
-        return f"config/{self.scale}.yaml: data.{suite}{data_set}"
+        key = data_set
+        for suite, benchmarks in self.config.data.suites.items():
+            if data_set in benchmarks:
+                key = f"suites.{suite}.{data_set}"
+        return f"config/{self.scale}.yaml: data.{key}"
 
     def benchmarks_of(self, suite: str) -> list[str]:
         """Names of the benchmarks of a suite."""
@@ -273,9 +302,11 @@ class Experiment:
         return range(self.config.evaluation.samples // self.config.evaluation.block)
 
     def require_block(self, block: int) -> None:
-        """Raises: InputError for a block that N samples lack."""
-        evaluation, studies = self.config.evaluation, self.config.studies.values()
-        samples = max([evaluation.samples, *(study.samples or 0 for study in studies)])
+        """Raises: InputError if no evaluation has a block of this number."""
+        evaluation = self.config.evaluation
+        samples = evaluation.samples
+        for study in self.config.studies.values():
+            samples = max(samples, study.samples or 0)
         blocks = samples // evaluation.block
         if not 0 <= block < blocks:
             raise InputError(
@@ -292,10 +323,15 @@ class Experiment:
         return self.folder(policy) / "policy"
 
     def command(self, *words: str) -> str:
-        """The `rspo` command for a step at this scale, for messages."""
-        scale = [] if self.scale == "tiny" else ["--scale", self.scale]
-        results = ["--results", str(self.results)] if self.has_own_results else []
-        return shlex.join(["rspo", *words, *scale, *results, *_options(self.overrides)])
+        """The `rspo` command with these words for this experiment, for messages."""
+        command = ["rspo"]
+        command.extend(words)
+        if self.scale != "tiny":
+            command += ["--scale", self.scale]
+        if self.has_own_results:
+            command += ["--results", str(self.results)]
+        command.extend(_options(self.overrides))
+        return shlex.join(command)
 
     @property
     def has_own_results(self) -> bool:
@@ -306,7 +342,7 @@ class Experiment:
         return self.folder(cell) / "training.jsonl"
 
     def checkpoint(self, policy: str) -> Path:
-        """Folder to resume from; not a Snakemake output, removed when the policy is finished."""
+        """Folder to resume from; no output of a rule, and removed when the policy is finished."""
         return self.folder(policy) / "checkpoint"
 
     def samples(self, policy: str, suite: str, block: int) -> Path:
@@ -315,9 +351,12 @@ class Experiment:
     def scores(self, policy: str, suite: str, block: int) -> Path:
         return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
-    def verdicts(self, policy: str, of: str) -> Path:
-        """A judge's verdicts, such as of "standard.0"; no Snakemake output, so never deleted."""
-        return self.folder(policy) / "verdicts" / f"{of}.jsonl"
+    def verdicts(self, policy: str, responses: str) -> Path:
+        """A judge's verdicts on the responses of "train", or of a suite's block: "standard.0".
+
+        Snakemake never deletes this file, because it is no output of a rule.
+        """
+        return self.folder(policy) / "verdicts" / f"{responses}.jsonl"
 
     def sample_files(self, policy: str, suite: str) -> list[Path]:
         """The tables with all samples, by block."""

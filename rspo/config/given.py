@@ -1,4 +1,4 @@
-"""What a run of Snakemake is given: its config keys, and the `rspo` command of its rules."""
+"""The config keys that a run of Snakemake gets, and the `rspo` command of its rules."""
 
 import json
 import shlex
@@ -21,8 +21,8 @@ _DEFAULT_SCALE = "tiny"
 class Given:
     """The keys of Snakemake's `--config`, or of the `config` of a module.
 
-    overrides: keys of config/SCALE.yaml, which `set` gives, and all keys but `OWN_KEYS`.
-    results: folder of the results; None: that of the scale.
+    overrides: keys of config/SCALE.yaml: those in `set`, and all keys that are not in `OWN_KEYS`.
+    results: folder of the results; None: the folder of the scale.
     mirror: folder to use instead of the Hugging Face hub.
     replace: whether results that took long may be replaced.
     """
@@ -35,8 +35,12 @@ class Given:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> "Given":
-        """Raises: InputError for a wrong value of one of `OWN_KEYS`."""
-        results, mirror = config.get("results"), config.get("mirror")
+        """Read the keys.
+
+        Raises: InputError for a wrong value of one of `OWN_KEYS`.
+        """
+        results = config.get("results")
+        mirror = config.get("mirror")
         if "results" in config and not results:
             raise InputError("results is empty; expected a folder, such as results=trial")
         return cls(
@@ -50,26 +54,27 @@ class Given:
     @property
     def environment(self) -> dict[str, str]:
         """The variable with which an `rspo` command reads this experiment; none for the default."""
-        given: dict[str, Any] = {}
+        keys: dict[str, Any] = {}
         if self.scale != _DEFAULT_SCALE:
-            given["scale"] = self.scale
+            keys["scale"] = self.scale
         if self.overrides:
-            given["set"] = self.overrides
+            keys["set"] = self.overrides
         if self.results is not None:
-            given["results"] = str(self.results)
-        return {EXPERIMENT_VARIABLE: json.dumps(given, default=str)} if given else {}
+            keys["results"] = str(self.results)
+        return {EXPERIMENT_VARIABLE: json.dumps(keys, default=str)} if keys else {}
 
     @property
     def command(self) -> str:
         """`rspo` with this experiment, for the `shell` of a rule, where braces are doubled."""
-        assignments = [f"{name}={shlex.quote(text)}" for name, text in self.environment.items()]
-        return " ".join([*assignments, "rspo"]).replace("{", "{{").replace("}", "}}")
+        words = [f"{name}={shlex.quote(text)}" for name, text in self.environment.items()]
+        words.append("rspo")
+        return " ".join(words).replace("{", "{{").replace("}", "}}")
 
 
 def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The overrides that `set` gives, and those that have a `--config KEY=VALUE` of their own.
+    """The overrides in `set`, and those that have a `--config KEY=VALUE` of their own.
 
-    Raises: InputError for a key that both give.
+    Raises: InputError for a key that is in `set` and outside of it.
     """
     plain = {key: value for key, value in config.items() if key not in OWN_KEYS}
     text = config.get("set")
@@ -84,7 +89,7 @@ def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_set(text: str) -> dict[str, Any]:
-    """Read overrides as a shell splits them, and as `rspo --set` reads each."""
+    """Read overrides: a shell's rules split the text, and `rspo --set` reads each part."""
     try:
         return parse_overrides(shlex.split(text), SET)
     except InputError as error:
@@ -106,8 +111,11 @@ def _given_twice(
 
 
 def _true_or_false(key: str, value: Any) -> bool:
-    """A truth value; Snakemake reads `true` and `false` as text."""
-    known = {"true": True, "false": False}.get(str(value).lower())
-    if known is None:
+    """Read a truth value, which may be text: Snakemake reads `true` and `false` as text.
+
+    Raises: InputError for any other value.
+    """
+    text = str(value).lower()
+    if text not in ("true", "false"):
         raise InputError(f"{key} = {value!r}: expected true or false")
-    return known
+    return text == "true"

@@ -18,7 +18,10 @@ from rspo.core.files import fingerprint
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """Read a config file, apply overrides (a nested mapping), and validate every key."""
+    """Read a config file, apply overrides (a nested mapping), and validate every key.
+
+    Raises: InputError with one line for each mistake.
+    """
     try:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
@@ -29,12 +32,24 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
-    merged, grid = merge(values, overrides), values.get("grid")
-    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):  # null removes an entry
-        entries = merged["grid"].items()
-        merged["grid"] = {key: one for key, one in entries if one is not None or key not in grid}
+    merged = merge(values, overrides)
+    grid = values.get("grid")
+    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
+        merged["grid"] = _without_removed(merged["grid"], grid)
     with errors_at(str(path)):
         return config_of(merged, path.parent.parent, str(path))
+
+
+def _without_removed(entries: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of the grid without those of the file that an override has set to null.
+
+    An entry of null that the file lacks stays, so that it is reported.
+    """
+    kept = {}
+    for name, entry in entries.items():
+        if entry is not None or name not in in_file:
+            kept[name] = entry
+    return kept
 
 
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
@@ -42,9 +57,15 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
 
     Extensions are Python files of the user, such as `extensions: [my_reward.py]`, which register
     objectives, rewards, figures and so on. Each runs once in every process that reads the config.
-    They are relative to the root, which has config/. The name is for messages.
+
+    Args:
+        root: the folder that has config/. Paths of extensions are relative to it.
+        name: the name of the config, for messages.
+
+    Raises: InputError for an extension that fails, and ValidationError for wrong values.
     """
-    files, key = values.get("extensions", ()), f"{name}: extensions"
+    files = values.get("extensions", ())
+    key = f"{name}: extensions"
     if not isinstance(files, list | tuple):
         raise InputError(f"{key} = {files!r}: expected a list of files, such as [my_reward.py]")
     for file in files:
@@ -77,7 +98,7 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which duplicate keys are errors."""
+    """Loads YAML. Duplicate keys are errors."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -91,7 +112,11 @@ class _Loader(yaml.SafeLoader):
 
 @contextmanager
 def errors_at(place: str) -> Iterator[None]:
-    """Turns what is invalid in a config into one line for each mistake, with file and section."""
+    """Turn a ValidationError into InputError with one line for each mistake.
+
+    Args:
+        place: the file, or the file and the section; each line begins with it.
+    """
     try:
         yield
     except ValidationError as error:
@@ -100,11 +125,17 @@ def errors_at(place: str) -> Iterator[None]:
 
 def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
     for problem in problems:
-        location, given = problem["loc"], problem["input"]
-        deeper = (one["loc"] for one in problems if len(one["loc"]) > len(location))
-        if any(other[: len(location)] == location for other in deeper):
+        location = problem["loc"]
+        if any(_is_inside(other["loc"], location) for other in problems):
             continue  # it follows from the error inside
         key = ".".join(map(str, location))
-        value = "" if isinstance(given, dict | Section) else f" = {given!r}"
+        value = ""
+        if not isinstance(problem["input"], dict | Section):
+            value = f" = {problem['input']!r}"
         reason = problem["msg"].removeprefix("Value error, ")
         yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"
+
+
+def _is_inside(inner: Sequence[Any], outer: Sequence[Any]) -> bool:
+    """Whether a location in a config is part of the section at another location."""
+    return len(inner) > len(outer) and inner[: len(outer)] == outer

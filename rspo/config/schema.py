@@ -19,20 +19,14 @@ from pydantic import (
 )
 
 from rspo.config.merge import merge
-from rspo.config.names import (
-    TABLES,
-    Family,
-    StudyColumn,
-    TemplateName,
-    reward_names,
-    verifier_names,
-)
+from rspo.config.names import TABLES, Family, StudyColumn, TemplateName
+from rspo.config.registered import reward_names, verifier_names
 from rspo.core.errors import allowed_names, errors_of
 from rspo.core.gpus import GPUS
 from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
-DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
+DEFAULT_VARIANT = "default"  # the variant of a cell that is trained with the config as it is
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Integer = Annotated[int, Field(strict=True)]  # neither true nor text
 Positive = Annotated[Integer, Field(ge=1)]
@@ -67,7 +61,7 @@ Integers = Annotated[tuple[Integer, ...], BeforeValidator(_listed), Field(min_le
 
 
 def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
-    """Raises: ValueError with the key of a name that is none of these."""
+    """Raises: ValueError that names the key, if `name` is none of the names."""
     if name not in names:
         raise ValueError(f"{key} = {name!r}; {allowed_names(name, names)}")
 
@@ -92,7 +86,7 @@ class Generated(Section):
 
     families: tuple[Family, ...] = Field(min_length=1)
     split: Literal["train", "validation", "test", "larger"]
-    problems: Positive  # of each family
+    problems: Positive  # per family
 
 
 class RowFilter(Section):
@@ -129,9 +123,9 @@ class Hub(Columns):
 
 
 class DataSet(Columns):
-    """The source of a set of problems: exactly one of the three.
+    """The source of a set of problems: exactly one of generated, hub and file.
 
-    Beside `file` are its columns; those of `hub` are in its section.
+    The columns of `file` are keys of this section; the columns of `hub` are keys of its section.
     """
 
     generated: Generated | None = None
@@ -147,9 +141,10 @@ class DataSet(Columns):
     def _one_source(self) -> "DataSet":
         if [self.generated, self.hub, self.file].count(None) != 2:
             raise ValueError("needs exactly one of: generated, hub, file")
-        if self.file is None and (extra := self.model_fields_set & Columns.model_fields.keys()):
+        columns = self.model_fields_set & Columns.model_fields.keys()
+        if self.file is None and columns:
             place = "write it in hub" if self.hub is not None else "generated problems have none"
-            raise ValueError(f"{min(extra)} is a key of file; {place}")
+            raise ValueError(f"{min(columns)} is a key of file; {place}")
         return self
 
 
@@ -171,8 +166,9 @@ class Data(Section):
                 raise ValueError(
                     f"{name}.generated.split = {data_set.generated.split!r}; allowed: {name!r}"
                 )
-        reserved = ["train", "validation", POOLED]
-        names = [*reserved, *(name for suite in self.suites.values() for name in suite)]
+        names = ["train", "validation", POOLED]
+        for suite in self.suites.values():
+            names.extend(suite)
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two data sets have the same name: {', '.join(repeated)}")
@@ -230,7 +226,7 @@ class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
     label: str
-    learning_rate: Rate  # of reinforcement learning
+    learning_rate: Rate  # in reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
     verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
@@ -263,7 +259,7 @@ class Validation(Section):
 
     every: Positive | None  # steps; null: never
     problems: Positive
-    samples: Positive  # of each problem
+    samples: Positive  # per problem
 
 
 class Training(Section):
@@ -322,9 +318,13 @@ class Rewards(Section):
     @property
     def wrong_verdicts(self) -> dict[str, float]:
         """The rates of wrong verdicts; empty if there are none."""
-        rates = {"false_accepts": self.false_accepts, "false_rejects": self.false_rejects}
-        fixed = {"false_accepts_fixed": self.false_accepts_fixed}
-        return (rates if any(rates.values()) else {}) | (fixed if self.false_accepts_fixed else {})
+        rates: dict[str, float] = {}
+        if self.false_accepts or self.false_rejects:
+            rates["false_accepts"] = self.false_accepts
+            rates["false_rejects"] = self.false_rejects
+        if self.false_accepts_fixed:
+            rates["false_accepts_fixed"] = self.false_accepts_fixed
+        return rates
 
 
 class Upstream(Section):
@@ -339,10 +339,10 @@ class XVerifySettings(Section):
 
     prompt: Upstream
     model: str  # hub id, or a folder
-    revision: str | None = None  # of the hub's model
+    revision: str | None = None  # the revision of the hub's model
     url: Annotated[str, Field(pattern=r"^https?://[^/]+$")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
-    # Less than the minimum, even of 141 GB, cannot hold the smallest judge.
+    # A smaller fraction than the minimum cannot hold the smallest judge, even of 141 GB.
     training_gpu_memory: float = Field(default=0.06, ge=0.02, lt=1)
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive  # to each server
@@ -364,7 +364,7 @@ class Evaluation(Section):
     seed: Integer = Field(ge=0)
     resamples: Positive
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
-    reward: RewardName = "length"  # of Max@k, for all policies
+    reward: RewardName = "length"  # the reward in Max@k, for all policies
     equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")
@@ -422,7 +422,7 @@ class CellSpec(Section):
 
 
 class GridEntry(Section):
-    """Cells that one figure compares, on a suite, or without one by the logs of their training."""
+    """Cells that one figure compares: on a suite, or if it names none, by their training logs."""
 
     suite: str = ""
     cells: tuple[CellSpec, ...] = Field(min_length=1)
@@ -455,7 +455,7 @@ class Study(GridEntry):
 
     @property
     def several_models(self) -> bool:
-        """Whether each model has a row, and each difference is also averaged over models."""
+        """Whether each model has a row, and the differences are averaged over the models."""
         return len({spec.model for spec in self.cells}) > 1
 
     @model_validator(mode="after")
@@ -463,8 +463,12 @@ class Study(GridEntry):
         if {spec.reward for spec in self.cells} != {"binary"}:
             raise ValueError("cells: allowed: reward: binary")
         if self.several_models:
-            of_variants = {v for spec in self.cells for v in spec.variant} != {DEFAULT_VARIANT}
-            if of_variants or any(one.minus not in OBJECTIVES for one in self.contrasts):
+            variants = {variant for spec in self.cells for variant in spec.variant}
+            subtrahends = [contrast.minus for contrast in self.contrasts]
+            are_objectives = all(
+                isinstance(minus, str) and minus in OBJECTIVES for minus in subtrahends
+            )
+            if variants != {DEFAULT_VARIANT} or not are_objectives:
                 raise ValueError(
                     "cells: allowed with several models: no variants, and contrasts with minus: an "
                     "objective"
@@ -473,7 +477,10 @@ class Study(GridEntry):
 
     @model_validator(mode="after")
     def _contrasts_differ(self) -> "Study":
-        """Whether each compares something, `rspo.analysis.studies.step` tells."""
+        """Check the contrasts against each other.
+
+        `rspo.analysis.studies` checks that each contrast compares something.
+        """
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
             place = f"contrasts, {contrast.family!r}"
@@ -486,7 +493,7 @@ class Study(GridEntry):
         return self
 
 
-# Keys of the config below the sections that decide a training.
+# A variant's changes, by the sections of the config that decide a training.
 Changes = dict[Literal["models", "sampling", "training", "rewards"], dict[str, Any]]
 
 
@@ -509,11 +516,14 @@ class Config(Section):
     studies: dict[Name, Study] = {}
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
-    # Minutes. A run of Snakemake replaces a result that took longer only with `replace=true`.
+    # In minutes. A run of Snakemake replaces a result that took longer only with `replace=true`.
     replace_above: Annotated[float, Field(ge=0)] | None = 10
 
-    def of_variant(self, name: str) -> "Config":
-        """The config that a variant's cells are trained with; or a ValidationError."""
+    def for_variant(self, name: str) -> "Config":
+        """The config that the cells of a variant are trained with.
+
+        Raises: ValidationError if the variant makes the config invalid.
+        """
         if name == DEFAULT_VARIANT:
             return self
         return Config.model_validate(
@@ -523,25 +533,21 @@ class Config(Section):
     @property
     def starts_judge(self) -> bool:
         """Whether jobs that verify start their own servers of the judge model."""
-        judges = self.verifier == "xverify"
-        return judges and self.xverify is not None and self.xverify.url is None
+        if self.verifier != "xverify" or self.xverify is None:
+            return False
+        return self.xverify.url is None
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
-        entries = [("grid", *item) for item in self.grid.items()]
-        entries += [("studies", *item) for item in self.studies.items()]
-        for section, name, entry in entries:
-            if entry.suite or section == "studies":
-                _require_one_of(f"{section}.{name}.suite", entry.suite, self.data.suites)
-            for spec in entry.cells:
-                _require_one_of(f"{section}.{name}: model", spec.model, self.models)
-                for variant in spec.variant:
-                    known = (DEFAULT_VARIANT, *self.variants)
-                    _require_one_of(f"{section}.{name}: variant", variant, known)
-                    if section == "grid" and entry.suite and variant != DEFAULT_VARIANT:
-                        raise ValueError(
-                            f"grid.{name}: only studies, and entries without a suite, have variants"
-                        )
+        for name, entry in self.grid.items():
+            self._require_references(f"grid.{name}", entry, needs_suite=False)
+            variants = {variant for spec in entry.cells for variant in spec.variant}
+            if entry.suite and variants != {DEFAULT_VARIANT}:
+                raise ValueError(
+                    f"grid.{name}: only studies, and entries without a suite, have variants"
+                )
+        for name, study in self.studies.items():
+            self._require_references(f"studies.{name}", study, needs_suite=True)
         if self.verifier == "xverify" and self.xverify is None:
             raise ValueError("verifier = 'xverify' needs the section xverify")
         if self.engine == "verl":
@@ -559,6 +565,17 @@ class Config(Section):
             )
         return self
 
+    def _require_references(self, key: str, entry: GridEntry, needs_suite: bool) -> None:
+        """Raises: ValueError if an entry names a suite, model or variant that the config lacks."""
+        if entry.suite or needs_suite:
+            _require_one_of(f"{key}.suite", entry.suite, self.data.suites)
+        variants = [DEFAULT_VARIANT]
+        variants.extend(self.variants)
+        for spec in entry.cells:
+            _require_one_of(f"{key}: model", spec.model, self.models)
+            for variant in spec.variant:
+                _require_one_of(f"{key}: variant", variant, variants)
+
     def _require_verl(self) -> None:
         """Raises: ValueError for settings that engine verl needs or lacks."""
         if self.verl is None:
@@ -572,28 +589,38 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _names_are_free(self) -> "Config":
-        taken = {DEFAULT_VARIANT, *reward_names()} & self.variants.keys()
+        reserved = set(reward_names())
+        reserved.add(DEFAULT_VARIANT)
+        taken = reserved & self.variants.keys()
         if taken:
             raise ValueError(f"variants.{min(taken)}: this name has another meaning in cells")
         for name in self.studies:
             if name in TABLES or name.endswith("_methods"):
                 raise ValueError(f"studies.{name}: the name of another table; choose another one")
-        if both := self.grid.keys() & self.studies.keys():
-            raise ValueError(f"{min(both)} is in grid and in studies; allowed: one of them")
+        shared = self.grid.keys() & self.studies.keys()
+        if shared:
+            raise ValueError(f"{min(shared)} is in grid and in studies; allowed: one of them")
         return self
 
     @model_validator(mode="after")
     def _enough_problems(self) -> "Config":
-        validation = self.training.validation
-        needed = [("train", "prompts_per_step", self.training.prompts_per_step, self.data.train)]
-        if validation.every:
-            held_out = self.data.validation
-            needed.append(("validation", "validation.problems", validation.problems, held_out))
-        for name, key, number, data_set in needed:
-            generated = data_set.generated
-            if generated and len(generated.families) * generated.problems < number:
-                raise ValueError(
-                    f"training.{key} = {number} is more than the "
-                    f"{len(generated.families) * generated.problems} problems of data.{name}"
-                )
+        training = self.training
+        self._require_problems("prompts_per_step", training.prompts_per_step, "train")
+        if training.validation.every:
+            problems = training.validation.problems
+            self._require_problems("validation.problems", problems, "validation")
         return self
+
+    def _require_problems(
+        self, key: str, number: int, name: Literal["train", "validation"]
+    ) -> None:
+        """Raises: ValueError if fewer problems are generated than a key of `training` needs."""
+        data_set = self.data.train if name == "train" else self.data.validation
+        generated = data_set.generated
+        if generated is None:
+            return
+        available = len(generated.families) * generated.problems
+        if available < number:
+            raise ValueError(
+                f"training.{key} = {number} is more than the {available} problems of data.{name}"
+            )

@@ -8,18 +8,19 @@ from pathlib import Path
 from rspo.core.errors import InputError
 
 VLLM = {
-    # FlashInfer's sampler needs nvcc. vLLM's own serves requests with seeds, as the judge's, and
-    # with log-probabilities after temperature and top-p, as the policy's, anyway.
+    # FlashInfer's sampler needs nvcc. For requests with seeds, such as the judge's, and for
+    # log-probabilities after temperature and top-p, such as the policy's, vLLM uses its own anyway.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
-    # By default, vLLM 0.24 has other model runners for a Llama, as in the checks, than for a Qwen2.
+    # By default, vLLM 0.24 runs a Llama, as in the checks, with another model runner than a Qwen2.
     "VLLM_USE_V2_MODEL_RUNNER": "0",
-    # Processes would share the cache of compiled code. It is not written atomically, so one can
-    # read an incomplete file of another. verl disables it as well.
+    # Processes would share the cache of compiled code. vLLM does not write it atomically, so that a
+    # process can read an incomplete file of another process. verl disables it as well.
     "VLLM_DISABLE_COMPILE_CACHE": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
-# Caches of compiled kernels, and of what vLLM finds out about a model. In the home folder, which
-# nodes share, processes would write the same files, and some fail with "Stale file handle".
+# Caches of compiled kernels, and of what vLLM finds out about a model. By default they are in the
+# home folder, which nodes share: processes write the same files, and some of them fail with "Stale
+# file handle".
 _CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
@@ -30,7 +31,12 @@ _CACHES = {
 
 
 def local_caches() -> dict[str, str]:
-    """A folder of this user on this node for each cache. A variable that is set keeps its value."""
+    """The variable of each cache, with a folder of this user on this node.
+
+    A variable that is set keeps its value.
+
+    Raises: InputError if the folder for temporary files has another user's folder of this name.
+    """
     folder = Path(tempfile.gettempdir()) / f"rspo-{os.getuid()}-caches"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

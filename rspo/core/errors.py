@@ -21,7 +21,7 @@ class LostProcess(RuntimeError):
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Turns a ValueError, as of a user's own function, into InputError "WHAT: REASON"."""
+    """Turn a ValueError, such as that of a user's own function, into InputError "WHAT: REASON"."""
     try:
         yield
     except ValueError as error:
@@ -29,7 +29,7 @@ def errors_of(what: str) -> Iterator[None]:
 
 
 def allowed_names(name: str, allowed: Collection[str]) -> str:
-    """The end of a message about a name that is not allowed: a suggestion, and all that are."""
+    """The end of a message about a wrong name: a suggestion, and the names that are allowed."""
     close = difflib.get_close_matches(name, allowed, n=1)
     hint = f"did you mean {close[0]}? Allowed" if close else "allowed"
     return f"{hint}: {', '.join(allowed) or 'none'}"

@@ -22,8 +22,8 @@ _GZIP = b"\x1f\x8b"  # first bytes of a compressed file
 def atomic_write(path: Path) -> Iterator[Path]:
     """Write a file or folder under a temporary name, and rename it to `path` on success.
 
-    Otherwise, `path` stays as it was. After SIGKILL, the next write removes the temporary file.
-    An OSError contains the path, also where the original error names no file.
+    If the block fails, `path` stays as it was. After SIGKILL, the next write removes the temporary
+    file. An OSError names `path` if it names no other file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
@@ -78,7 +78,12 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number, from 1, and the JSON object of each line; UTF-8, also compressed with gzip."""
+    """The number, from 1, and the JSON object of each line that is not empty.
+
+    The file has UTF-8, and may be compressed with gzip.
+
+    Raises: InputError that names the line.
+    """
     require_file(path)
     number = 0
     try:
@@ -99,7 +104,7 @@ def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"{path}: not a complete gzip file ({error})") from None
     except InputError:
         raise
-    except (ValueError, RecursionError) as error:  # also an integer of more than 4,300 digits
+    except (ValueError, RecursionError) as error:  # such as an integer of more than 4,300 digits
         reason = getattr(error, "msg", error)  # without json's own line number
         raise InputError(f"{path}, line {number}: not JSON ({reason})") from None
 
@@ -114,7 +119,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_file(path: Path) -> None:
-    """Raises: InputError unless a path is a file that can be read again: no folder, no pipe."""
+    """Raises: InputError unless a path is a file that can be read twice: no folder and no pipe."""
     if not path.is_file():
         raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
@@ -126,16 +131,19 @@ def _uncompressed(path: Path) -> BinaryIO:
 
 
 def fingerprint(settings: Any) -> str:
-    """Twelve hex digits, a hash of plain data, equal for its JSON and for any order of keys."""
+    """A hash of plain data, twelve hex digits.
+
+    Data that was written as JSON and read again has the same hash, as has any order of keys.
+    """
     as_json = json.loads(json.dumps(settings, default=str))
     text = json.dumps(as_json, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, or of the names and digests of a folder's files, 64 hex digits.
+    """SHA-256 of a file, or of the names and digests of a folder's files; 64 hex digits.
 
-    Without hidden files: Snakemake and the hub's client create some.
+    Hidden files do not count, because Snakemake and the hub's client create some.
     """
     if not path.is_dir():
         status = path.stat()
@@ -146,7 +154,7 @@ def digest(path: Path) -> str:
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """The files of a folder, those in hidden folders and hidden ones left out."""
+    """The files of a folder that are neither hidden nor in a hidden folder."""
     for file in folder.rglob("*"):
         hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
         if file.is_file() and not hidden:
@@ -155,6 +163,9 @@ def visible_files(folder: Path) -> Iterator[Path]:
 
 @cache
 def _digest(path: Path, size: int, changed: int) -> str:
-    """SHA-256 of a file. Cached for processes that write several files from the same inputs."""
+    """SHA-256 of a file. The cache is for processes that write several files from the same inputs.
+
+    The size and the time of the last change, in nanoseconds, distinguish a file that has changed.
+    """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Kinds of GPUs, and those of a SLURM job, as PyTorch and vLLM see them."""
+"""Kinds of GPUs, and the GPUs of a SLURM job as PyTorch and vLLM see them."""
 
 import subprocess
 from typing import Literal, NamedTuple
@@ -11,15 +11,20 @@ _MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
 class Gpu(NamedTuple):
-    """flops: dense bfloat16 operations a second. bandwidth: bytes a second."""
+    """A kind of GPU.
+
+    flops: dense operations in bfloat16 per second.
+    bandwidth: of its memory, in bytes per second.
+    """
 
     flops: float
     bandwidth: float
 
 
-# From NVIDIA's data sheets. The H800 computes as the H100 does; data between its GPUs are slower.
+# From NVIDIA's data sheets. The H800 differs from the H100 only in the slower links between GPUs.
 GPUS = {
-    **dict.fromkeys(("h800", "h100"), Gpu(989e12, 3.35e12)),
+    "h800": Gpu(989e12, 3.35e12),
+    "h100": Gpu(989e12, 3.35e12),
     "a100": Gpu(312e12, 2.04e12),
     "rtx4090": Gpu(165e12, 1.01e12),
 }
@@ -40,7 +45,10 @@ def why_no_gpu() -> str:
 
 def require_visible_gpus() -> None:
     """Raises: InputError if SLURM granted GPUs to this job and PyTorch sees none of them."""
-    if _granted() and (reason := why_no_gpu()):
+    if not _granted():
+        return
+    reason = why_no_gpu()
+    if reason:
         raise InputError(
             f"{_granted()}, but torch sees none: {reason}; `make gpu-check` tests the node"
         )
@@ -61,7 +69,7 @@ def require_vllm_on_gpus() -> None:
 
 
 def _granted() -> str:
-    """Such as `SLURM job 12 was granted 8 GPUs`; empty if this is no job with GPUs."""
+    """A sentence such as `SLURM job 12 was granted 8 GPUs`; empty if this is no job with GPUs."""
     job = this_job()
     if job is None or job.gpu_count == 0:
         return ""
@@ -69,7 +77,7 @@ def _granted() -> str:
 
 
 def gpu_bytes(which: Literal["used", "total"]) -> int:
-    """Used or total memory of the GPU with the most; 0 if nvidia-smi does not tell."""
+    """Used or total memory of the GPU with the most, in bytes; 0 if nvidia-smi does not answer."""
     query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Exclusive locks on folders and files (`flock`), which end with the process, also after SIGKILL.
+"""Exclusive locks on folders and files (`flock`). They end with the process, even by SIGKILL.
 
 They hold across hosts where the file system supports it, such as NFS 4 and Lustre mounted with
 `-o flock`; `rspo doctor` tests that.
@@ -18,8 +18,8 @@ from rspo.core.signals import SNAKEMAKE
 from rspo.core.slurm_job import host_name, name_of_this_job
 
 LOCK = ".lock"  # lock file of a folder; it contains the name of its last owner
-# When SLURM gives up a node, the job restarts elsewhere, and a file server keeps the locks of the
-# lost host until their lease ends: 90 seconds on NFS, up to some minutes on Lustre.
+# When SLURM gives up a node, the job restarts on another one, and a file server keeps the locks of
+# the lost host until their lease ends: 90 seconds on NFS, up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
 SECONDS_FOR_A_CHECK = 1  # `is_locked` holds the lock for a moment
@@ -30,23 +30,31 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
     """Hold the lock of a folder, which is created if needed.
 
     Args:
+        name: name of the lock file.
         waits: whether a SLURM job, or a command of Snakemake's, waits `SECONDS_FOR_A_LOST_NODE`.
+
+    Raises: InputError if another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("a+") as lock:
-        seconds, between_tries = SECONDS_FOR_A_CHECK, 0.05
-        waits = waits and bool(name_of_this_job() or os.environ.get(SNAKEMAKE))
-        while not _acquire(lock, seconds, between_tries):
-            lock.seek(0)
-            busy = f"{folder}: {lock.read()} is running here"
-            if not waits:
-                raise InputError(f"{busy}; wait for it or end it")
-            seconds, between_tries, waits = SECONDS_FOR_A_LOST_NODE, _SECONDS_BETWEEN_TRIES, False
+        acquired = _acquire(lock, SECONDS_FOR_A_CHECK, 0.05)
+        if not acquired and waits and (name_of_this_job() or os.environ.get(SNAKEMAKE)):
+            seconds = SECONDS_FOR_A_LOST_NODE
+            busy = f"{folder}: {_owner(lock)} is running here"
             print(f"rspo: {busy}; waiting up to {seconds:g} s", file=sys.stderr, flush=True)
+            acquired = _acquire(lock, seconds, _SECONDS_BETWEEN_TRIES)
+        if not acquired:
+            raise InputError(f"{folder}: {_owner(lock)} is running here; wait for it or end it")
         lock.truncate(0)
         lock.write(this_process())
         lock.flush()
         yield
+
+
+def _owner(lock: IO[str]) -> str:
+    """The process that holds a lock, as it wrote into the lock file."""
+    lock.seek(0)
+    return lock.read()
 
 
 def is_locked(lock: Path) -> bool:
@@ -62,13 +70,18 @@ def is_locked(lock: Path) -> bool:
 
 
 def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
+    """Try to lock a file for some seconds; whether it succeeded.
+
+    Raises: InputError if the file system has no locks.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            if (left := deadline - time.monotonic()) <= 0:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 return False
         except OSError as error:
             raise InputError(
@@ -80,5 +93,6 @@ def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
 
 def this_process() -> str:
     """Job, process ID and host of this process, for messages of other processes."""
-    job = f"{name_of_this_job()}, " if name_of_this_job() else ""
-    return f"{job}process {os.getpid()} on {host_name()}"
+    process = f"process {os.getpid()} on {host_name()}"
+    job = name_of_this_job()
+    return f"{job}, {process}" if job else process

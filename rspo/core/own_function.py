@@ -1,4 +1,4 @@
-"""A function of the user's, from the FILE.py:FUNCTION of a command line."""
+"""A function of the user's own, which a command line names as FILE.py:FUNCTION."""
 
 import runpy
 import sys
@@ -12,7 +12,7 @@ from rspo.passk import WeightFunction
 def function_of(name: str) -> WeightFunction:
     """Run a file, which may import others of its folder, and return one of its functions.
 
-    Raises: InputError of one line that names the file and what is wrong.
+    Raises: InputError that says in one line what is wrong with the file.
     """
     place, _, attribute = name.rpartition(":")
     if not place.endswith(".py") or not Path(place).is_file():
@@ -21,7 +21,7 @@ def function_of(name: str) -> WeightFunction:
     sys.path.insert(0, folder)
     try:
         names: dict[str, Any] = runpy.run_path(place)
-    except Exception as error:  # of the user's file
+    except Exception as error:  # the user's file may raise any error
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{place} failed: {reason}") from error
     finally:
@@ -30,5 +30,5 @@ def function_of(name: str) -> WeightFunction:
     if not callable(function):
         functions = [key for key, value in names.items() if callable(value) and key[0] != "_"]
         raise InputError(f"{place} has no function {attribute!r}; has {', '.join(functions)}")
-    found: WeightFunction = function
-    return found
+    weight_function: WeightFunction = function
+    return weight_function

@@ -1,4 +1,4 @@
-"""Settings as plain data: what differs between two of them, in words."""
+"""Settings as plain data, and the differences between two of them in words."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,21 +10,25 @@ _LONGEST = 40  # characters of a value in a message
 
 
 def differences(old: Any, new: Mapping[str, Any]) -> str:
-    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others."""
-    before, after = (
-        {key: json.dumps(value, default=str) for key, value in leaves(settings)}
-        for settings in (old, new)
-    )
-    keys = [key for key in {**after, **before} if before.get(key) != after.get(key)]
+    """The first settings that differ, as `KEY: OLD -> NEW`, and how many more there are."""
+    before = _as_text(old)
+    after = _as_text(new)
     changes = []
-    for key in keys:
-        values = [values.get(key, "none") for values in (before, after)]
-        changes.append(f"{key}: {' -> '.join(map(_short, values))}")
+    for key in after | before:
+        if before.get(key) != after.get(key):
+            old_value = _short(before.get(key, "none"))
+            new_value = _short(after.get(key, "none"))
+            changes.append(f"{key}: {old_value} -> {new_value}")
     return first_of(changes)
 
 
+def _as_text(settings: Any) -> dict[str, str]:
+    """The JSON of every value that is no mapping, by its nested key."""
+    return {key: json.dumps(value, default=str) for key, value in leaves(settings)}
+
+
 def first_of(items: Sequence[str]) -> str:
-    """The first items of a message, and the number of the others."""
+    """The first items of a message, and how many more there are."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ", ".join(items[:_SHOWN]) + more
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from rspo.core.slurm_job import host_name
 
 REQUEST = signal.SIGUSR1
-SNAKEMAKE = "RSPO_SNAKEMAKE"  # variable that Snakemake sets for its rules: its PID, and where
+# The variable that Snakemake sets for its rules: its process ID, and where this ID is valid.
+SNAKEMAKE = "RSPO_SNAKEMAKE"
 SECONDS_BETWEEN_LOOKS = 1.0
 STOPPED_STATUS = os.EX_TEMPFAIL  # 75: not an error, try again (BSD's sysexits.h)
 
@@ -31,7 +32,8 @@ class Stopped(Exception):
 def accept_requests() -> None:
     """Record requests to stop instead of dying of them. Call it in the main thread, at the start.
 
-    SLURM sends the signal to every process of a job. Children inherit that it is blocked.
+    It also blocks the signal: children inherit the mask, SLURM signals every process of a job, and
+    the verifier's workers must survive until the step is finished.
     """
     signal.signal(REQUEST, lambda number, frame: _received.append(number))
     signal.pthread_sigmask(signal.SIG_BLOCK, {REQUEST})
@@ -48,15 +50,17 @@ def name_of_snakemake() -> str:
 
 
 def _place() -> str:
-    """Where a process ID is valid: the host, and the namespace, which a container may have."""
-    namespace = Path("/proc/self/ns/pid")  # only Linux has it
-    return f"{host_name()} {namespace.readlink() if namespace.exists() else ''}"
+    """Where a process ID is valid: the host, and the PID namespace, which a container may have."""
+    path = Path("/proc/self/ns/pid")  # only Linux has it
+    namespace = path.readlink() if path.exists() else ""
+    return f"{host_name()} {namespace}"
 
 
 def end_with_snakemake() -> None:
     """Send SIGTERM to this process once the Snakemake that started it has ended, if one did.
 
-    Otherwise the next Snakemake would remove their results as incomplete and use the same GPUs.
+    A killed Snakemake leaves the commands of its rules running. The next Snakemake would delete the
+    results of these commands as incomplete, and share their GPUs.
     """
     pid, _, place = os.environ.get(SNAKEMAKE, "").partition(" ")
     if not pid.isdecimal() or place != _place():  # `srun` starts processes on other nodes

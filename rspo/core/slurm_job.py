@@ -14,8 +14,8 @@ SECONDS = 30  # timeout of a SLURM command
 class Job:
     """What SLURM granted to a job.
 
-    gpus: GPUs on all nodes together, such as `gpu:h800:8`; empty if unknown or none.
-    gpu_count: their number.
+    gpus: the GPUs on all nodes together, such as `gpu:h800:8`; empty if unknown or none.
+    gpu_count: the number of these GPUs.
     """
 
     number: str
@@ -28,7 +28,7 @@ class Job:
 def this_job() -> Job | None:
     """The job of this process; None outside SLURM.
 
-    If SLURM's controller does not answer, the job has what the environment says of this node.
+    If SLURM's controller does not answer, this is what the environment says about this node.
     """
     if "SLURM_JOB_ID" not in os.environ:
         return None
@@ -37,14 +37,15 @@ def this_job() -> Job | None:
         fields = _fields(number)
     except (OSError, subprocess.SubprocessError):
         devices = os.environ.get("SLURM_STEP_GPUS", "")  # indices, such as 0,1,2,3
-        return Job(number, host_name(), "", len(devices.split(",")) if devices else 0)
+        count = len(devices.split(",")) if devices else 0
+        return Job(number, host_name(), "", count)
     gpus = fields.get("JOB_GRES", "").replace("(null)", "")
     count = sum(int(digits) for digits in re.findall(r"gpu:(?:[^:,]+:)?(\d+)", gpus))
     return Job(number, fields.get("NodeList", ""), gpus, count)
 
 
 def host_name() -> str:
-    """This machine's name; in a job, SLURM's name of it."""
+    """The name of this machine; in a SLURM job, the name that SLURM has for it."""
     return os.environ.get("SLURMD_NODENAME", platform.node())
 
 
@@ -54,7 +55,10 @@ def name_of_this_job() -> str:
 
 
 def _fields(number: str) -> dict[str, str]:
-    """What `scontrol` says about a job. Raises: OSError or SubprocessError."""
+    """What `scontrol` says about a job.
+
+    Raises: OSError or SubprocessError.
+    """
     done = subprocess.run(
         ["scontrol", "--details", "--oneliner", "show", "job", number],
         capture_output=True,

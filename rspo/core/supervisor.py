@@ -2,9 +2,9 @@
 
     python -m rspo.core.supervisor KEY FOLDER COMMAND...
 
-The command ends when standard input closes, as when the parent ends, also by SIGKILL. Then all
-processes with the environment variable KEY are ended, also outside the command's process tree, and
-FOLDER is removed. SIGUSR1 is forwarded to the command.
+The command ends when standard input closes, which happens when the parent ends, even by SIGKILL.
+The supervisor then ends all processes with the environment variable KEY, even outside the command's
+process tree, and removes FOLDER. It forwards SIGUSR1 to the command.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ import psutil
 from rspo.core.signals import REQUEST, accept_requests, is_requested
 
 _SECONDS_TO_END = 10
-_SECONDS_TO_DIE = 60  # after SIGKILL: a process that waits for a disk or GPU takes no signals
+_SECONDS_TO_DIE = 60  # after SIGKILL; a process that waits for a disk or a GPU takes no signals
 _SECONDS_BETWEEN_LOOKS = 0.2
 # Ray and vLLM set process titles, which overwrite a process's arguments and then its environment,
 # where KEY is looked up. This limits titles to the space of the arguments.
@@ -40,9 +40,11 @@ def supervised(
     Args:
         key: name of an environment variable that only this command gets.
         folder: removed when the command ends.
+        output: file for what the command prints; None: where this process prints.
     """
+    supervisor = [sys.executable, "-m", "rspo.core.supervisor", key, str(folder)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "rspo.core.supervisor", key, str(folder), *command],
+        supervisor + list(command),
         stdin=subprocess.PIPE,  # closes when this process ends
         stdout=output,
         stderr=None if output is None else subprocess.STDOUT,
@@ -78,7 +80,7 @@ def main(key: str, folder: Path, command: list[str]) -> int:
 
 
 def _wait_for_end_of_input(ended: threading.Event) -> None:
-    # Unbuffered: Python's exit would wait for a buffer's lock.
+    # `os.read` has no buffer. At its exit, Python would wait for the lock of a buffer.
     while os.read(sys.stdin.fileno(), 1):
         pass
     ended.set()
@@ -89,7 +91,8 @@ def clean_up(key: str, folder: Path) -> None:
 
     Processes that do not die within a minute after SIGKILL are reported and left.
     """
-    deadline, terminated = time.monotonic() + _SECONDS_TO_END, set()
+    deadline = time.monotonic() + _SECONDS_TO_END
+    terminated = set()
     while processes := processes_with(key):
         if time.monotonic() > deadline + _SECONDS_TO_DIE:
             numbers = ", ".join(str(process.pid) for process in processes)
@@ -109,18 +112,23 @@ def clean_up(key: str, folder: Path) -> None:
 def processes_with(key: str) -> list[psutil.Process]:
     """This user's processes that have an environment variable.
 
-    Looks twice: while a process starts a program, it has no environment for a moment.
+    If there are none, looks a second time: while a process starts a program, it has no environment
+    for a moment.
     """
-    for wait in (0.0, _SECONDS_BETWEEN_LOOKS):
-        time.sleep(wait)
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                if key in process.environ():
-                    found.append(process)
-        if found:
-            break
-    return found
+    processes = _look_for(key)
+    if not processes:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        processes = _look_for(key)
+    return processes
+
+
+def _look_for(key: str) -> list[psutil.Process]:
+    processes = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if key in process.environ():
+                processes.append(process)
+    return processes
 
 
 if __name__ == "__main__":

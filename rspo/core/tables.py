@@ -1,4 +1,4 @@
-"""Read and write tables: the Parquet files between the steps, and CSV files.
+"""Read and write tables: the Parquet files between the tasks, and CSV files.
 
 Commands that run hundreds of times in an experiment use rows (`read_table`, `write_table`), without
 pandas, whose import takes half a second. docs/files.md describes every file.
@@ -80,7 +80,10 @@ CURVES = pa.schema(
 
 
 def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as a Parquet table, atomically; columns outside the schema are left out."""
+    """Write rows as a Parquet table, atomically; columns outside the schema are left out.
+
+    Raises: InputError for a row that does not fit the schema.
+    """
     rows = list(rows)
     starts = range(0, max(1, len(rows)), ROWS_OF_A_PART)
     try:
@@ -91,7 +94,7 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
 
 
 def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Through a line of JSON, because `pa.array` of Python objects imports pandas."""
+    """A table of rows. JSON carries the values, because `pa.array` of objects imports pandas."""
     text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
     lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
@@ -102,7 +105,7 @@ def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def write_frame(path: Path, schema: pa.Schema, frame: "pd.DataFrame") -> None:
     """Write a frame as a Parquet table, atomically; columns outside the schema are left out."""
-    # numpy arrays, because pandas' own conversion makes NaN null
+    # Arrays of numpy keep NaN. The conversion of pandas would make it null.
     arrays = [pa.array(frame[field.name].to_numpy(), type=field.type) for field in schema]
     _write(path, pa.Table.from_arrays(arrays, schema=schema))
 
@@ -113,7 +116,10 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Rows of a Parquet table."""
+    """Rows of a Parquet table.
+
+    Raises: InputError for a file that is missing, damaged or another table, or has no rows.
+    """
     rows: list[dict[str, Any]] = _read(path, schema).to_pylist()
     return rows
 
@@ -134,8 +140,8 @@ def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Tab
     if benchmark is not None:
         table = table.filter(pc.equal(table.column("benchmark"), benchmark))
     if table.num_rows == 0:
-        of = f" of benchmark {benchmark}" if benchmark is not None else ""
-        raise InputError(f"{path}: has no rows{of}")
+        which = "" if benchmark is None else f" of benchmark {benchmark}"
+        raise InputError(f"{path}: has no rows{which}")
     return table
 
 

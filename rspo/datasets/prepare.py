@@ -19,7 +19,8 @@ from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
 from rspo.formats.rows import Row, rows_of_source
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, versions
+from rspo.pipeline.run import digests_of, run
+from rspo.pipeline.task import Done
 
 _log = logging.getLogger(__name__)
 _WHOLE = re.compile(r"-?[0-9]+\.0+")
@@ -31,12 +32,14 @@ def prepare(
     experiment: Experiment, name: str, mirror: Path | None = None, force: bool = False
 ) -> None:
     """Write the problems table of a data set; its provenance lists the rows that were left out."""
-    data_set, step = experiment.data_set(name), tasks.prepare(experiment, name)
+    data_set = experiment.data_set(name)
+    task = tasks.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
-    first = step.settings.get("first")
+    first = task.settings.get("first")
 
     def work() -> Done:
-        read = versions([experiment.root / data_set.file] if data_set.file else [])
+        own_files = [experiment.root / data_set.file] if data_set.file else []
+        digests = digests_of(own_files)
         excluded = _excluded(experiment, data_set.columns.exclude, mirror)
         notes: dict[str, Any] = {}
         if data_set.generated is not None:
@@ -47,12 +50,12 @@ def prepare(
             problems = [problem for _, problem in pairs if problem["answers"]]
         else:
             problems = problems_of_file(experiment, name, excluded)
-        write_table(step.outputs[0], PROBLEMS, problems[:first])
+        write_table(task.outputs[0], PROBLEMS, problems[:first])
         sources = (f"{row['source']} @ {row['revision']}" for row in problems[:first])
         notes["sources"] = list(dict.fromkeys(sources))
-        return Done(notes=notes, originals=read)
+        return Done(notes=notes, originals=digests)
 
-    step.run(work, force)
+    run(task, work, force)
 
 
 def require_own_files(experiment: Experiment) -> None:

@@ -10,6 +10,7 @@ from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.pipeline import tasks
+from rspo.pipeline.run import run
 
 _METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 
@@ -30,4 +31,4 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
         ]
         write_frame(step.outputs[0], CURVES, pd.DataFrame(points))
 
-    step.run(work, force)
+    run(step, work, force)

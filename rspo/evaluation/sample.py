@@ -11,8 +11,9 @@ from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, code_version
-from rspo.pipeline.task import Task
+from rspo.pipeline.provenance import code_version
+from rspo.pipeline.run import run
+from rspo.pipeline.task import Done, Task
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
@@ -32,7 +33,7 @@ def sample_suite(
     step = tasks.sample(experiment, policy, suite, block)
     folder = experiment.policy(policy)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
-    step.run(lambda: _sample(step, experiment.config, folder, problems, block), force)
+    run(step, lambda: _sample(step, experiment.config, folder, problems, block), force)
 
 
 def _sample(

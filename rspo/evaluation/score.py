@@ -15,7 +15,10 @@ from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.formats.responses import Response
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, code_version
+from rspo.pipeline.provenance import code_version
+from rspo.pipeline.run import run
+from rspo.pipeline.task import Done
+from rspo.pipeline.tasks import verifier_settings
 from rspo.rewards import Verdict
 from rspo.rewards.configured import Verify, rewards_of, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
@@ -71,7 +74,7 @@ def score(
     step, config = tasks.score(experiment, policy, suite, block), experiment.config
     (path,), samples = step.outputs, experiment.samples(policy, suite, block)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
-    decides = tasks.verifier_settings(config, config.verifier)
+    decides = verifier_settings(config, config.verifier)
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)
@@ -98,7 +101,7 @@ def score(
         write_table(path, SCORES, scores)
         return Done(notes={"verdicts": verdict_counts(verdicts)}, clean_up=journal_of(path).unlink)
 
-    step.run(work, force)
+    run(step, work, force)
 
 
 def _responses(

@@ -18,8 +18,8 @@ from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
 from rspo.formats.responses import COLUMNS, Response, read_responses
 from rspo.formats.verdicts import verdict_row
-from rspo.pipeline.provenance import Done, versions
-from rspo.pipeline.task import Task
+from rspo.pipeline.run import digests_of, require_replaceable, run
+from rspo.pipeline.task import Done, Task
 from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
 from rspo.rewards import Verdict
 from rspo.rewards.configured import verifier_of
@@ -55,12 +55,12 @@ def verify_file(
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    read = versions([path])
+    digests = digests_of([path])
     responses = read_responses(path, columns)
     numbers = Counter(response.question for response in responses)
     ks = chosen_ks(np.array(list(numbers.values())), ks)
     if not replace:  # after the checks of the arguments, which also apply with --force
-        task.require_replaceable()
+        require_replaceable(task)
     reasons: Counter[str] = Counter()
 
     def work() -> Done:
@@ -69,9 +69,9 @@ def verify_file(
         _write_verdicts(output, responses, verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}
-        return Done(notes=notes, originals=read, clean_up=journal_of(output).unlink)
+        return Done(notes=notes, originals=digests, clean_up=journal_of(output).unlink)
 
-    task.run(work, force=True)
+    run(task, work, force=True)
     outcomes = read_outcomes(output)
     lines = list(_counts(outcomes, reasons))
     lines.extend(_spoiled(responses))

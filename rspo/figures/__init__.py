@@ -12,12 +12,14 @@ from rspo.figures import (
     curves,
     difference,
     disjoint,
+    entropy,
     exact,
     hitchhiking,
     intro,
+    maxk_weight,
+    passk_weight,
+    sample_efficiency,
     study,
-    training_curves,
-    weights,
 )
 from rspo.figures.figure import SUFFIXES, Figure
 
@@ -32,22 +34,24 @@ __all__ = [
     "register",
 ]
 
-FIGURES: dict[str, Figure] = {
-    figure.name: figure
-    for figure in (
-        intro.FIGURE,
-        hitchhiking.FIGURE,
-        disjoint.FIGURE,
-        weights.PASS_AT_K,
-        weights.MAX_AT_K,
-        curves.MAIN,
-        difference.FIGURE,
-        training_curves.ENTROPY,
-        *curves.OTHERS,
-        exact.FIGURE,
-        training_curves.SAMPLE_EFFICIENCY,
-    )
-}
+_PACKAGED = (
+    intro.FIGURE,
+    hitchhiking.FIGURE,
+    disjoint.FIGURE,
+    passk_weight.FIGURE,
+    maxk_weight.FIGURE,
+    curves.MAIN,
+    difference.FIGURE,
+    entropy.FIGURE,
+    curves.SCALABILITY,
+    curves.MODEL_SIZE,
+    curves.CONTAMINATION_FREE,
+    curves.MAX_AT_K,
+    curves.GRPO,
+    exact.FIGURE,
+    sample_efficiency.FIGURE,
+)
+FIGURES: dict[str, Figure] = {figure.name: figure for figure in _PACKAGED}
 
 
 def register(figure: Figure) -> None:
@@ -66,18 +70,25 @@ def register(figure: Figure) -> None:
 
 
 def figures_of(experiment: Experiment) -> dict[str, Figure]:
-    """The figures of a config: those of `FIGURES` whose grids it has, and fig_<grid> of others."""
+    """The figures of a config by name.
+
+    These are the figures of `FIGURES` whose grids it has, and fig_<grid> for each grid entry or
+    study that none of them draws.
+
+    Raises: InputError if fig_<grid> is the name of another figure.
+    """
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
     entries = experiment.config.grid | experiment.config.studies
-    result = {name: one for name, one in FIGURES.items() if {*one.grids} <= entries.keys()}
+    result = {
+        name: figure for name, figure in FIGURES.items() if set(figure.grids) <= entries.keys()
+    }
     for grid, entry in entries.items():
         if grid in drawn or not entry.suite:
             continue
-        figure = (
-            study.of_study(grid, entry)
-            if isinstance(entry, Study)
-            else curves.of_grid_entry(grid, entry)
-        )
+        if isinstance(entry, Study):
+            figure = study.figure_of_study(grid, entry)
+        else:
+            figure = curves.figure_of_grid_entry(grid, entry)
         if figure.name in FIGURES:
             raise InputError(
                 f"config/{experiment.scale}.yaml: grid.{grid} would be drawn as {figure.name}, "
@@ -89,11 +100,19 @@ def figures_of(experiment: Experiment) -> dict[str, Figure]:
 
 def in_all(experiment: Experiment) -> list[str]:
     """Names of the figures that `snakemake all` draws: those without the cells of a study."""
-    studies = experiment.config.studies.keys()
-    return [name for name, one in figures_of(experiment).items() if not studies & {*one.grids}]
+    studies = experiment.config.studies
+    names = []
+    for name, figure in figures_of(experiment).items():
+        if not any(grid in studies for grid in figure.grids):
+            names.append(name)
+    return names
 
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
+    """The figure with a name.
+
+    Raises: InputError that says which grids the config lacks, or which names there are.
+    """
     if name in FIGURES and name not in figures:
         raise InputError(f"{name} draws {', '.join(FIGURES[name].grids)}; the config lacks one")
     require_name(f"figure {name!r}", name, figures)
@@ -101,5 +120,5 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
 
 
 def draw(experiment: Experiment, name: str, force: bool = False) -> None:
-    """Write one figure, as `Figure.write`."""
+    """Write one figure, as `Figure.write` does."""
     named(figures_of(experiment), name).write(experiment, force)

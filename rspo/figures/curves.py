@@ -10,6 +10,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 
@@ -19,30 +20,45 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED, GridEntry
 from rspo.core.tables import CURVES, read_frame
 from rspo.figures import style
-from rspo.figures.figure import Figure, Metric, interval_over, run_description
+from rspo.figures.figure import Figure, Metric
+from rspo.figures.methods import interval_over, run_description
 from rspo.figures.style import Axes, Picture
 
 PANELS_PER_ROW = 6
-HEIGHT = 3.1  # inches, of a row of levels and the row of differences below it
+ROW_HEIGHT = 3.1  # inches, of a row of levels and the row of differences below it
+POINT = ["benchmark", "method", "k"]  # the columns that name a point
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point of each line."""
     suite = figure.suite(experiment)
-    panels = [*experiment.benchmarks_of(suite), POOLED]
     methods = figure.methods(experiment)
+    means = _means_over_seeds(experiment, figure, methods)
+    if figure.metric == "pass_at_k":
+        means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= 100
+    result = means.merge(_differences(experiment, figure, methods), on=POINT)
+    panels = list(experiment.benchmarks_of(suite))
+    panels.append(POOLED)
+    result["method"] = pd.Categorical(result["method"], [method.label for method in methods])
+    result["benchmark"] = pd.Categorical(result["benchmark"], panels)
+    return result.sort_values(POINT, ignore_index=True)
+
+
+def _means_over_seeds(
+    experiment: Experiment, figure: Figure, methods: Sequence[Method]
+) -> pd.DataFrame:
+    """The curves of each line, averaged over its seeds; a row for each point."""
+    suite = figure.suite(experiment)
     frames = []
     for method in methods:
-        named = {"method": method.label, "objective": method.objective}
-        trained = {"trained_k": method.k, "n": method.n}
         for policy in method.policies:
             rows = read_frame(experiment.curves(policy, suite), CURVES)
             rows = rows[rows["metric"] == figure.metric]
-            frames.append(rows.assign(**named, **trained))
+            rows = rows.assign(method=method.label, objective=method.objective)
+            frames.append(rows.assign(trained_k=method.k, n=method.n))
     curves = pd.concat(frames).astype({"trained_k": "Int64", "n": "Int64"})
-    points, trained_with = ["benchmark", "method", "k"], ["objective", "trained_k", "n"]
-    by = [*points[:2], *trained_with, "k"]
-    means = curves.groupby(by, as_index=False, dropna=False).agg(
+    by = ["benchmark", "method", "objective", "trained_k", "n", "k"]
+    return curves.groupby(by, as_index=False, dropna=False).agg(
         estimate=("estimate", fmean),
         low=("low", fmean),
         high=("high", fmean),
@@ -53,42 +69,40 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         problems=("problems", "first"),
         samples=("samples", "first"),
     )
-    if figure.metric == "pass_at_k":
-        means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= 100
-    result = means.merge(_differences(experiment, figure, methods), on=points)
-    for column, order in (("method", [m.label for m in methods]), ("benchmark", panels)):
-        result[column] = pd.Categorical(result[column], order)
-    return result.sort_values(points, ignore_index=True)
 
 
 def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Method]) -> pd.DataFrame:
     """Each line minus its reference, from the scores; a row for each point."""
     suite = figure.suite(experiment)
-    benchmarks = experiment.benchmarks_of(suite)
+    benchmarks = tuple(experiment.benchmarks_of(suite))
+    panels = {benchmark: (benchmark,) for benchmark in benchmarks} | {POOLED: benchmarks}
     measurer = Measurer(experiment)
     unit = 100 if figure.metric == "pass_at_k" else 1
     rows = []
     for method in methods:
         reference = _reference(experiment, method, methods)
-        for panel in (*benchmarks, POOLED):
-            where = tuple(benchmarks) if panel == POOLED else (panel,)
+        for panel, where in panels.items():
             for k in experiment.config.evaluation.k:
-                values: tuple[float, ...] = (0.0, 0.0, 0.0)
+                row: dict[str, Any] = {"method": method.label, "benchmark": panel, "k": k}
+                row |= {"reference": reference.label, "difference": 0.0}
+                row |= {"difference_low": 0.0, "difference_high": 0.0}
                 if method != reference:
                     terms = tuple(difference(method, reference, (k,)))
-                    found = measurer.of(Comparison("", "", figure.metric, terms, panel, where))
-                    values = tuple(unit * found[key] for key in ("estimate", "low", "high"))
-                rows.append((method.label, panel, k, reference.label, *values))
-    numbers = ["difference", "difference_low", "difference_high"]
-    return pd.DataFrame(rows, columns=["method", "benchmark", "k", "reference", *numbers])
+                    comparison = Comparison("", "", figure.metric, terms, panel, where)
+                    measured = measurer.measure(comparison)
+                    row["difference"] = unit * measured["estimate"]
+                    row["difference_low"] = unit * measured["low"]
+                    row["difference_high"] = unit * measured["high"]
+                rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _reference(experiment: Experiment, method: Method, methods: Sequence[Method]) -> Method:
     """The only line of policy gradient with the method's model, or else the base policy."""
     model = experiment.model_of(method.policies[0])
-    same = [one for one in methods if experiment.model_of(one.policies[0]) == model]
-    neutral = [one for one in same if one.objective == "policy_gradient"]
-    return neutral[0] if len(neutral) == 1 else same[-1]
+    same_model = [line for line in methods if experiment.model_of(line.policies[0]) == model]
+    risk_neutral = [line for line in same_model if line.objective == "policy_gradient"]
+    return risk_neutral[0] if len(risk_neutral) == 1 else same_model[-1]
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -102,9 +116,11 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
         titles[POOLED] = "all pooled"
         blocks = math.ceil(len(titles) / PANELS_PER_ROW)
         columns = math.ceil(len(titles) / blocks)
-        picture = style.new_picture(style.TEXT_WIDTH, 0.9 + HEIGHT * blocks)
+        picture = style.new_picture(style.TEXT_WIDTH, 0.9 + ROW_HEIGHT * blocks)
         grid = picture.subplots(2 * blocks, columns, squeeze=False)
-        pairs = [pair for row in range(blocks) for pair in zip(*grid[2 * row :][:2], strict=True)]
+        pairs = []
+        for block in range(blocks):
+            pairs += zip(grid[2 * block], grid[2 * block + 1], strict=True)
     methods = figure.methods(experiment)
     for pair, (name, title) in zip(pairs, titles.items(), strict=False):
         rows = table[table["benchmark"] == name]
@@ -126,9 +142,10 @@ def _title(title: str, panels: int, rows: pd.DataFrame) -> str:
     """The name of a panel, on several lines if it is long, and the number of problems."""
     letters = int(style.TEXT_WIDTH * 72 / panels / 6)
     name, bracket, more = title.partition(" (")
-    lines = [name, f"({more}"] if bracket and len(title) > letters else [title]
-    wrapped = [textwrap.fill(line, letters) for line in lines]
-    return "\n".join([*wrapped, f"{rows['problems'].iloc[0]} problems"])
+    parts = [name, f"({more}"] if bracket and len(title) > letters else [title]
+    lines = [textwrap.fill(part, letters) for part in parts]
+    lines.append(f"{rows['problems'].iloc[0]} problems")
+    return "\n".join(lines)
 
 
 def _draw_pair(
@@ -144,13 +161,15 @@ def _draw_pair(
     style.draw(levels, rows, looks, "k", "estimate")
     ends = ("difference_low", "difference_high")
     style.draw(differences, rows, looks, "k", "difference", ends=ends)
-    name, unit, points = "Pass@k", "Pass@k (%)", "points"
-    if figure.metric == "max_at_k":
-        name, unit, points = "Max@k", "mean best reward", "reward"
     first, *others = dict.fromkeys(rows["reference"])
     reference = f"{first} of the same model" if others else first
-    levels.set(ylabel=unit, title=title)
-    differences.set(ylabel=f"minus {reference} ({points})", xlabel=f"k of {name}")
+    levels.set(title=title)
+    if figure.metric == "max_at_k":
+        levels.set_ylabel("mean best reward")
+        differences.set(ylabel=f"minus {reference} (reward)", xlabel="k of Max@k")
+    else:
+        levels.set_ylabel("Pass@k (%)")
+        differences.set(ylabel=f"minus {reference} (points)", xlabel="k of Pass@k")
     for axes in pair:
         style.make_log2(axes, rows["k"])
         place = axes.get_subplotspec()
@@ -172,7 +191,7 @@ def _figure(name: str, shows: str, *grids: str, metric: Metric = "pass_at_k") ->
     return Figure(name, caption, table, draw, grids, inputs, metric=metric)
 
 
-def of_grid_entry(grid: str, entry: GridEntry) -> Figure:
+def figure_of_grid_entry(grid: str, entry: GridEntry) -> Figure:
     """The figure of a grid entry that no other figure draws."""
     binary = any(spec.reward == "binary" for spec in entry.cells)
     metric: Metric = "pass_at_k" if binary else "max_at_k"
@@ -186,28 +205,26 @@ MAIN = _figure(
     "on each benchmark and on all problems pooled",
     "main",
 )
-OTHERS = (
-    _figure(
-        "fig_scalability",
-        "Pass@k of RSPO at fixed k trained with different numbers n of responses per prompt",
-        "scalability",
-    ),
-    _figure(
-        "fig_model_size",
-        "The comparison of fig_main with the second, larger model",
-        "model_size",
-    ),
-    _figure(
-        "fig_contamination_free",
-        "The policies of fig_main on the suite contamination_free",
-        "contamination_free",
-    ),
-    _figure(
-        "fig_max_at_k",
-        "Max@k, the expected best reward of k responses, of policies trained with the "
-        "length-discounted reward",
-        "max_at_k",
-        metric="max_at_k",
-    ),
-    _figure("fig_grpo", "The comparison of fig_main with GRPO added", "main", "grpo"),
+SCALABILITY = _figure(
+    "fig_scalability",
+    "Pass@k of RSPO at fixed k trained with different numbers n of responses per prompt",
+    "scalability",
 )
+MODEL_SIZE = _figure(
+    "fig_model_size",
+    "The comparison of fig_main with the second, larger model",
+    "model_size",
+)
+CONTAMINATION_FREE = _figure(
+    "fig_contamination_free",
+    "The policies of fig_main on the suite contamination_free",
+    "contamination_free",
+)
+MAX_AT_K = _figure(
+    "fig_max_at_k",
+    "Max@k, the expected best reward of k responses, of policies trained with the "
+    "length-discounted reward",
+    "max_at_k",
+    metric="max_at_k",
+)
+GRPO = _figure("fig_grpo", "The comparison of fig_main with GRPO added", "main", "grpo")

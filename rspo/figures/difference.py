@@ -5,6 +5,7 @@ p-values are adjusted by Holm over all points of the figure, because a reader lo
 """
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -15,15 +16,16 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
-from rspo.figures.figure import Figure, interval_over, run_description
+from rspo.figures.figure import Figure
+from rspo.figures.methods import interval_over, run_description
 from rspo.figures.style import Axes, Picture
 from rspo.objectives import OBJECTIVES
 
 RSPO = "rspo_pass_at_k"
 # The objectives that RSPO is compared with, and the names of the differences.
-OTHERS = {"hitchhiking": "baseline", "policy_gradient": "policy gradient"}
+SUBTRACTED = {"hitchhiking": "baseline", "policy_gradient": "policy gradient"}
 
-# The claims about grid.main; others compare the same cells on other problems.
+# The claims about grid.main; further claims compare the same cells on other problems.
 CLAIMS = ("C1", "C3")
 
 CAPTION = (
@@ -32,38 +34,44 @@ CAPTION = (
     "is compared. Whiskers are 95 % intervals of the paired difference over problems and, with "
     "several training seeds, over seeds; they are not adjusted for the number of comparisons."
 )
-COLUMNS = [
-    *("against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"),
-    *("tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples"),
-]
-_POINTS = ["estimate", "low", "high", "error", "tie_margin"]
-_NUMBERS = [*_POINTS, "p_computed", "p", "p_tie", "seeds", "problems", "samples"]
+COLUMNS = ["against", "k", "estimate", "low", "high", "error", "p", "p_adjusted"]
+COLUMNS += ["tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples"]
+_IN_POINTS = ["estimate", "low", "high", "error", "tie_margin"]
+_P_VALUES = ["p_computed", "p", "p_tie"]
+_COUNTS = ["seeds", "problems", "samples"]
+_COPIED = _IN_POINTS + _P_VALUES + _COUNTS  # from the table of comparisons
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point; no rows if the claims have no such comparison."""
     (path,) = figure.task(experiment).input_files
     rows = read_rows(path)
-    of_figure = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
-    rows = rows[rows["claim"].isin(CLAIMS) & of_figure]
+    is_drawn = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
+    rows = rows[rows["claim"].isin(CLAIMS) & is_drawn]
     methods = figure.methods(experiment)
-    found = []
-    for objective, name in OTHERS.items():
-        for rspo in (one for one in methods if one.objective == RSPO):
-            for other in (one for one in methods if one.objective == objective):
-                if other.k not in (rspo.k, None):
-                    continue
-                cells = " ".join(rspo.policies + other.policies)
-                tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
-                found.append(tested[_NUMBERS].assign(against=name, k=rspo.k))
-    columns = [*_NUMBERS, "against", "k"]
-    result = pd.concat(found) if found else pd.DataFrame(columns=columns)
-    result[_POINTS] = 100 * result[_POINTS]
-    counts = dict.fromkeys(("seeds", "problems", "samples"), int)
-    result = result.astype(counts)
-    for adjusted, computed in (("p_adjusted", "p_computed"), ("p_tie_adjusted", "p_tie")):
-        result[adjusted] = [*map(printed, holm(result[computed]), result["seeds"])]
+    points = []
+    for objective, name in SUBTRACTED.items():
+        for rspo, other in product(methods, methods):
+            if rspo.objective != RSPO or other.objective != objective:
+                continue
+            if other.k not in (rspo.k, None):
+                continue
+            cells = " ".join(rspo.policies + other.policies)
+            tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
+            points.append(tested[_COPIED].assign(against=name, k=rspo.k))
+    # Without any point, the empty table has the same columns.
+    result = pd.concat(points or [rows[_COPIED].head(0).assign(against="", k=0)])
+    result[_IN_POINTS] = 100 * result[_IN_POINTS]
+    result = result.astype(dict.fromkeys(_COUNTS, int))
+    result["p_adjusted"] = _adjusted(result, "p_computed")
+    result["p_tie_adjusted"] = _adjusted(result, "p_tie")
     return result[COLUMNS].reset_index(drop=True)
+
+
+def _adjusted(points: pd.DataFrame, computed: str) -> list[float]:
+    """The p-values of a column, adjusted by Holm over all points, to be printed."""
+    adjusted = holm(points[computed])
+    return [printed(p, seeds) for p, seeds in zip(adjusted, points["seeds"], strict=True)]
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -71,18 +79,18 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     axes = picture.subplots()
     axes.axhline(0, color=style.INK, linewidth=0.8)
     ks = sorted(set(table["k"]))
-    shown = [name for name in OTHERS.values() if name in set(table["against"])]
+    shown = [name for name in SUBTRACTED.values() if name in set(table["against"])]
     # The points of a k are beside its tick: two of them left and right of it, a single one on it.
-    shifts = {name: 0.09 * (2 * at - len(shown) + 1) for at, name in enumerate(shown)}
+    shifts = {name: 0.09 * (2 * place - len(shown) + 1) for place, name in enumerate(shown)}
     points = table.assign(
         x=table["k"].map(ks.index) + table["against"].map(shifts).astype(float),
         method=table["against"] + ", k = " + table["k"].astype(str),
     )
-    looks = {
-        f"{name}, k = {k}": style.look(Method(name, objective=objective, k=_own_k(objective, k)))
-        for objective, name in OTHERS.items()
-        for k in ks
-    }
+    looks = {}
+    for objective, name in SUBTRACTED.items():
+        for k in ks:
+            own_k = k if OBJECTIVES[objective].has_k else None
+            looks[f"{name}, k = {k}"] = style.look(Method(name, objective=objective, k=own_k))
     style.draw(axes, points, looks, "x", "estimate", ends=("low", "high"), kind="points")
     for point in points.to_dict("records"):
         _write_value(axes, point, shifts[point["against"]] < 0)
@@ -98,25 +106,19 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     # Each k has the look of the method that is subtracted; the legend has the middle one.
     entries = [f"{name}, k = {ks[len(ks) // 2]}" for name in shown]
     style.legend(picture, {entry: f"RSPO minus {entry.partition(',')[0]}" for entry in entries})
-    samples = [f"{n} samples per problem" for n in dict.fromkeys(table["samples"])]
-    style.note(
-        picture,
-        run_description(experiment, figure.methods(experiment)),
-        *samples,
-        f"whiskers: 95 %, over {interval_over(table)}; above 0, RSPO is better",
-    )
+    notes = [run_description(experiment, figure.methods(experiment))]
+    notes += [f"{samples} samples per problem" for samples in dict.fromkeys(table["samples"])]
+    notes.append(f"whiskers: 95 %, over {interval_over(table)}; above 0, RSPO is better")
+    style.note(picture, *notes)
     return picture
-
-
-def _own_k(objective: str, k: int) -> int | None:
-    return k if OBJECTIVES[objective].has_k else None
 
 
 def _write_value(axes: Axes, point: Mapping[str, Any], left: bool) -> None:
     """The estimate, beside its point."""
     value = point["estimate"]
+    text = f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0"
     axes.annotate(
-        f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0",
+        text,
         (point["x"], value),
         xytext=(-5 if left else 5, 0),
         textcoords="offset points",
@@ -133,6 +135,6 @@ FIGURE = Figure(
     table,
     draw,
     grids=("main",),
-    objectives=(RSPO, *OTHERS),
+    objectives=(RSPO, "hitchhiking", "policy_gradient"),
     inputs=("comparisons",),
 )

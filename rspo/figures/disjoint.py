@@ -101,7 +101,7 @@ def _draw_die(axes: Axes, allowed: list[int]) -> None:
 
 
 def _grey(axes: Axes, allowed: list[int]) -> None:
-    """The numbers of the other faces in grey."""
+    """Make the numbers of the faces that are not allowed grey."""
     for face, text in zip(FACES, axes.texts, strict=True):
         if face not in allowed:
             text.set_color("#999999")

@@ -27,15 +27,14 @@ from rspo.objectives.diagnose import Form, diagnose
 
 Floats = NDArray[np.float64]
 
-N, KS = 16, (2, 4, 8)
-# Objectives that are equal on 0/1 rewards, by the one whose line shows them.
+# Objectives without a line of their own: on 0/1 rewards they equal the objective named here.
 SAME = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
 
 
 def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
-    """The weights of a group of n, diagnosed.
+    """The expectations of the weights of a group of n responses.
 
-    The baseline's groups of k are independent, so one of them decides the n/k of them.
+    The baseline has n/k independent groups of k, so the expectations of one group are enough.
 
     Raises: ValueError for k or n that the objective does not allow, and for weights that depend on
         the order of the responses.
@@ -46,23 +45,40 @@ def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
 
 
 def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFrame | None:
-    """A row for each p; None where there are no numbers."""
+    """A row for each p; None for an objective that `expectations` refuses."""
     try:
         form = expectations(objective, k, n, p)
     except ValueError:
         return None
-    mean, variance = p * (1 - p) * form.slope, form.variance
+    mean = p * (1 - p) * form.slope
+    variance = form.variance
     ratio = mean**2 / np.where(variance > 0, variance, np.nan)
-    line = label_of(SAME.get(objective, objective))
-    named = {"panel": panel, "objective": objective, "line": line, "k": k, "n": n, "p": p}
-    noise = {"mean": mean, "variance": variance, "variance_times_n": n * variance}
-    return pd.DataFrame({**named, **noise, "signal_to_noise": ratio, "per_response": ratio / n})
+    return pd.DataFrame(
+        {
+            "panel": panel,
+            "objective": objective,
+            "line": label_of(SAME.get(objective, objective)),
+            "k": k,
+            "n": n,
+            "p": p,
+            "mean": mean,
+            "variance": variance,
+            "variance_times_n": n * variance,
+            "signal_to_noise": ratio,
+            "per_response": ratio / n,
+        }
+    )
 
 
-HARD, K = 0.1, 4
+# What is fixed in the panels against p, k and n.
+HARD = 0.1  # the p of a hard prompt
+K = 4
+N = 16
+# What the panels vary.
+KS_AGAINST_P = (2, 4, 8)
 ALL_KS = (1, 2, 4, 8, 16)
 NS = (4, 8, 16, 32, 64)
-# Rows of panels: the column on the x axis, its label, and what the others are.
+# Rows of panels: the column on the x axis, its label, and what is fixed.
 _ROWS = {
     "p": ("$p$, probability of a correct response", f"$k={K}$, $n={N}$"),
     "k": ("$k$ of the objective", f"$p={HARD}$, $n={N}$"),
@@ -73,24 +89,25 @@ _PER_RESPONSE = {
     "variance_times_n": "variance times $n$",
     "per_response": "signal / noise per response",
 }
-LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio; smaller ones are of no interest
+SHOWN_RATIOS = (1e-4, 1e3)  # signal to noise; smaller ratios are of no interest
 
 
 def table() -> pd.DataFrame:
     """One row for each point."""
-    names, p, hard = compared(), np.arange(1, 46) / 50, np.array([HARD])
-    points = [("p", name, k, N, p) for k in KS for name in names]
+    names = compared()
+    probabilities = np.arange(1, 46) / 50
+    hard = np.array([HARD])
+    parts = [_numbers("p", name, k, N, probabilities) for k in KS_AGAINST_P for name in names]
     for name in names:
         ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
-        points += [("k", name, k, N, hard) for k in ks]
-    points += [("n", name, K, n, hard) for name in names for n in NS]
-    found = [_numbers(*point) for point in points]
-    return pd.concat(found, ignore_index=True)
+        parts += [_numbers("k", name, k, N, hard) for k in ks]
+    parts += [_numbers("n", name, K, n, hard) for name in names for n in NS]
+    return pd.concat(parts, ignore_index=True)
 
 
 def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.TEXT_WIDTH, 6.6)
-    names = table["objective"].unique()
+    names = list(table["objective"].unique())
     methods = [
         Method(label_of(name), objective=name, k=K if OBJECTIVES[name].has_k else None)
         for name in names
@@ -106,13 +123,13 @@ def draw(table: pd.DataFrame) -> Picture:
             axes.set(title=f"{name}; {fixed}", xlabel=label)
             style.make_log10(axes, digits=(1,) if x == "p" else (1, 2, 5))
             if (x, quantity) == ("p", "signal_to_noise"):
-                axes.set_ylim(LIMITS)
+                axes.set_ylim(SHOWN_RATIOS)
             if x == "p":
                 axes.set_xlim(0, 1)
             else:
                 style.make_log2(axes, rows[x])
     style.legend(picture, {method.objective: method.label for method in methods})
-    missing = [label_of(name) for name in compared() if name not in {*table["objective"]}]
+    missing = [label_of(name) for name in compared() if name not in names]
     notes = [
         "exact; 0/1 rewards, gradient of a single logit",
         f"on 0/1 rewards {' and '.join(SAME)} equal RSPO",

@@ -31,12 +31,14 @@ def table() -> pd.DataFrame:
         "baseline weight": response_weights(rewards, "hitchhiking", K),
         "RSPO weight": response_weights(rewards, "rspo_max_at_k", K),
     }
-    response = np.arange(len(rewards))
-    columns = {"response": response + 1, "group": response // K + 1}
-    return pd.concat(
-        [pd.DataFrame({"quantity": name, **columns, "value": v}) for name, v in values.items()],
-        ignore_index=True,
-    )
+    places = np.arange(len(rewards))
+    response = places + 1
+    group = places // K + 1
+    parts = []
+    for name, value in values.items():
+        columns = {"quantity": name, "response": response, "group": group, "value": value}
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
 
 
 def draw(table: pd.DataFrame) -> Picture:
@@ -44,8 +46,9 @@ def draw(table: pd.DataFrame) -> Picture:
     rewards = table[table["quantity"] == "reward"]
     best = rewards.loc[rewards.groupby("group")["value"].idxmax(), "response"]
     panels = picture.subplots(3, 1, sharex=True)
-    methods = (Method("", objective="hitchhiking", k=K), Method("", objective="rspo_max_at_k", k=K))
-    colours = [style.REWARD, *(style.look(method).colour for method in methods)]
+    colours = [style.REWARD]
+    for objective in ("hitchhiking", "rspo_max_at_k"):
+        colours.append(style.look(Method("", objective=objective, k=K)).colour)
     for axes, colour, (quantity, rows) in zip(
         panels, colours, table.groupby("quantity", sort=False), strict=True
     ):

@@ -37,7 +37,8 @@ K = range(1, 17)
 
 def expected_maximum(distribution: Mapping[Fraction, Fraction], k: int) -> Fraction:
     """E[max of k independent rewards]."""
-    below = total = Fraction(0)
+    below = Fraction(0)
+    total = Fraction(0)
     for reward in sorted(distribution):
         up_to = below + distribution[reward]
         total += reward * (up_to**k - below**k)
@@ -54,7 +55,8 @@ def table() -> pd.DataFrame:
     """One row for each bar and point."""
     rows: list[tuple[str, str, float | str, Fraction]] = []
     for policy in ("A", "B"):
-        rewards, prompts = REWARDS[policy], PROMPTS[policy]
+        rewards = REWARDS[policy]
+        prompts = PROMPTS[policy]
         rows += [("rewards", policy, float(r), chance) for r, chance in rewards.items()]
         rows += [("max_at_k", policy, k, expected_maximum(rewards, k)) for k in K]
         rows += [("prompts", policy, prompt, w) for prompt, w in prompts.items()]

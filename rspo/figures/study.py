@@ -7,7 +7,6 @@ first contrast, at all of them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,31 +17,35 @@ from rspo.analysis.comparisons import Method
 from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, read_rows, shown_by
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
-from rspo.config.schema import DEFAULT_VARIANT, Study
+from rspo.config.schema import DEFAULT_VARIANT, Contrast, Study
 from rspo.figures import style
-from rspo.figures.figure import Figure, interval_over, methods_of, model_labels
+from rspo.figures.figure import Figure
+from rspo.figures.methods import interval_over, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
-COLUMNS = [
-    *("part", "method", "variant", "against", "claim", "k", "estimate", "low", "high"),
-    *("p_adjusted", "p_tie_adjusted", "seeds", "problems", "samples"),
-]
-MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}  # of what a test shows
-_POINTS = ["estimate", "low", "high"]
-_WHOLE = ["seeds", "problems", "samples"]
-_MOST_PANELS = 3  # of k: of more, the first, the middle and the last
-_MOST_LABELS = 16  # of points in the frontier
+COLUMNS = ["part", "method", "variant", "against", "claim", "k", "estimate", "low", "high"]
+COLUMNS += ["p_adjusted", "p_tie_adjusted", "seeds", "problems", "samples"]
+MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}  # what a test shows, beside its whisker
+_IN_PERCENT = ["estimate", "low", "high"]
+_COUNTS = ["seeds", "problems", "samples"]
+_PANEL_LIMIT = 3  # of more k, the first, the middle and the last have a panel
+_LABEL_LIMIT = 16  # of more points in the frontier, only the ends of lines have labels
 # The paper's methods and the base model; other methods are faint in the frontier.
-_PAPERS = ("RSPO", "PG", "Baseline", BASE)
-_CLAIM = style.Look(style.INK, marker="o")
-# Places of a label, in points from its point: beside it, then above and below that. The last one
-# is kept if none is free.
+_PAPER_METHODS = ("RSPO", "PG", "Baseline", BASE)
+_CLAIM_LOOK = style.Look(style.INK, marker="o")
+# Where a label may stand, in points from its point: beside it, then above and below that. The last
+# place, beside it again, is kept if none is free.
 _GAP = 4.0
-_STEPS = (0, *(sign * step for step in range(9, 73, 9) for sign in (1, -1)), 0)
-_PLACES = [(x, y) for y in _STEPS for x in (_GAP, -_GAP)]
+_LINE_HEIGHT = 9
+_HEIGHTS = [0]
+for _lines_away in range(1, 9):
+    _HEIGHTS += [_LINE_HEIGHT * _lines_away, -_LINE_HEIGHT * _lines_away]
+_HEIGHTS += [0]
+_PLACES = [(x, y) for y in _HEIGHTS for x in (_GAP, -_GAP)]
 
 
-def of_study(name: str, study: Study) -> Figure:
+def figure_of_study(name: str, study: Study) -> Figure:
+    """The figure fig_<name> of a study."""
     frontier = ""
     if study.frontier:
         x, y = study.frontier
@@ -65,62 +68,90 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The rows of the study's comparisons that are drawn."""
     study = studies.study_of(experiment, figure.grids[0])
     rows = read_rows(figure.task(experiment).input_files[0])
-    kind = attrgetter("minus", "less", "mean", "claims", "each_variant")
-    families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
+    first = study.contrasts[0]
+    families = [
+        contrast.family for contrast in study.contrasts if _differ_only_in_k(contrast, first)
+    ]
     if study.several_models:
         families += [f"{family}, {studies.OVER_MODELS}" for family in families]
     forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
     ks = [str(k) for k in study.k or study.frontier or ()]
-    levels = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
-    part = "curves" if study.k else "frontier"
-    found = pd.concat([forest, rows[levels].assign(part=part)], ignore_index=True)
-    found[_POINTS] *= 100
-    names = {"method_a": "method", "method_b": "against"}
-    return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[COLUMNS]
+    is_level = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
+    levels = rows[is_level].assign(part="curves" if study.k else "frontier")
+    drawn = pd.concat([forest, levels], ignore_index=True)
+    drawn[_IN_PERCENT] *= 100
+    drawn = drawn.rename(columns={"method_a": "method", "method_b": "against"})
+    return drawn.astype(dict.fromkeys(_COUNTS, "Int64"))[COLUMNS]
+
+
+def _differ_only_in_k(one: Contrast, other: Contrast) -> bool:
+    """Whether two contrasts subtract the same, perhaps at other k."""
+    keys = ("minus", "less", "mean", "claims", "each_variant")
+    return all(getattr(one, key) == getattr(other, key) for key in keys)
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     if (table["part"] == "curves").all():
         return _draw_curves(table, experiment, figure)
-    forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
-    levels = _in_order(levels, list(experiment.config.variants))
     looks = _looks(table, experiment, figure)
-    labels = _labels(forest)
-    forest = forest.assign(panel=forest["claim"].where(forest["claim"] != "", forest["k"]))
-    panels = list(dict.fromkeys(forest["panel"]))
-    if all(panel.isdecimal() for panel in panels):
-        panels.sort(key=int)
-    if len(panels) > _MOST_PANELS:
-        panels = [panels[0], panels[len(panels) // 2], panels[-1]]
-    picture = style.new_picture(style.TEXT_WIDTH, max(2.4, 0.9 + 0.165 * labels.nunique()))
-    sides: list[Any] = [picture]
-    if not levels.empty:
-        sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.1, 1])))]
-    axes = sides[0].subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
-    by_method = forest.groupby("method", sort=False).groups.values()
-    order = list(dict.fromkeys(labels[row] for rows in by_method for row in rows))
-    forest = forest.assign(place=labels.map(order.index))
-    for panel, name in zip(axes, panels, strict=False):
-        chosen = forest[forest["panel"] == name]
-        _draw_forest(panel, chosen, looks)
-        title = f"Pass@{name.replace(' ', ', ')}"
-        panel.set_title(name if (chosen["claim"] != "").any() else title)
-    axes[0].set_yticks(range(len(order)), order)
-    axes[0].set_ylim(len(order) - 0.4, -0.6)
-    for panel in axes:
-        panel.margins(x=0.14 if levels.empty else 0.22)  # room for stars, also in narrow panels
-        panel.label_outer()
-    axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)")
-    margin = 100 * experiment.config.evaluation.equivalence_margin
-    marks = f"*: significant, =: tie within {margin:g} points"
+    levels = _in_order(table[table["part"] == "frontier"], list(experiment.config.variants))
+    forest = table[table["part"] == "forest"]
+    panel = forest["claim"].where(forest["claim"] != "", forest["k"])
+    forest = forest.assign(panel=panel, label=_labels(forest))
+    height = max(2.4, 0.9 + 0.165 * forest["label"].nunique())
+    picture = style.new_picture(style.TEXT_WIDTH, height)
+    if levels.empty:
+        _draw_forests(picture, forest, looks, margin=0.14)
+    else:
+        left, right = np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.1, 1])))
+        _draw_forests(left, forest, looks, margin=0.22)
+    points = 100 * experiment.config.evaluation.equivalence_margin
+    marks = f"*: significant, =: tie within {points:g} points"
     _note(picture, table, experiment, figure, "whiskers", marks, *_orders(levels))
-    if not levels.empty:
-        _draw_frontier(sides[1].subplots(), levels, looks)
+    if not levels.empty:  # after the note, because labels take the room that is left
+        _draw_frontier(right.subplots(), levels, looks)
     return picture
 
 
+def _draw_forests(
+    side: Any, forest: pd.DataFrame, looks: Mapping[str, style.Look], margin: float
+) -> None:
+    """A panel for each k or claim, with a row for each method or variant.
+
+    Args:
+        side: the picture, or the half of it that has the panels.
+        margin: room for stars on both sides, as a fraction of a panel; narrow panels need more.
+    """
+    panels = _panels(forest)
+    axes = side.subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+    by_method = forest.groupby("method", sort=False)["label"]
+    order = list(dict.fromkeys(label for _, labels in by_method for label in labels))
+    forest = forest.assign(place=forest["label"].map(order.index))
+    for panel, name in zip(axes, panels, strict=False):
+        rows = forest[forest["panel"] == name]
+        _draw_forest(panel, rows, looks)
+        is_claim = (rows["claim"] != "").any()
+        panel.set_title(name if is_claim else f"Pass@{name.replace(' ', ', ')}")
+    axes[0].set_yticks(range(len(order)), order)
+    axes[0].set_ylim(len(order) - 0.4, -0.6)
+    for panel in axes:
+        panel.margins(x=margin)
+        panel.label_outer()
+    axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)")
+
+
+def _panels(forest: pd.DataFrame) -> list[str]:
+    """The k or claims that have a panel, in their order."""
+    panels = list(dict.fromkeys(forest["panel"]))
+    if all(panel.isdecimal() for panel in panels):
+        panels.sort(key=int)
+    if len(panels) > _PANEL_LIMIT:
+        panels = [panels[0], panels[len(panels) // 2], panels[-1]]
+    return panels
+
+
 def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
-    """In the order of the config's variants, of which the default is none."""
+    """Sort the levels by the order of the config's variants, which do not include the default."""
     if DEFAULT_VARIANT in set(levels["variant"]):
         return levels
     places = levels["variant"].map({name: place for place, name in enumerate(variants)})
@@ -128,8 +159,8 @@ def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
 
 
 def _orders(levels: pd.DataFrame) -> list[str]:
-    """The variants that lines connect, if these have no labels."""
-    if len(levels) <= 2 * _MOST_LABELS:
+    """The variants that lines connect, for the small print, if these have no labels."""
+    if len(levels) <= 2 * _LABEL_LIMIT:  # two levels are one point
         return []
     lines = _lines(levels["variant"][levels["variant"] != ""])
     return [f"lines: {', '.join(names)}" for names in lines.values() if len(names) > 1]
@@ -145,10 +176,10 @@ def _minus(rows: pd.DataFrame) -> str:
 
 
 def _looks(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> dict[str, style.Look]:
-    """The look of each method of the table; claims have the one of no method."""
+    """The look of each method of the table; all claims have the same one."""
     lines = studies.lines_of(experiment, figure.grids[0])
     looks = {BASE: style.look(Method(BASE))} | style.looks(lines)
-    claims = dict.fromkeys(table["claim"][table["claim"] != ""], _CLAIM)
+    claims = dict.fromkeys(table["claim"][table["claim"] != ""], _CLAIM_LOOK)
     return looks | claims
 
 
@@ -160,6 +191,7 @@ def _note(
     intervals: str,
     *more: str,
 ) -> None:
+    """Write the small print: what was measured, what the intervals are over, and more."""
     first = table.iloc[0]
     seeds = first["seeds"]
     of_models = table["variant"] == studies.OVER_MODELS
@@ -185,7 +217,8 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     table = table.assign(method=labels, k=table["k"].astype(int))
     picture = style.new_picture(style.TEXT_WIDTH, 3.1)
     levels, differences = picture.subplots(1, 2)
-    looks, is_level = style.looks(lines), table["against"] == ""
+    looks = style.looks(lines)
+    is_level = table["against"] == ""
     style.draw(levels, table[is_level], looks, "k", "estimate")
     ends = ("low", "high")
     style.draw(differences, table[~is_level], looks, "k", "estimate", ends=ends)
@@ -245,7 +278,7 @@ def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     rows = []
     for method in dict.fromkeys(levels["method"]):
         lines = _lines(levels["variant"][levels["method"] == method])
-        faint = method.split(" k=")[0].split(", n=")[0] not in _PAPERS
+        faint = method.split(" k=")[0].split(", n=")[0] not in _PAPER_METHODS
         for stem, variants in lines.items():
             name = method if len(lines) == 1 else f"{method}, {stem}"
             for variant in variants:
@@ -255,9 +288,9 @@ def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 
 
 def _named(points: pd.DataFrame) -> pd.DataFrame:
-    """The points with a label: each one with its variant, or of many the last one of each line."""
+    """The points that get a label: all of them, or of many the last one of each line."""
     points = points.drop_duplicates(["method", "variant"])
-    if len(points) > _MOST_LABELS:
+    if len(points) > _LABEL_LIMIT:
         ends = points.drop_duplicates("line", keep="last")
         return ends.assign(label=ends["line"]).sort_values(["faint", "y"], ascending=[True, False])
     plain = points["variant"].isin(("", DEFAULT_VARIANT))
@@ -275,7 +308,8 @@ def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) ->
     picture = axes.get_figure(root=True)
     assert picture is not None
     picture.draw_without_rendering()  # gives the panels their places
-    panel, boxes = axes.get_window_extent(), list[Any]()
+    panel = axes.get_window_extent()
+    boxes: list[Any] = []  # of labels that are placed
     marks = axes.transData.transform(np.concatenate([line.get_xydata() for line in axes.lines]))
     for point in points.to_dict("records"):
         place = (point["x"], point["y"])
@@ -314,8 +348,12 @@ def _lines(variants: pd.Series) -> dict[str, list[str]]:
     The default, at its place among them, is on every line.
     """
     names = list(dict.fromkeys(variants))
-    stems = dict.fromkeys(name.rpartition("-")[0] for name in names if name != DEFAULT_VARIANT)
+    stems = dict.fromkeys(_stem(name) for name in names if name != DEFAULT_VARIANT)
     return {
-        stem: [one for one in names if one == DEFAULT_VARIANT or one.rpartition("-")[0] == stem]
+        stem: [name for name in names if name == DEFAULT_VARIANT or _stem(name) == stem]
         for stem in stems or [""]
     }
+
+
+def _stem(variant: str) -> str:
+    return variant.rpartition("-")[0]

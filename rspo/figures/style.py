@@ -37,7 +37,7 @@ COLUMN_WIDTH = 3.33
 TEXT_WIDTH = 7.0
 
 DOTS_PER_INCH = 300
-_LONGEST_ROW = 7  # of lines in a legend
+_LINES_PER_LEGEND_ROW = 7
 SMALL = 7.0
 # Indices and exponents are set at 0.7 of the size around them; this keeps them at 7 pt.
 FORMULA = 10.0
@@ -82,7 +82,7 @@ _THEME: Any = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a method, or another group of rows, is drawn.
+    """How a method, or any other group of rows, is drawn.
 
     colour: "#RRGGBB".
     line: dashes of its line.
@@ -122,8 +122,8 @@ _FAMILIES = {
     "rspo_max_at_k": Family("Reds", (0, (14, 0.8))),
     "hitchhiking": Family("Blues", filled=False),
 }
-# For the other objectives, in the order of the registry.
-_OTHERS = (
+# The looks of objectives that the paper does not have, in the order of the registry.
+_FURTHER_FAMILIES = (
     Family("Purples", "-.", markers="Phd8"),
     Family("Greens", (0, (6, 1.5)), markers="hd8P"),
     Family("Oranges", (0, (3, 1, 1, 1, 1, 1)), markers="d8Ph"),
@@ -135,7 +135,7 @@ _RANKS_PER_PLACE = 0.7  # less than from one k to the next, so that no two shade
 
 
 def applied() -> AbstractContextManager[None]:
-    """Within this context all pictures have our theme, whatever the user's matplotlibrc says."""
+    """Give all pictures in this context our theme, whatever the user's matplotlibrc says."""
     import matplotlib.style
 
     return matplotlib.style.context(_THEME, after_reset=True)
@@ -191,20 +191,23 @@ def _marker(method: Method) -> int:
     """The place of a method's marker in its family: by k, and otherwise by what differs."""
     if method.k is None:
         return method.place
-    power, is_power = method.k.bit_length() - 2, method.k & (method.k - 1) == 0
+    # k = 2, 4 and 8 have the first three markers; a k between two powers has that of no power.
+    power = method.k.bit_length() - 2
+    is_power = method.k.bit_count() == 1
     return power + 3 * method.place + (0 if is_power else 5)
 
 
 def _family(objective: str) -> Family:
+    """The looks of an objective: those of the paper, or the next of `_FURTHER_FAMILIES`."""
     if objective in _FAMILIES:
         return _FAMILIES[objective]
     # Other papers' objectives come last, so that they do not change the style of a project's own.
-    names = dict.fromkeys([*compared(), *OBJECTIVES])
-    others = [name for name in names if name not in _FAMILIES]
-    rounds, index = divmod(others.index(objective), len(_OTHERS))
+    names = dict.fromkeys(list(compared()) + list(OBJECTIVES))
+    further = [name for name in names if name not in _FAMILIES]
+    rounds, index = divmod(further.index(objective), len(_FURTHER_FAMILIES))
     # The second objective of a colour has the line and the markers of its neighbour, and so on.
-    neighbour = _OTHERS[(index + rounds) % len(_OTHERS)]
-    return replace(neighbour, colours=_OTHERS[index].colours)
+    neighbour = _FURTHER_FAMILIES[(index + rounds) % len(_FURTHER_FAMILIES)]
+    return replace(neighbour, colours=_FURTHER_FAMILIES[index].colours)
 
 
 # --- drawing with seaborn -------------------------------------------------------------------------
@@ -243,7 +246,7 @@ def draw(
         clip: whether lines are cut at the edge of the panel.
     """
     names = _from_the_bottom(rows, looks, by)
-    found = {name: looks[name] for name in names}
+    drawn_looks = {name: looks[name] for name in names}
     columns = {"look": by, "x": x, "y": y}
     if ends:
         columns["low"], columns["high"] = ends
@@ -251,18 +254,20 @@ def draw(
     data = data[data["look"].isin(names)].infer_objects()
     if data.empty:
         return
-    lines, patches = len(axes.lines), len(axes.patches)
+    line_count = len(axes.lines)  # drawn before
+    patch_count = len(axes.patches)
     with _pandas_4_is_excluded():
-        _plot(data, found, kind, alpha, clip).theme(_current_theme()).on(axes).plot()
+        plot = _plot(data, drawn_looks, kind, alpha, clip)
+        plot.theme(_current_theme()).on(axes).plot()
     if kind == "bars":
-        for bar in axes.patches[patches:]:
+        for bar in axes.patches[patch_count:]:
             bar.set_hatch("" if bar.get_facecolor()[-1] else "////")
     elif y:
-        _finish(found, axes.lines[lines:], every, joined=kind == "line")
+        _finish(drawn_looks, axes.lines[line_count:], every, joined=kind == "line")
 
 
 def _finish(looks: Mapping[Any, Look], lines: Iterable["Line2D"], every: int, joined: bool) -> None:
-    """Set what seaborn has not mapped, of a line for each look."""
+    """Set what seaborn has not mapped. There is one line for each look, in the same order."""
     for place, (name, line) in enumerate(zip(looks, lines, strict=True)):
         look = looks[name]
         line.set(label=str(name), zorder=3 + place / 100, alpha=look.opacity)
@@ -279,7 +284,8 @@ def _plot(
     """A plot of columns x, y, low, high and look, with what seaborn maps and without a legend."""
     import seaborn.objects as so
 
-    names, shown = list(looks), looks.values()
+    names = list(looks)
+    shown = looks.values()
     plot = so.Plot(data, x="x", color="look").label(x="", y="")
     plot = plot.scale(
         color=so.Nominal([look.colour for look in shown], order=names),
@@ -309,11 +315,11 @@ def _plot(
 def _from_the_bottom(rows: pd.DataFrame, looks: Mapping[Any, Look], by: str) -> list[Any]:
     """The groups that have rows, those with thick lines first, so that no line is hidden."""
     present = set(rows[by])
-    return sorted((name for name in looks if name in present), key=lambda one: -looks[one].width)
+    return sorted((name for name in looks if name in present), key=lambda name: -looks[name].width)
 
 
 def _current_theme() -> dict[str, Any]:
-    """What seaborn's theme would change, as it is now."""
+    """The current values of all settings that seaborn's theme would change."""
     import matplotlib
     import seaborn.objects as so
 
@@ -322,7 +328,10 @@ def _current_theme() -> dict[str, Any]:
 
 @contextmanager
 def _pandas_4_is_excluded() -> Iterator[None]:
-    """seaborn 0.13.2 passes an argument that pandas 4 removes; pyproject.toml excludes pandas 4."""
+    """Silence a warning: seaborn 0.13.2 passes an argument that pandas 4 removes.
+
+    pyproject.toml excludes pandas 4.
+    """
     from pandas.errors import Pandas4Warning
 
     with warnings.catch_warnings():
@@ -335,7 +344,7 @@ def _pandas_4_is_excluded() -> Iterator[None]:
 
 def make_log2(axes: Axes, values: Iterable[int]) -> None:
     """Give the x axis equal steps for doublings, and ticks at the values themselves."""
-    ticks = sorted({*values})
+    ticks = sorted(set(values))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
@@ -344,7 +353,7 @@ def make_log2(axes: Axes, values: Iterable[int]) -> None:
 def make_log10(axes: Axes, axis: Literal["x", "y"] = "y", digits: Sequence[int] = (1,)) -> None:
     """Make an axis logarithmic, with few ticks.
 
-    Numbers are written without superscripts, which would be too small.
+    Ticks are plain numbers, because superscripts would be too small.
 
     Args:
         digits: the first digits of the ticks.
@@ -352,20 +361,20 @@ def make_log10(axes: Axes, axis: Literal["x", "y"] = "y", digits: Sequence[int] 
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     axes.set(**{f"{axis}scale": "log"})
-    of_axis = axes.xaxis if axis == "x" else axes.yaxis
-    of_axis.set_major_locator(LogLocator(subs=digits, numticks=6))
-    of_axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    ticks = axes.xaxis if axis == "x" else axes.yaxis
+    ticks.set_major_locator(LogLocator(subs=digits, numticks=6))
+    ticks.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axes.minorticks_off()
 
 
 def legend(
     picture: Picture, texts: Mapping[str, str], families: Sequence[Sequence[str]] = ()
 ) -> None:
-    """One legend above the whole picture, of the lines that `draw` has drawn.
+    """Add one legend above the whole picture, of the lines that `draw` has drawn.
 
     Args:
         texts: what it says, by label of the line.
-        families: labels that share a row, one row for each family; the others come first.
+        families: labels that share a row, one row for each family; all further labels come first.
     """
     from matplotlib.lines import Line2D
 
@@ -374,11 +383,12 @@ def legend(
         return
     rows = [[label for label in family if label in drawn] for family in families]
     single = [label for label in texts if label in drawn and label not in chain(*rows)]
-    count = max(len(rows), math.ceil((len(single) + len(rows)) / _LONGEST_ROW))
+    count = max(len(rows), math.ceil((len(single) + len(rows)) / _LINES_PER_LEGEND_ROW))
     # matplotlib fills a legend column by column.
-    entries = [*single, *[""] * (-len(single) % count)]
+    entries = single + [""] * (-len(single) % count)
     for column in zip_longest(*rows, fillvalue=""):
-        entries += [*column, *[""] * (count - len(column))]
+        entries += column
+        entries += [""] * (count - len(column))
     blank = Line2D([], [], linestyle="none")
     narrow = picture.get_figwidth() < TEXT_WIDTH
     picture.legend(
@@ -393,7 +403,10 @@ def legend(
 
 
 def legend_of(picture: Picture, methods: Iterable[Method]) -> None:
-    """The legend of some methods: a row for each objective of several, same k below each other."""
+    """Add the legend of some methods, with the same k below each other.
+
+    An objective with several methods has a row of its own.
+    """
     labels = defaultdict(list)
     for method in methods:
         labels[method.objective].append(method.label)
@@ -402,7 +415,10 @@ def legend_of(picture: Picture, methods: Iterable[Method]) -> None:
 
 
 def note(picture: Picture, *parts: str) -> None:
-    """Small print at the bottom: parts share a line where they fit, and long parts are wrapped."""
+    """Write small print at the bottom.
+
+    Parts share a line where they fit, and long parts are wrapped.
+    """
     # 7 pt letters of this font are about 3.6 pt wide on average.
     letters = int(picture.get_figwidth() * 72 / 3.8)
     lines: list[str] = []

@@ -5,7 +5,7 @@ A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and op
 
 from typing import Any
 
-from rspo.config.names import OWN_VERIFIERS
+from rspo.config.registered import OWN_VERIFIERS
 from rspo.formats.responses import Response
 from rspo.formats.rows import Row
 from rspo.formats.verified_response import VerifiedResponse, correct_of, problem_of, reward_of

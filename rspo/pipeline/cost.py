@@ -7,9 +7,10 @@ import pandas as pd
 from rspo.config.experiment import Experiment
 from rspo.core.tables import write_csv
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import SECONDS
+from rspo.pipeline.run import record, require_configured
+from rspo.pipeline.usage import SECONDS
 
-# Provenance in a policy's folder, by step. The processes of training.jsonl are those of the policy.
+# Provenance in a policy's folder, by task. The processes of training.jsonl are those of the policy.
 _FILES = {
     "train": "policy.provenance.json",
     "sample": "samples/**/*.provenance.json",
@@ -20,24 +21,22 @@ _FILES = {
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     """Write tables/cost.csv, always: the time that was used is no setting."""
-    step = tasks.cost(experiment)
+    task = tasks.cost(experiment)
     if not force:
-        step.require_configured()
+        require_configured(task)
     write_csv(experiment.table("cost"), costs(experiment))
-    step.record()
+    record(task)
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
-    """A row for each policy and finished step: seconds of all its processes."""
-    rows = [
-        {"policy": policy, "step": step} | process
-        for policy in experiment.policies
-        for step, files in _FILES.items()
-        for path in sorted(experiment.folder(policy).glob(files))
-        for process in json.loads(path.read_text())["processes"]
-    ]
-    for row in rows:
-        if row["step"] == "train" and experiment.is_base(row["policy"]):
-            row["step"] = "pretrain"
-    processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS])
+    """A row for each policy and finished task: seconds of all its processes."""
+    rows = []
+    for policy in experiment.policies:
+        for task, files in _FILES.items():
+            if task == "train" and experiment.is_base(policy):
+                task = "pretrain"
+            for path in sorted(experiment.folder(policy).glob(files)):
+                for process in json.loads(path.read_text())["processes"]:
+                    rows.append({"policy": policy, "step": task} | process)
+    processes = pd.DataFrame(rows, columns=["policy", "step"] + list(SECONDS))
     return processes.groupby(["policy", "step"], as_index=False, sort=False).sum().round(2)

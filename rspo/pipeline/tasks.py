@@ -1,6 +1,26 @@
-"""The steps of the pipeline up to the tables: inputs, outputs, and the settings that decide them.
+"""The tasks of the pipeline in the order of the DAG: outputs, inputs and settings of each.
 
-Steps of figures, claims, studies and the report are completed beside their code.
+    prepare       problems/DATA_SET.parquet
+    pretrain      cells/MODEL--base/policy
+    train         cells/CELL/policy and training.jsonl
+    fetch_judge   judge/
+    sample        cells/POLICY/samples/SUITE/BLOCK.parquet
+    score         cells/POLICY/scores/SUITE/BLOCK.parquet
+    curves        cells/POLICY/curves/SUITE.parquet
+    claims        reports/claims.csv and claim_comparisons.csv
+    study         tables/STUDY.csv, STUDY_methods.csv and STUDY.md
+    figure        reports/FIGURE.pdf, .png and .csv
+    cost          tables/cost.csv
+    report        reports/report.html
+
+Each function has the name of its command and of its rule in workflow/rules/, and takes their
+arguments. The code that knows which results a claim, a figure or the report reads is further up
+(rspo.analysis, rspo.figures, rspo.report), so these three get their inputs as an argument.
+
+Snakemake decides which tasks run. Its rules have the settings of a task as a parameter, and repeat
+the paths of its files, because a reader of the workflow wants to see them; a test compares the two.
+What is in the settings of a task makes Snakemake run it again when it changes. So they have what
+decides the content of its files, and nothing else.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +34,9 @@ from rspo.config.names import (
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
-    OWN_REWARDS,
     VERIFIER_VERSIONS,
 )
+from rspo.config.registered import OWN_REWARDS
 from rspo.config.schema import Columns, Config
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
@@ -26,48 +46,52 @@ from rspo.objectives import OBJECTIVES
 from rspo.pipeline.task import Task
 from rspo.pipeline.verl_fingerprint import policy_settings
 
-Input = tuple[Path, Task]  # a file or folder, and the step that writes it
+Input = tuple[Path, Task]  # a file or folder, and the task that writes it
 Inputs = Callable[[], Sequence[Input]]
 Words = ParamSpec("Words")
 
 
-def task(
+def with_command(
     make: Callable[Concatenate[Experiment, Words], Task],
 ) -> Callable[Concatenate[Experiment, Words], Task]:
-    """Make a step know its command, its limit, and the settings of the config alone.
+    """Complete the task that a function makes with what every task has.
 
-    The limit is `replace_above`. The command has the function's name and positional arguments,
-    unless the step states another.
+    That is its command, which has the function's name and positional arguments; the limit
+    `replace_above`; and the settings according to the config alone, where the command line gave
+    others.
     """
 
     @wraps(make)
-    def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Task:
-        result = make(experiment, *words, **named)
+    def complete(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Task:
+        task = make(experiment, *words, **named)
         command = experiment.command(make.__name__.replace("_", "-"), *map(str, words))
         limit = experiment.config.replace_above
-        result = replace(result, command=result.command or command, replace_above=limit)
+        task = replace(task, command=command, replace_above=limit)
         if experiment.as_configured is None:
-            return result
+            return task
         try:
             configured = make(experiment.as_configured, *words, **named).settings
         except (InputError, LookupError):  # something that only the command line adds
-            return result
-        return replace(result, configured=configured)
+            return task
+        return replace(task, configured=configured)
 
-    return made
+    return complete
 
 
-@task
+@with_command
 def prepare(experiment: Experiment, data_set: str) -> Task:
+    """The problems of a data set."""
     settings = source_settings(experiment, data_set)
     if data_set not in ("train", "validation") and experiment.config.evaluation.problems:
         settings["first"] = experiment.config.evaluation.problems
     return Task((experiment.problems(data_set),), settings)
 
 
-@task
+@with_command
 def pretrain(experiment: Experiment, model: str) -> Task:
-    base, config = base_name(model), experiment.config
+    """The base policy of a model."""
+    base = base_name(model)
+    config = experiment.config
     settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
     if config.models[model].scratch is not None:
         settings["generator"] = GENERATOR_REVISION
@@ -75,18 +99,24 @@ def pretrain(experiment: Experiment, model: str) -> Task:
         settings["files"] = HUB_MODEL_REVISION
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
-    lock, checkpoint = experiment.folder(base) / LOCK, experiment.checkpoint(base)
-    return Task((experiment.policy(base),), settings, lock=lock, checkpoint=checkpoint)
+    return Task(
+        (experiment.policy(base),),
+        settings,
+        lock=experiment.folder(base) / LOCK,
+        checkpoint=experiment.checkpoint(base),
+    )
 
 
-@task
+@with_command
 def train(experiment: Experiment, cell: str) -> Task:
-    run, config = experiment.cell(cell), experiment.for_cell(cell).config
+    """The policy of a cell, and the log of its training."""
+    run = experiment.cell(cell)
+    config = experiment.for_cell(cell).config
 
     def inputs() -> list[Input]:
         base = policy_task(experiment, base_name(run.model))
-        judge = judge_inputs(experiment, config.verifier)
-        return [first_output(base), first_output(prepare(experiment, "train")), *judge]
+        files = [first_output(base), first_output(prepare(experiment, "train"))]
+        return files + judge_inputs(experiment, config.verifier)
 
     settings = asdict(run) | verifier_settings(config, config.verifier)
     del settings["variant"]  # its settings follow
@@ -102,37 +132,56 @@ def train(experiment: Experiment, cell: str) -> Task:
     )
     if config.engine == "verl" and config.verl is not None:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
-    settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts
-    outputs = experiment.policy(cell), experiment.training_log(cell)
-    lock, checkpoint = experiment.folder(cell) / LOCK, experiment.checkpoint(cell)
-    return Task(outputs, settings, inputs, lock, checkpoint=checkpoint)
+    settings["rewards"] = reward_settings(config, run.reward)
+    settings |= config.rewards.wrong_verdicts
+    return Task(
+        (experiment.policy(cell), experiment.training_log(cell)),
+        settings,
+        inputs,
+        lock=experiment.folder(cell) / LOCK,
+        checkpoint=experiment.checkpoint(cell),
+    )
 
 
-@task
+@with_command
+def fetch_judge(experiment: Experiment) -> Task:
+    """The prompt of the judge, and its model, unless a running server has it."""
+    prompt = experiment.judge_prompt
+    model = experiment.judge_model
+    xverify = experiment.config.xverify
+    if xverify is None:
+        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+    outputs = (prompt, model) if model else (prompt,)
+    settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
+    return Task(outputs, settings, lock=prompt.parent / LOCK)
+
+
+@with_command
 def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
+    """A block of responses of a policy to the problems of a suite."""
+
     def inputs() -> list[Input]:
-        return [
-            first_output(policy_task(experiment, policy)),
-            *_problems(experiment, experiment.benchmarks_of(suite)),
-        ]
+        trained = first_output(policy_task(experiment, policy))
+        return [trained] + _problems(experiment, experiment.benchmarks_of(suite))
 
     config = experiment.config
     # Settings of one block; the number of blocks does not change a block.
     settings = config.evaluation.model_dump(mode="json", include={"block", "seed"})
     settings["benchmarks"] = experiment.benchmarks_of(suite)
-    settings |= config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
-    output = experiment.samples(policy, suite, block)
-    return Task((output,), settings, inputs, lock_of(output))
+    settings |= config.sampling.model_dump(mode="json")
+    settings["sampler"] = config.sampler
+    table = experiment.samples(policy, suite, block)
+    return Task((table,), settings, inputs, lock=lock_of(table))
 
 
-@task
+@with_command
 def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
+    """The verdicts and rewards of a block of responses."""
+
     def inputs() -> list[Input]:
-        return [
-            first_output(sample(experiment, policy, suite, block)),
-            *_problems(experiment, experiment.benchmarks_of(suite)),
-            *judge_inputs(experiment, experiment.config.verifier),
-        ]
+        samples = first_output(sample(experiment, policy, suite, block))
+        files = [samples] + _problems(experiment, experiment.benchmarks_of(suite))
+        return files + judge_inputs(experiment, experiment.config.verifier)
 
     config = experiment.config
     settings = verifier_settings(config, config.verifier)
@@ -140,41 +189,27 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["max_response_tokens"] = config.sampling.max_response_tokens
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
-    output = experiment.scores(policy, suite, block)
-    return Task((output,), settings, inputs, lock_of(output))
+    table = experiment.scores(policy, suite, block)
+    return Task((table,), settings, inputs, lock=lock_of(table))
 
 
-def lock_of(table: Path) -> Path:
-    """The lock of a table that has a journal."""
-    return table.with_name(f".{table.stem}{LOCK}")
-
-
-@task
+@with_command
 def curves(experiment: Experiment, policy: str, suite: str) -> Task:
-    output, chosen = experiment.curves(policy, suite), {"k", "resamples", "seed"}
-    settings = experiment.config.evaluation.model_dump(mode="json", include=chosen)
-    return Task((output,), settings, lambda: score_inputs(experiment, policy, suite))
+    """Pass@k and Max@k of a policy on a suite."""
+    settings = experiment.config.evaluation.model_dump(
+        mode="json", include={"k", "resamples", "seed"}
+    )
+    table = experiment.curves(policy, suite)
+    return Task((table,), settings, lambda: score_inputs(experiment, policy, suite))
 
 
-def every_curve(experiment: Experiment) -> list[Input]:
-    """The curves of every policy of the grid."""
-    return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
-
-
-@task
-def cost(experiment: Experiment) -> Task:
-    """Its inputs are the curves that exist: it counts what has been used so far."""
-
-    def inputs() -> list[Input]:
-        return [pair for pair in every_curve(experiment) if pair[0].is_file()]
-
-    settings = counted("policies", experiment.policies)
-    return Task((experiment.table("cost"),), settings, inputs)
-
-
-@task
+@with_command
 def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
-    """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
+    """The comparisons that test the paper's claims.
+
+    Args:
+        inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`).
+    """
     config = experiment.config
     # The grid and its seeds determine the compared cells; `k` the values of k.
     settings = config.model_dump(mode="json", include={"grid", "seeds"})
@@ -185,65 +220,100 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
             file: digest(experiment.root / file) for file in config.extensions
         }
     settings |= config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
-    names = ("claims.csv", "claim_comparisons.csv")
-    outputs = tuple(experiment.reports / name for name in names)
+    outputs = (
+        experiment.reports / "claims.csv",
+        experiment.reports / "claim_comparisons.csv",
+    )
     return Task(outputs, settings, inputs)
 
 
-@task
+@with_command
 def study(experiment: Experiment, name: str) -> Task:
-    """Its inputs: the scores of its policies, base policies included, and the logs of its cells."""
+    """The tables and the page of a comparison beyond the paper's.
+
+    Its inputs are the scores of its policies, base policies included, and the logs of its cells.
+    """
     experiment = experiment.of_study(name)
-    chosen, policies = experiment.config.studies[name], experiment.policies_of(name)
-    suite = chosen.suite
+    entry = experiment.config.studies[name]
+    policies = experiment.policies_of(name)
 
     def inputs() -> list[Input]:
-        return [
-            *(one for policy in policies for one in score_inputs(experiment, policy, suite)),
-            *(log_input(experiment, cell.name) for cell in experiment.cells_of(name)),
-        ]
+        files = []
+        for policy in policies:
+            files += score_inputs(experiment, policy, entry.suite)
+        for cell in experiment.cells_of(name):
+            files.append(log_input(experiment, cell.name))
+        return files
 
-    k = list(experiment.config.evaluation.k)
-    settings: Settings = {"scale": experiment.scale, "k": k} | counted("policies", policies)
+    settings: Settings = {"scale": experiment.scale, "k": list(experiment.config.evaluation.k)}
+    settings |= counted("policies", policies)
     settings["equivalence_margin"] = experiment.config.evaluation.equivalence_margin
-    settings["study"] = chosen.model_dump(mode="json", exclude={"cells"})
-    if chosen.page:
-        file = experiment.root / chosen.page
+    settings["study"] = entry.model_dump(mode="json", exclude={"cells"})
+    if entry.page:
+        file = experiment.root / entry.page
         if not file.is_file():
             raise InputError(
-                f"config/{experiment.scale}.yaml: studies.{name}.page = {chosen.page}: no such file"
+                f"config/{experiment.scale}.yaml: studies.{name}.page = {entry.page}: no such file"
             )
         settings["page"] = digest(file)
-    names = (f"{name}.csv", f"{name}_methods.csv", f"{name}.md")
-    outputs = tuple(experiment.table(name).with_name(file) for file in names)
+    table = experiment.table(name)
+    outputs = (table, table.with_name(f"{name}_methods.csv"), table.with_name(f"{name}.md"))
     return Task(outputs, settings, inputs)
 
 
-@task
+@with_command
+def figure(
+    experiment: Experiment,
+    name: str,
+    *,
+    suffixes: Sequence[str],
+    settings: Callable[[Experiment], Settings],
+    inputs: Inputs,
+) -> Task:
+    """A figure, as pictures and the table of its numbers.
+
+    Args:
+        suffixes: of its files.
+        settings: returns what decides the figure with a config (`rspo.figures`).
+        inputs: every file that it shows.
+    """
+    outputs = tuple(experiment.reports / f"{name}{suffix}" for suffix in suffixes)
+    return Task(outputs, settings(experiment), inputs)
+
+
+@with_command
+def cost(experiment: Experiment) -> Task:
+    """The time that every policy used. Its inputs are the curves that exist so far."""
+
+    def inputs() -> list[Input]:
+        return [pair for pair in every_curve(experiment) if pair[0].is_file()]
+
+    settings = counted("policies", experiment.policies)
+    return Task((experiment.table("cost"),), settings, inputs)
+
+
+@with_command
 def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
-    """Args: inputs: every file that the report reads (`rspo.report`)."""
-    config = experiment.config.model_dump(mode="json", exclude={"replace_above"})
-    settings = {"scale": experiment.scale} | config
+    """The whole experiment on one page.
+
+    Args:
+        inputs: every file that the report reads (`rspo.report`).
+    """
+    settings = {"scale": experiment.scale}
+    settings |= experiment.config.model_dump(mode="json", exclude={"replace_above"})
     return Task((experiment.reports / "report.html",), settings, inputs)
 
 
-@task
-def fetch_judge(experiment: Experiment) -> Task:
-    """The prompt of the judge, and its model, unless a running server has it."""
-    prompt, model = experiment.judge_prompt, experiment.judge_model
-    xverify = experiment.config.xverify
-    if xverify is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
-    outputs = (prompt, model) if model else (prompt,)
-    settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
-    return Task(outputs, settings, lock=prompt.parent / LOCK)
-
-
 def policy_task(experiment: Experiment, policy: str) -> Task:
-    """The step that makes a policy, of a cell or a model."""
+    """The task that makes a policy, of a cell or a model."""
     if experiment.is_base(policy):
         return pretrain(experiment, policy.removesuffix(f"--{BASE}"))
     return train(experiment, policy)
+
+
+def lock_of(table: Path) -> Path:
+    """The lock of a table that has a journal."""
+    return table.with_name(f".{table.stem}{LOCK}")
 
 
 def first_output(task: Task) -> Input:
@@ -252,21 +322,22 @@ def first_output(task: Task) -> Input:
 
 
 def log_input(experiment: Experiment, cell: str) -> Input:
+    """The training log of a cell."""
     return experiment.training_log(cell), train(experiment, cell)
 
 
 def score_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
-    blocks = experiment.blocks()
-    return [first_output(score(experiment, policy, suite, block)) for block in blocks]
+    """The scores of a policy on a suite."""
+    return [first_output(score(experiment, policy, suite, n)) for n in experiment.blocks()]
 
 
 def scored_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
     """The samples and the scores of a policy on a suite."""
-    return [
-        first_output(task_of_block(experiment, policy, suite, block))
-        for block in experiment.blocks()
-        for task_of_block in (sample, score)
-    ]
+    files = []
+    for block in experiment.blocks():
+        files.append(first_output(sample(experiment, policy, suite, block)))
+        files.append(first_output(score(experiment, policy, suite, block)))
+    return files
 
 
 def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
@@ -277,60 +348,72 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     return [(path, fetching) for path in fetching.outputs]
 
 
-def results(experiment: Experiment) -> list[Input]:
-    """The files of data and policies, without tables and figures, each with its step."""
+def every_curve(experiment: Experiment) -> list[Input]:
+    """The curves of every policy of the grid."""
     return [
-        *_problems(experiment, experiment.data_sets),
-        *(first_output(policy_task(experiment, policy)) for policy in experiment.policies),
-        *(log_input(experiment, cell) for cell in experiment.cells),
-        *(file for pair in experiment.evaluations for file in scored_inputs(experiment, *pair)),
-        *every_curve(experiment),
+        first_output(curves(experiment, policy, suite)) for policy, suite in experiment.evaluations
     ]
+
+
+def results(experiment: Experiment) -> list[Input]:
+    """The files of data and policies, without tables and figures."""
+    files = _problems(experiment, experiment.data_sets)
+    for policy in experiment.policies:
+        files.append(first_output(policy_task(experiment, policy)))
+    for cell in experiment.cells:
+        files.append(log_input(experiment, cell))
+    for policy, suite in experiment.evaluations:
+        files += scored_inputs(experiment, policy, suite)
+    return files + every_curve(experiment)
 
 
 def _problems(experiment: Experiment, data_sets: Iterable[str]) -> list[Input]:
     return [first_output(prepare(experiment, name)) for name in data_sets]
 
 
-def verifier_settings(config: Config | None, verifier: str) -> Settings:
-    """The settings that decide a verdict. The address and limits of a judge's server do not."""
-    result: Settings = {"verifier": verifier}
-    if verifier in VERIFIER_VERSIONS:
-        result["rules"] = VERIFIER_VERSIONS[verifier]
-    if verifier == "xverify" and config and config.xverify:
-        judge = {"prompt", "model", "revision"}
-        result["xverify"] = config.xverify.model_dump(mode="json", include=judge)
-        result["xverify"] |= {"sampling": JUDGE_SAMPLING}
-    return result
-
-
 def source_settings(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set."""
+    """Settings of all problems of a data set.
+
+    Raises: InputError for a file of the user that cannot be read.
+    """
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them. Only a file has columns of its own.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
     if data_set.file is None:
         unused |= dict.fromkeys(Columns.model_fields, True)
-    result = data_set.model_dump(mode="json", exclude=unused)
+    settings = data_set.model_dump(mode="json", exclude=unused)
     if data_set.columns.exclude is not None:
-        result["excluded"] = source_settings(experiment, data_set.columns.exclude)
+        settings["excluded"] = source_settings(experiment, data_set.columns.exclude)
     if data_set.file is not None:
         path = experiment.root / data_set.file
         try:
-            result["content"] = digest(path)
+            settings["content"] = digest(path)
         except OSError as error:
             key = f"{experiment.key_of(name)}.file"
             raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
-        result["generator"] = GENERATOR_REVISION
-    return result
+        settings["generator"] = GENERATOR_REVISION
+    return settings
+
+
+def verifier_settings(config: Config | None, verifier: str) -> Settings:
+    """The settings that decide a verdict. The address and limits of a judge's server do not."""
+    settings: Settings = {"verifier": verifier}
+    if verifier in VERIFIER_VERSIONS:
+        settings["rules"] = VERIFIER_VERSIONS[verifier]
+    if verifier == "xverify" and config and config.xverify:
+        judge = config.xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
+        settings["xverify"] = judge | {"sampling": JUDGE_SAMPLING}
+    return settings
 
 
 def reward_settings(config: Config, name: str) -> Settings:
     """The settings of a reward."""
     if name in OWN_REWARDS:
         return {"version": OWN_REWARDS[name].version}
-    return {} if name == "binary" else {"length_discount": config.rewards.length_discount}
+    if name == "binary":
+        return {}
+    return {"length_discount": config.rewards.length_discount}
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:

@@ -9,14 +9,18 @@ from typing import Any
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.pipeline.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
+from rspo.pipeline.state import Reason, State, content_state
 
-_SHOWN = 12  # hex digits of a digest or commit that are printed
+_SHOWN_DIGITS = 12  # of a digest or commit
 
 History = Mapping[Path, Mapping[str, Any]]  # the provenance of each file, which may be empty
 
 
 def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """The provenance of the files and of everything that they were made from, breadth first."""
+    """The provenance of the files and of everything that they were made from, breadth first.
+
+    Raises: InputError for provenance that cannot be read.
+    """
     notes: dict[Path, dict[str, Any]] = {}
     waiting = list(paths)
     while waiting:
@@ -31,35 +35,35 @@ def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
 
 def faults(notes: History) -> list[str]:
     """Gaps and contradictions in a history, one sentence each. Reads every file."""
-    result = []
-    known = originals(notes)
+    own_files = originals(notes)
+    sentences = []
     for path, note in notes.items():
-        if not path.exists():
-            here = " in this folder, or `rspo trace` was not started in that of the command"
-            result.append(f"{path}: no longer exists{here * (path in known)}")
-        elif not note and path not in known:
-            result.append(f"{path}: has no provenance")
-        elif note and digest(path) != note["digest"]:
-            result.append(f"{path}: was changed after its provenance was written")
-        for source, then in inputs_of(path, note).items():
-            now = notes[source].get("digest", then)
+        state = content_state(path, deep=True)
+        is_own = path in own_files and not note
+        if state.reason is Reason.REMOVED and is_own:
+            sentences.append(
+                f"{state} in this folder, or `rspo trace` was not started in that of the command"
+            )
+        elif not state.is_current and not is_own:
+            sentences.append(str(state))
+        for source, digest_then in inputs_of(path, note).items():
+            digest_now = notes[source].get("digest", digest_then)
             if not notes[source] and source.exists():
-                now = digest(source)
-            if now != then:
-                versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
-                result.append(
-                    f"{path}: was made from another version of {source} ({versions}); recreate it"
-                )
-    return result
+                digest_now = digest(source)
+            if digest_now != digest_then:
+                versions = f"{digest_then[:_SHOWN_DIGITS]}, now {digest_now[:_SHOWN_DIGITS]}"
+                other = State(path, Reason.OTHER_VERSION, f"{source} ({versions})")
+                sentences.append(f"{other}; recreate it")
+    return sentences
 
 
 def sources(notes: History) -> dict[str, list[Path]]:
     """Each revision of a hub data set or generator, with the files made from it directly."""
-    result: dict[str, list[Path]] = {}
+    holders: dict[str, list[Path]] = {}
     for path, note in notes.items():
         for source in note.get("notes", {}).get("sources", []):
-            result.setdefault(source, []).append(path)
-    return result
+            holders.setdefault(source, []).append(path)
+    return holders
 
 
 def content_of(note: Mapping[str, Any]) -> str:
@@ -77,46 +81,62 @@ def originals(notes: History) -> dict[Path, str]:
 
 
 def trace(path: Path, depth: int | None = None) -> Iterator[str]:
-    """The history of a file, indented, to a depth of inputs; all are checked."""
+    """The history of a file, indented, to a depth of inputs; all are checked.
+
+    Raises: InputError for a file that does not exist or has no provenance, and, after the last
+        line, for a history with gaps or contradictions.
+    """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     notes = history([path])
     if not notes[path]:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
-    own, seen = originals(notes), set[Path]()
-    shown = math.inf if depth is None else depth
+    yield from _tree(path, notes, math.inf if depth is None else depth)
+    yield ""
+    for source, holders in sources(notes).items():
+        yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
+    for file, digest_then in originals(notes).items():
+        yield f"data: {file}, content {digest_then}"
+    broken = faults(notes)
+    if broken:
+        raise InputError("the history is broken:\n  " + "\n  ".join(broken))
 
-    def lines(path: Path, indent: str = "", level: int = 0) -> Iterator[str]:
-        """A file and its inputs; each file is expanded once."""
-        note = notes[path]
-        if path in seen:
+
+def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
+    """A file and its inputs, indented by level; each file is expanded once."""
+    own_files = originals(notes)
+    expanded: set[Path] = set()
+
+    def lines(path: Path, indent: str, level: int) -> Iterator[str]:
+        if path in expanded:
             yield f"{indent}{path} (see above)"
             return
-        if level < shown:
-            seen.add(path)
+        if level < depth:
+            expanded.add(path)
+        note = notes[path]
         if not note:
-            yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
+            yield f"{indent}{path}: {'your own file' if path in own_files else 'no provenance'}"
             return
-        commit = note["git_commit"][:_SHOWN] or "unknown"
-        if note["git_commit"].endswith(UNCOMMITTED):
-            commit += UNCOMMITTED
-        yield (
-            f"{indent}{path}: {' '.join(note['command'][:2])}, settings {note['settings_hash']}, "
-            f"commit {commit}, {note['written']} on {note['host']}"
-        )
+        yield f"{indent}{path}: {_origin(note)}"
         inputs = inputs_of(path, note)
         if not inputs:
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
         for source in note["notes"].get("sources", []):
             yield f"{indent}    source: {source}, content {content_of(note)}"
-        for item in inputs if level < shown else ():
-            yield from lines(item, f"{indent}    ", level + 1)
+        if level < depth:
+            for item in inputs:
+                yield from lines(item, f"{indent}    ", level + 1)
 
-    yield from lines(path)
-    yield ""
-    for source, holders in sources(notes).items():
-        yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
-    for file, then in own.items():
-        yield f"data: {file}, content {then}"
-    if broken := faults(notes):
-        raise InputError("the history is broken:\n  " + "\n  ".join(broken))
+    yield from lines(path, "", 0)
+
+
+def _origin(note: Mapping[str, Any]) -> str:
+    """What made a file: command, settings, code, time and machine."""
+    commit = note["git_commit"][:_SHOWN_DIGITS] or "unknown"
+    if note["git_commit"].endswith(UNCOMMITTED):
+        commit += UNCOMMITTED
+    command = " ".join(note["command"][:2])
+    return (
+        f"{command}, settings {note['settings_hash']}, "
+        f"commit {commit}, {note['written']} on {note['host']}"
+    )

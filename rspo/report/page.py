@@ -16,6 +16,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, write_text
 from rspo.evaluation.statistics import LEVEL
 from rspo.pipeline.provenance import WRITTEN, read_provenance
+from rspo.pipeline.run import run
 from rspo.report import read, results_inputs, task, text
 
 FOLDER = Path(__file__).parent
@@ -29,7 +30,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
         page = pages.fill(environment(experiment, html=True), "report.html.jinja", {})
         write_text(made.outputs[0], page)
 
-    made.run(work, force)
+    run(made, work, force)
 
 
 def write_results(experiment: Experiment, page: Path) -> None:

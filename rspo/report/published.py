@@ -19,7 +19,8 @@ from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
 from rspo.pipeline.cost import write_cost_table
 from rspo.pipeline.provenance import WRITTEN
-from rspo.pipeline.task import Task, files_behind
+from rspo.pipeline.state import files_behind
+from rspo.pipeline.task import Task
 from rspo.report import figures, results_inputs
 from rspo.report.page import write_results
 
@@ -110,6 +111,10 @@ def _temporary_project() -> Iterator[None]:
         for entry in project.iterdir():
             if entry.name not in _OWN and not entry.name.startswith("."):
                 os.symlink(entry, Path(folder, entry.name))
+        templates = Path(folder, STUDIES)
+        templates.mkdir(parents=True)
+        for template in (project / STUDIES).glob("*.jinja"):
+            os.symlink(template, templates / template.name)
         with contextlib.chdir(folder):
             yield
     WRITTEN[:] = [path for path in WRITTEN[written:] if path.is_absolute()]

@@ -31,7 +31,7 @@ from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of
-from rspo.figures.figure import model_labels
+from rspo.figures.methods import model_labels
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources

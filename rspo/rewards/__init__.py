@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.names import (
+from rspo.config.names import VERIFIERS
+from rspo.config.registered import (
     OWN_VERIFIERS,
-    VERIFIERS,
     Reward,
     VerifiedResponses,
     Verifier,

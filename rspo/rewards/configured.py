@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import OWN_REWARDS, Reward, VerifiedResponses
+from rspo.config.registered import OWN_REWARDS, Reward, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.passk import TOLERANCE, as_floats, precision_of

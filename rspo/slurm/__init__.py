@@ -1,1 +1,4 @@
-"""What this project knows of SLURM: the job it runs in, the jobs of a folder, and the profile."""
+"""Checks of the SLURM cluster and of slurm/config.yaml before a run: `rspo doctor`.
+
+What runs inside a SLURM job is in `snakemake_executor_plugin_slurm_patient`.
+"""

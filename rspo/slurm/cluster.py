@@ -1,4 +1,4 @@
-"""The SLURM cluster, as its commands report it."""
+"""Queries of the SLURM cluster by its commands."""
 
 import os
 import re
@@ -7,11 +7,12 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
-# Variables with which a user changes what these commands list or cancel. In a job, also those of
-# the job: `srun` would start a step of it instead of a job on the node to check.
+# Variables with which a user changes what these commands list or cancel. Inside a job, the job's
+# own variables are left out too: with them, `srun` would start a step of this job instead of a job
+# on the node to check.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 _OPTIONS_IN_JOB = re.compile("(SQUEUE|SINFO|SCANCEL|SLURM)_(?!CONF$)")
-# States of nodes that jobs start on, now or later.
+# The states of nodes on which jobs start, now or later.
 _UP = {"allocated", "completing", "idle", "mixed"}
 
 
@@ -31,25 +32,29 @@ class Slurm:
 
     @cached_property
     def partitions(self) -> dict[str, dict[str, str]]:
-        """What `scontrol show partition` prints of each partition, such as MaxTime."""
-        lines = self.ask("scontrol", "--all", "--oneliner", "show", "partition").splitlines()
-        found = map(_settings, filter(str.strip, lines))
-        return {settings["PartitionName"]: settings for settings in found}
+        """The settings of each partition, such as MaxTime, by the name of the partition."""
+        output = self.ask("scontrol", "--all", "--oneliner", "show", "partition")
+        partitions = {}
+        for line in output.splitlines():
+            if line.strip():
+                settings = _settings(line)
+                partitions[settings["PartitionName"]] = settings
+        return partitions
 
     def later_job(self, *options: str) -> dict[str, str]:
-        """What `scontrol show job` prints of a job with these options of `sbatch`.
+        """The settings that SLURM gives to a job with these options of `sbatch`.
 
-        Submits the job to begin in a week, and cancels it at once. `sbatch --test-only` also
-        refuses a job whose nodes are only down.
+        This submits the job to begin in a week, and cancels it at once, because
+        `sbatch --test-only` also refuses a job whose nodes are only down.
 
-        Raises: Refused with SLURM's message if it does not accept the job.
+        Raises: Refused with SLURM's message if SLURM does not accept the job.
         """
         name = f"rspo-doctor-{os.urandom(4).hex()}"
         later = ("--parsable", "--begin=now+7days", "--requeue", "--output=/dev/null")
         done = run("sbatch", *later, *options, f"--job-name={name}", "--wrap=true")
         if done.returncode:
             raise Refused(" ".join(done.stderr.split()))
-        # A cluster's own `sbatch` may print more lines.
+        # A cluster may have its own `sbatch`, which prints more lines.
         numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
         try:
             if not numbers:
@@ -59,13 +64,16 @@ class Slurm:
             self.ask("scancel", f"--name={name}")
 
     def never_starts(self, partition: str, *options: str) -> bool:
-        """Whether no node of a partition fits a job that SLURM accepts; unknown if one is down."""
+        """Whether no node of a partition fits a job that SLURM accepts.
+
+        False if a node is down, because SLURM then does not say whether that node would fit.
+        """
         done = run("sbatch", "--test-only", *options, "--wrap=true")
         states = self.ask("sinfo", f"--partition={partition}", "-h", "-o", "%T").split()
-        return "configuration" in done.stderr and {*states} <= _UP
+        return "configuration" in done.stderr and set(states) <= _UP
 
     def ask(self, *words: str, seconds: float = 60) -> str:
-        """Output of a SLURM command."""
+        """The output of a SLURM command."""
         done = run(*words, seconds=seconds)
         if done.returncode:
             raise _no_answer(words[0], done.stderr or f"exit status {done.returncode}")
@@ -73,12 +81,12 @@ class Slurm:
 
 
 def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
-    """Run a SLURM command; bytes that are not UTF-8 are decoded as in file names.
+    """Run a SLURM command. Bytes that are not UTF-8 are decoded as in file names.
 
-    Raises: NoAnswer if it is not installed or does not end in time.
+    Raises: NoAnswer if the command is not installed or does not end in time.
     """
     left_out = _OPTIONS_IN_JOB if "SLURM_JOB_ID" in os.environ else _OPTIONS
-    environment = {key: value for key, value in os.environ.items() if not left_out.match(key)}
+    environment = {name: value for name, value in os.environ.items() if not left_out.match(name)}
     try:
         return subprocess.run(
             words,
@@ -93,17 +101,20 @@ def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
 
 
 def _settings(line: str) -> dict[str, str]:
+    """The words `NAME=VALUE` in a line of `scontrol`."""
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
 def _no_answer(command: str, reason: str) -> NoAnswer:
-    lines = (line.removeprefix(f"{command}: ") for line in reason.splitlines())
-    return NoAnswer(f"SLURM does not answer ({command}: {' '.join(' '.join(lines).split())})")
+    lines = [line.removeprefix(f"{command}: ") for line in reason.splitlines()]
+    words = " ".join(lines).split()
+    return NoAnswer(f"SLURM does not answer ({command}: {' '.join(words)})")
 
 
 def time_limit(text: str) -> float | None:
-    """SLURM's `2-00:00:00`, `4:00:00` or `30:00` in minutes; None for `infinite`."""
-    if not (match := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)):
+    """The minutes of SLURM's `2-00:00:00`, `4:00:00` or `30:00`; None for `infinite`."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if match is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return days * 1440 + hours * 60 + minutes + seconds / 60

@@ -1,5 +1,6 @@
-"""Whether SLURM accepts, runs and requeues the jobs of slurm/config.yaml."""
+"""Checks whether SLURM accepts, runs and requeues the jobs of slurm/config.yaml."""
 
+import math
 from collections.abc import Iterator
 from functools import cache
 
@@ -9,7 +10,7 @@ from rspo.slurm.profile import Request, format_hours, options_of_all_jobs, setti
 
 
 def requests(launch: Launch) -> Iterator[Finding]:
-    """Whether SLURM accepts each request, and requeues such jobs."""
+    """Check whether SLURM accepts each request, and requeues such jobs."""
     if launch.slurm is None:
         yield Finding(
             INFO,
@@ -18,7 +19,7 @@ def requests(launch: Launch) -> Iterator[Finding]:
         return
     seen = set[Finding]()
     for request in launch.used:
-        for finding in _of_request(launch, launch.slurm, request):
+        for finding in _findings(launch, launch.slurm, request):
             if finding not in seen:
                 seen.add(finding)
                 yield finding
@@ -26,32 +27,32 @@ def requests(launch: Launch) -> Iterator[Finding]:
 
 def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     """The requests whose jobs SLURM does not refuse."""
-    return [
-        request
-        for request in launch.used
-        if all(finding.kind is not ERROR for finding in _of_request(launch, slurm, request))
-    ]
+    requests = []
+    for request in launch.used:
+        kinds = {finding.kind for finding in _findings(launch, slurm, request)}
+        if ERROR not in kinds:
+            requests.append(request)
+    return requests
 
 
-@cache
-def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
-    return list(_submission(launch, slurm, request))
+@cache  # two checks need them, and each takes several commands
+def _findings(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
+    return list(_check_request(launch, slurm, request))
 
 
-def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
-    """What SLURM says of such a job: whether it accepts, starts and requeues it."""
-    options = [*request.options, *options_of_all_jobs(launch.profile)]
+def _check_request(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
+    """Check whether SLURM accepts, starts and requeues a job with this request."""
+    options = list(request.options) + options_of_all_jobs(launch.profile)
     asked = f"{request.key}: sbatch {' '.join(options)}"
     try:
         job = slurm.later_job(*options)
     except Refused as error:
-        yield Finding(ERROR, f"{asked}: {error}; {_what_is_there(slurm, request)}")
+        yield Finding(ERROR, f"{asked}: {error}; {_resources_of_cluster(slurm, request)}")
         return
     partition = job.get("Partition", "")
-    settings = [slurm.partitions.get(name, {}) for name in partition.split(",")]
-    limits = [time_limit(one.get("MaxTime", "")) for one in settings]
-    longest = max(float("inf") if limit is None else limit for limit in limits)
-    if (minutes := time_limit(job.get("TimeLimit", "")) or 0) > longest:
+    longest = max(_longest_minutes(slurm, name) for name in partition.split(","))
+    minutes = time_limit(job.get("TimeLimit", "")) or 0
+    if minutes > longest:
         several = " (each training then takes several jobs)" if request.rule == "train" else ""
         yield Finding(
             ERROR,
@@ -59,11 +60,11 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
             f"{partition} allows; set {format_hours(longest)}{several}",
         )
     elif slurm.never_starts(partition, *options):
-        there = _what_is_there(slurm, request)
-        yield Finding(ERROR, f"{asked}: SLURM would never start it; {there}")
+        resources = _resources_of_cluster(slurm, request)
+        yield Finding(ERROR, f"{asked}: SLURM would never start it; {resources}")
     requeue = setting(launch.profile, "requeue")
-    is_asked = request.rule == "train" and launch.profile.get(requeue, True)
-    if is_asked and job.get("Requeue") != "1":
+    must_requeue = request.rule == "train" and launch.profile.get(requeue, True)
+    if must_requeue and job.get("Requeue") != "1":
         yield Finding(
             WARNING,
             f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
@@ -73,8 +74,17 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
         )
 
 
-def _what_is_there(slurm: Slurm, request: Request) -> str:
-    """The partitions, or the nodes and time limits of those of a request."""
+def _longest_minutes(slurm: Slurm, partition: str) -> float:
+    """The longest time limit that a partition allows; infinity if it has no maximum."""
+    limit = time_limit(slurm.partitions.get(partition, {}).get("MaxTime", ""))
+    return math.inf if limit is None else limit
+
+
+def _resources_of_cluster(slurm: Slurm, request: Request) -> str:
+    """The nodes and time limits of a request's partitions.
+
+    If the cluster lacks one of these partitions, the names of the partitions that it has.
+    """
     if not set(request.partitions) <= slurm.partitions.keys():
         return f"partitions here: {', '.join(sorted(slurm.partitions))}"
     chosen = f"--partition={request.partition}" if request.partition else "--all"

@@ -1,6 +1,7 @@
-"""The checks before a run. `rspo doctor` prints them, and Snakemake runs them before its first job.
+"""The checks before a run. `rspo doctor` prints their findings.
 
-Whatever is certain to stop a job and can be known earlier belongs to this list.
+Snakemake runs them before its first job. A check belongs to this list if it finds, before a job
+starts, what is certain to stop the job.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -27,28 +28,33 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
 def findings(experiment: Experiment, rules: Collection[str] = ()) -> list[Finding]:
     """The findings of all checks, the most severe first.
 
-    If SLURM does not answer, this is one finding, and nothing else of the cluster is checked.
+    If SLURM does not answer, that is one finding, and the checks that follow do not ask it again.
 
     Args:
-        rules: whose jobs the run submits; none: all.
+        experiment: the experiment whose jobs the run submits.
+        rules: the names of the rules whose jobs the run submits; if empty, all rules.
     """
     launch = Launch.read(experiment, frozenset(rules) or None)
-    found: list[Finding] = []
+    results: list[Finding] = []
     for check in CHECKS:
         try:
-            found.extend(check(launch))
+            results.extend(check(launch))
         except NoAnswer as error:
-            found.append(Finding(ERROR, str(error)))
+            results.append(Finding(ERROR, str(error)))
             launch = replace(launch, slurm=None)
-    return sorted(found, key=lambda finding: list(Kind).index(finding.kind))
+    severity = list(Kind)
+    return sorted(results, key=lambda finding: severity.index(finding.kind))
 
 
 def report(experiment: Experiment, rules: Collection[str] = ()) -> bool:
-    """Print every finding on a line; returns whether nothing must change."""
-    found = findings(experiment, rules)
-    for finding in found:
+    """Print every finding on a line.
+
+    Returns: whether nothing must change.
+    """
+    results = findings(experiment, rules)
+    for finding in results:
         print(f"{finding.kind:7}  {finding.line}")
-    fine = all(finding.kind is INFO for finding in found)
-    if fine:
+    is_fine = all(finding.kind is INFO for finding in results)
+    if is_fine:
         print("nothing to change")
-    return fine
+    return is_fine

@@ -1,10 +1,11 @@
-"""Checks of what the jobs need: packages, verl's config, disk space and problems.
+"""Checks of what the jobs need: packages, verl's config, memory, disk space and problems.
 
-They call what the jobs call, so that a message is that of the job.
+Each check calls the functions that the jobs call, so its message is the one of the job.
 """
 
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
@@ -23,34 +24,37 @@ from rspo.training.verl.config_check import check_configs
 
 
 def verl_configs(launch: Launch) -> Iterator[Finding]:
-    """Whether verl accepts the config of each cell, and has the packages to train it."""
+    """Check whether verl accepts the config of each cell, and has the packages to train it."""
     if launch.experiment.config.engine != "verl" or not launch.runs("train"):
         return
-    yield from (Finding(ERROR, line) for line in check_configs(launch.experiment).problems)
+    for line in check_configs(launch.experiment).problems:
+        yield Finding(ERROR, line)
 
 
 def gpu_memory(launch: Launch) -> Iterator[Finding]:
-    """Whether the servers and the passes of each cell leave memory of a GPU."""
+    """Check whether the servers and the passes of each cell fit the memory of a GPU."""
     if not launch.runs("train"):
         return
-    faults = []
+    faults = set()
     for cell in launch.experiment.cells:
         try:
             require_gpu_memory(launch.experiment, cell)
         except InputError as error:
-            faults.append(str(error))
-    yield from (Finding(ERROR, fault) for fault in dict.fromkeys(faults))
+            fault = str(error)
+            if fault not in faults:  # many cells have the same settings
+                yield Finding(ERROR, fault)
+            faults.add(fault)
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the checkpoints of the cells that train at the same time fit, and the policies."""
+    """Check whether the checkpoints of the cells that train at once and the policies fit."""
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
-    if not (sizes := parameters(experiment)):
+    sizes = parameters(experiment)
+    if not sizes:
         return
-    parents = (experiment.results, *experiment.results.absolute().parents)
-    free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
+    free = _free_bytes(experiment.results)
     least = disk.PEAK * min(sizes)
     at_once = _cells_at_once(launch, sizes)
     most = disk.PEAK * sum(at_once) + disk.POLICY * (sum(sizes) - sum(at_once))
@@ -69,8 +73,16 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
         )
 
 
+def _free_bytes(folder: Path) -> int:
+    """The free disk space of a folder that need not exist yet."""
+    folder = folder.absolute()
+    while not folder.is_dir():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
 def _cells_at_once(launch: Launch, sizes: Sequence[int]) -> list[int]:
-    """The sizes of the cells that need most disk space among those that train at the same time."""
+    """The parameters of the largest cells, as many as may train at the same time."""
     largest_first = sorted(sizes, reverse=True)
     jobs = launch.profile.get("jobs")
     if jobs in (None, "unlimited"):
@@ -79,22 +91,14 @@ def _cells_at_once(launch: Launch, sizes: Sequence[int]) -> list[int]:
 
 
 def prompts(launch: Launch) -> Iterator[Finding]:
-    """Whether each model can be trained and evaluated on the problems that exist."""
+    """Check whether each model can be trained and evaluated on the problems that exist."""
     experiment = launch.experiment
-    by_training = ["train", "validation"] if launch.runs("train") else []
-    pairs = [
-        (experiment.model_of(policy), data_set)
-        for policy, suite in experiment.evaluations
-        for data_set in (
-            *by_training,
-            *(experiment.benchmarks_of(suite) if launch.runs("sample") else []),
-        )
-    ]
-    missing = set()
-    for model, data_set in dict.fromkeys(pairs):
-        files = experiment.policy(base_name(model)), experiment.problems(data_set)
-        if absent := [path for path in files if not path.exists()]:
-            missing |= set(absent)
+    missing: set[Path] = set()
+    for model, data_set in _models_and_data(launch):
+        files = [experiment.policy(base_name(model)), experiment.problems(data_set)]
+        absent = [path for path in files if not path.exists()]
+        if absent:
+            missing.update(absent)
             continue
         try:
             _use(experiment, model, data_set)
@@ -108,9 +112,27 @@ def prompts(launch: Launch) -> Iterator[Finding]:
         )
 
 
+def _models_and_data(launch: Launch) -> list[tuple[str, str]]:
+    """Each model with each data set on which a job of this run trains or samples it."""
+    experiment = launch.experiment
+    pairs = []
+    for policy, suite in experiment.evaluations:
+        data_sets = []
+        if launch.runs("train"):
+            data_sets += ["train", "validation"]
+        if launch.runs("sample"):
+            data_sets += experiment.benchmarks_of(suite)
+        pairs += [(experiment.model_of(policy), data_set) for data_set in data_sets]
+    return list(dict.fromkeys(pairs))
+
+
 def _use(experiment: Experiment, model: str, data_set: str) -> None:
-    """Do what the jobs do with both."""
-    config, data = experiment.config, experiment.problems(data_set)
+    """Do with a model and a data set what the jobs do before they train or sample.
+
+    Raises: InputError if they do not fit.
+    """
+    config = experiment.config
+    data = experiment.problems(data_set)
     folder = experiment.policy(base_name(model))
     require_context(folder, config.sampling)
     tokenizer = ChatTokenizer(folder)

@@ -1,4 +1,4 @@
-"""What the checks before a run read, and what they say."""
+"""What the checks before a run read (`Launch`), and what they report (`Finding`)."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,6 +13,8 @@ from rspo.slurm.profile import DEFAULT, Request, read_profile
 
 
 class Kind(StrEnum):
+    """How severe a finding is; the most severe comes first."""
+
     ERROR = "error"  # certain to stop a job: Snakemake does not start
     WARNING = "warning"  # may cost time: Snakemake prints it and starts
     INFO = ""  # right, or not checked
@@ -33,7 +35,9 @@ class Finding:
 class Launch:
     """A run of Snakemake with the SLURM profile.
 
-    rules: those whose jobs it submits; None: all of this experiment.
+    profile: the content of slurm/config.yaml.
+    requests: the request of each rule that the profile names, and of `default-resources`.
+    rules: the rules whose jobs the run submits; None for all rules of this experiment.
     slurm: None where SLURM is not installed.
     """
 
@@ -55,15 +59,20 @@ class Launch:
         return self.rules is None or rule in self.rules
 
     def entry(self, rule: str) -> Request | None:
-        """The rule's own entry of the profile; None without one, or if no such job runs."""
+        """The entry that a rule has in the profile; None if it has none, or if no such job runs."""
         return self.requests.get(rule) if self.runs(rule) else None
 
     def request(self, rule: str) -> Request:
+        """The resources that the jobs of a rule request."""
         return self.requests.get(rule, self.requests[DEFAULT])
 
     @cached_property
     def used(self) -> list[Request]:
         """The requests of the rules that run."""
-        named = [one for rule, one in self.requests.items() if rule != DEFAULT and self.runs(rule)]
-        by_default = self.rules is None or self.rules - self.requests.keys()
-        return [self.requests[DEFAULT], *named] if by_default else named
+        requests = []
+        if self.rules is None or self.rules - self.requests.keys():
+            requests.append(self.requests[DEFAULT])
+        for rule, request in self.requests.items():
+            if rule != DEFAULT and self.runs(rule):
+                requests.append(request)
+        return requests

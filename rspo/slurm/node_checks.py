@@ -1,4 +1,4 @@
-"""Whether the nodes run this Python, and see this folder and its file locks."""
+"""Checks whether the nodes run this Python, and see this folder and its file locks."""
 
 import sys
 import tempfile
@@ -12,8 +12,8 @@ from rspo.slurm.cluster_checks import accepted
 from rspo.slurm.launch import ERROR, INFO, Finding, Launch
 from rspo.slurm.profile import options_of_all_jobs
 
-# Seconds to wait for a free node of a partition before its check is skipped.
-SECONDS = 60
+SECONDS = 60  # to wait for a free node of a partition; after that, its check is skipped
+# The options that decide on which nodes a job may run.
 _OPTIONS = ("--partition=", "--account=", "--qos=", "--constraint=")
 _STARTED = "started on a node"
 _ON_A_NODE = """import sys, pathlib
@@ -22,7 +22,7 @@ print("locked:", is_locked(pathlib.Path(sys.argv[1])))"""
 
 
 def locks(launch: Launch) -> Iterator[Finding]:
-    """Whether a node of each partition sees a lock that this host holds in this folder."""
+    """Check whether a node of each partition sees a lock that this host holds in this folder."""
     with tempfile.TemporaryDirectory(prefix=".rspo-doctor-", dir=Path.cwd()) as folder:
         try:
             with exclusive_lock(Path(folder)):
@@ -32,26 +32,24 @@ def locks(launch: Launch) -> Iterator[Finding]:
 
 
 def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
-    requests = accepted(launch, launch.slurm) if launch.slurm else []
-    every = options_of_all_jobs(launch.profile)
-    placements = {
-        (*(option for option in request.options if option.startswith(_OPTIONS)), *every)
-        for request in requests
-    }
     # What Snakemake puts before the command of each job, in the quotes of `sbatch --wrap`.
     precommand = launch.profile.get("precommand") or "true"
     quoted = precommand.replace('"', '\\"')
     script = f'echo {_STARTED}; eval "{quoted}" && exec "$@"'
-    for options in sorted(placements):
-        words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}", *options]
+    for options in _placements(launch):
+        words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}"]
+        words += options
         words += ["sh", "-c", script, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
         try:
             done = run(*words, seconds=SECONDS + 180)
-            output, why = done.stdout, done.stderr or "srun printed nothing"
+            output = done.stdout
+            reason = done.stderr or "srun printed nothing"
         except NoAnswer as error:
-            output, why = "", str(error)
+            output = ""
+            reason = str(error)
+        reason = " ".join(reason.split())
         where = f"a node ({' '.join(options) or 'default partition'})"
-        # Scripts of the cluster may print lines before and after it.
+        # Scripts of the cluster may print lines before and after the line of our program.
         if "locked: True" in output:
             yield Finding(INFO, f"{where} sees this folder and its locks")
         elif "locked: False" in output:
@@ -63,6 +61,17 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
             )
         elif _STARTED in output:
             command = f"{precommand} && {sys.executable}"
-            yield Finding(ERROR, f"{where} cannot run `{command}`: {' '.join(why.split())}")
+            yield Finding(ERROR, f"{where} cannot run `{command}`: {reason}")
         else:
-            yield Finding(INFO, f"{where} was not checked: {' '.join(why.split())}")
+            yield Finding(INFO, f"{where} was not checked: {reason}")
+
+
+def _placements(launch: Launch) -> list[list[str]]:
+    """The options that decide where the jobs run, without repetitions."""
+    if launch.slurm is None:
+        return []
+    placements = set()
+    for request in accepted(launch, launch.slurm):
+        options = [option for option in request.options if option.startswith(_OPTIONS)]
+        placements.add(tuple(options + options_of_all_jobs(launch.profile)))
+    return [list(options) for options in sorted(placements)]

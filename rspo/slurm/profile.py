@@ -1,7 +1,11 @@
-"""Reads slurm/config.yaml: the SLURM resources that the jobs of each rule request."""
+"""Reads slurm/config.yaml: the SLURM resources that the jobs of each rule request.
+
+Snakemake's own functions evaluate the resources. This module reads the rest of the file itself,
+because Snakemake's command line would also apply profiles/default and environment variables, would
+accept any name of a resource or a rule, and would end the process at a mistake with its usage.
+"""
 
 import ast
-import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -10,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from humanfriendly import InvalidTimespan, parse_timespan
+from snakemake.exceptions import WorkflowError
+from snakemake.resources import Resource, Resources
 
 from rspo.core.errors import InputError, allowed_names
 
@@ -30,15 +35,13 @@ _OPTIONS = {
 }
 # Resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 know, and those of
 # this project; GPUs only as `gres` or in `slurm_extra`. Snakemake silently accepts any other name.
-_RESOURCES = {
-    *_OPTIONS,
-    *("runtime", "mem", "mem_mib", "mem_mb_per_cpu", "disk", "disk_mb", "disk_mib", "tmpdir"),
-    *("threads", "cpus_per_gpu"),
-    *("nodes", "tasks", "tasks_per_gpu", "tasks_per_node", "mpi"),
-    *("cluster", "clusters", "slurm_cluster", "slurm_extra"),
-    *("judge_server", "verl_cell"),
-}
-# Snakemake evaluates a value with one of these names for each job.
+_TIME_AND_MEMORY = {"runtime", "mem", "mem_mib", "mem_mb_per_cpu"}
+_DISK = {"disk", "disk_mb", "disk_mib", "tmpdir"}
+_LAYOUT = {"threads", "cpus_per_gpu", "nodes", "tasks", "tasks_per_gpu", "tasks_per_node", "mpi"}
+_CLUSTER = {"cluster", "clusters", "slurm_cluster", "slurm_extra"}
+_OF_WORKFLOW = {"judge_server", "verl_cell"}
+_RESOURCES = set(_OPTIONS) | _TIME_AND_MEMORY | _DISK | _LAYOUT | _CLUSTER | _OF_WORKFLOW
+# An expression with one of these names has another value for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
 # These decide where a job may run, so they cannot be such expressions.
 _FIXED = {"slurm_partition", "slurm_account", "constraint", "qos", "gres", "slurm_extra"}
@@ -48,59 +51,82 @@ _FOR_ALL = ("qos", "reservation")
 
 @dataclass(frozen=True)
 class Request:
-    """The SLURM resources that each job of a rule requests."""
+    """The SLURM resources that each job of a rule requests.
+
+    key: the file and the key in it, for messages.
+    partition: one partition, or several such as `gpu,gpu2`; None for the default one.
+    minutes: the time limit; None for the default of the partition.
+    gpus: the number of GPUs on each node.
+    extra: the options of `sbatch` in slurm_extra.
+    options: all options of `sbatch` except the number of nodes.
+    """
 
     rule: str
-    key: str  # file and key, for messages
-    partition: str | None  # or several, such as `gpu,gpu2`
-    minutes: float | None
-    gpus: int  # on each node
-    extra: tuple[str, ...]  # options in slurm_extra
-    options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
+    key: str
+    partition: str | None
+    minutes: int | None
+    gpus: int
+    extra: tuple[str, ...]
+    options: tuple[str, ...]
 
     @property
     def partitions(self) -> list[str]:
-        """One of them runs the job; empty: the default partition."""
+        """The partitions of which one runs the job; an empty list means the default partition."""
         return self.partition.split(",") if self.partition else []
 
     @property
     def requests_gpus(self) -> bool:
-        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`."""
+        """Whether any option requests GPUs; `gpus` counts only `gres` and `--gpus-per-node`."""
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
     @property
     def signal_seconds(self) -> int | None:
-        """Seconds from the request to stop to the time limit; None without `--signal=USR1@...`."""
+        """Seconds between the request to stop and the time limit.
+
+        None if the job has no option `--signal=USR1@SECONDS`.
+        """
         for word in self.extra:
-            if match := re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word):
+            match = re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word)
+            if match:
                 return int(match[1])
         return None
 
 
 def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
-    """The profile, and the request of each rule; `default-resources` applies to all other rules."""
+    """Read slurm/config.yaml in the current folder.
+
+    Returns: the profile, and the request of each rule that it names. The request with the key
+        `default-resources` applies to all other rules.
+
+    Raises: InputError with the file and the key of what Snakemake would refuse or ignore.
+    """
     profile = _load()
     _check_executor(profile)
-    rules, key = _rules(), f"{PROFILE}: {DEFAULT}"
-    default = _section(key, profile.get(DEFAULT))
-    requests = {DEFAULT: _request(DEFAULT, key, default)}
-    for rule, values in _mapping(f"{PROFILE}: {RULES}", profile.get(RULES)).items():
+    default_key = f"{PROFILE}: {DEFAULT}"
+    default = _section(default_key, profile.get(DEFAULT))
+    requests = {DEFAULT: _request(DEFAULT, default_key, default)}
+    rules = _rules()
+    for rule, section in _mapping(f"{PROFILE}: {RULES}", profile.get(RULES)).items():
         key = f"{PROFILE}: {RULES}.{rule}"
         if rules and rule not in rules:
             raise InputError(f"{key}: no such rule; {allowed_names(rule, sorted(rules))}")
-        requests[rule] = _request(rule, key, default | _section(key, values))
+        requests[rule] = _request(rule, key, default | _section(key, section))
     return profile, requests
 
 
 def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
     """Options of `sbatch` that the plugin adds to every job, after those of the rule."""
-    values = {name: profile.get(setting(profile, name)) for name in _FOR_ALL}
-    return [f"--{name}={value}" for name, value in values.items() if value]
+    options = []
+    for name in _FOR_ALL:
+        value = profile.get(setting(profile, name))
+        if value:
+            options.append(f"--{name}={value}")
+    return options
 
 
 def setting(profile: Mapping[str, Any], name: str) -> str:
-    """The key of a setting of the executor plugin in use."""
+    """The key that a setting of the executor plugin has in the profile."""
     return f"{profile['executor']}-{name}"
 
 
@@ -117,7 +143,10 @@ def _load() -> dict[str, Any]:
 
 
 def _check_executor(profile: Mapping[str, Any]) -> None:
-    """Settings of the other executor plugin have no effect; with the same value they do no harm."""
+    """Require one of the two executor plugins, and no setting that only the other one reads.
+
+    Such a setting has no effect. It does no harm if the plugin in use has the same value.
+    """
     executor = profile.get("executor")
     if executor not in EXECUTORS:
         raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
@@ -132,14 +161,14 @@ def _check_executor(profile: Mapping[str, Any]) -> None:
 
 
 def _rules() -> set[str]:
-    """Names of the rules of the workflow beside the profile; empty if there is none."""
+    """The names of the rules in the workflow beside the profile; empty without a workflow."""
     files = (PROFILE.parent.parent / "workflow" / "rules").glob("*.smk")
     rule = re.compile(r"^rule (\w+):$", flags=re.M)
     return {name for file in files for name in rule.findall(file.read_text())}
 
 
 def _section(key: str, value: Any) -> dict[str, Any]:
-    """The resources of one class of jobs."""
+    """The resources of one class of jobs, as they are written."""
     section = _mapping(key, value)
     for name, amount in section.items():
         if name not in _RESOURCES:
@@ -158,33 +187,47 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
     return {str(name): item for name, item in (value or {}).items()}
 
 
-def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
-    values = {name: value for name, value in written.items() if not _is_expression(value)}
-    for name in (written.keys() - values.keys()) & _FIXED:
-        raise InputError(
-            f"{key}.{name} = {written[name]!r}; allowed: a value that is the same for every job"
-        )
+def _request(rule: str, key: str, section: Mapping[str, Any]) -> Request:
+    values = _values(key, section)
     try:
-        extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
+        extra = tuple(shlex.split(str(values.get("slurm_extra") or "")))
     except ValueError as error:  # an unclosed quotation mark
-        raise InputError(f"{key}.slurm_extra = {values['slurm_extra']!r}: {error}") from None
-    gpus = _gpus(key, values, extra)
-    minutes = _minutes(key, values.get("runtime"))
+        raise InputError(f"{key}.slurm_extra = {section['slurm_extra']!r}: {error}") from None
+    minutes = values.get("runtime")
     options = [f"{_OPTIONS[name]}={values[name]}" for name in _OPTIONS if values.get(name)]
-    options += [f"--time={math.ceil(minutes)}"] if minutes else []
+    if minutes:
+        options.append(f"--time={minutes}")
     partition = values.get("slurm_partition")
     return Request(
-        rule,
-        key,
-        None if partition is None else str(partition),
-        minutes,
-        gpus,
-        extra,
-        (*options, *extra),
+        rule=rule,
+        key=key,
+        partition=None if partition is None else str(partition),
+        minutes=minutes,
+        gpus=_gpus(key, values, extra),
+        extra=extra,
+        options=tuple(options) + extra,
     )
 
 
-def _is_expression(value: Any) -> bool:
+def _values(key: str, section: Mapping[str, Any]) -> dict[str, Any]:
+    """The resources that are the same for every job, as Snakemake gives them to its plugin."""
+    values = {}
+    for name, value in section.items():
+        if not _depends_on_job(value):
+            resource = _evaluated(f"{key}.{name}", name, value)
+            values[resource.name] = resource.value
+        elif name in _FIXED:
+            raise InputError(
+                f"{key}.{name} = {value!r}; allowed: a value that is the same for every job"
+            )
+    return values
+
+
+def _depends_on_job(value: Any) -> bool:
+    """Whether a value is an expression that Snakemake evaluates differently for each job.
+
+    Snakemake has no function for this question, because it always has a job.
+    """
     try:
         tree = ast.parse(str(value), mode="eval")
     except (SyntaxError, ValueError):
@@ -192,10 +235,36 @@ def _is_expression(value: Any) -> bool:
     return any(isinstance(node, ast.Name) and node.id in _VARIABLES for node in ast.walk(tree))
 
 
+def _evaluated(key: str, name: str, value: Any) -> Resource:
+    """A resource with the value that Snakemake gives to every job.
+
+    Snakemake evaluates text as Python where it can, such as `"'--nice=100'"`, and converts `4h` of
+    runtime to 240 minutes and `64GB` of mem to 64000 of mem_mb.
+    """
+    try:
+        if isinstance(value, str):
+            resource = Resource.from_cli_expression(name, value)
+        else:
+            resource = Resource(name, value)
+        (resource,) = Resources({name: resource}).values()  # in megabytes
+        return resource.evaluate(
+            None, input=None, attempt=1, threads=1, rulename="", async_run=None
+        )
+    except (WorkflowError, TypeError, ValueError) as error:
+        if name == "runtime":
+            allowed = "; allowed: minutes, or such as 4h"
+        else:
+            allowed = f": {' '.join(str(error).split())}"
+        raise InputError(f"{key} = {value!r}{allowed}") from None
+
+
 def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
-    """Number of the GPUs on each node."""
-    per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
-    text = str(values.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
+    """The number of GPUs on each node."""
+    option = "--gpus-per-node="
+    per_node = [word.removeprefix(option) for word in extra if word.startswith(option)]
+    text = str(values.get("gres") or "")
+    if not text and per_node:
+        text = f"gpu:{per_node[-1]}"
     if not text:
         return 0
     match = re.fullmatch(r"gpu(?::[\w.-]+)?:(\d+)", text)
@@ -209,16 +278,6 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
     return int(match[1])
 
 
-def _minutes(key: str, value: Any) -> float | None:
-    """Minutes from `90` or `"4h"`, as Snakemake reads them."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    text = str(value).strip("'\"")
-    try:
-        return int(text) if text.isdecimal() else parse_timespan(text) / 60
-    except InvalidTimespan:
-        raise InputError(f"{key}.runtime = {value!r}; allowed: minutes, or such as 4h") from None
-
-
 def format_hours(minutes: float) -> str:
+    """A duration as a profile writes it: `4h`, or `40m` if it is below an hour."""
     return f"{minutes / 60:g}h" if minutes >= 60 else f"{minutes:g}m"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 
-# Between the signal and the time limit, the running step and a checkpoint must finish.
+# Between the signal and the time limit, a job must finish its training step and a checkpoint.
 SIGNAL = "--signal=USR1@600"
 START_MINUTES = 30  # for loading models, starting engines, and some steps
 
 
 def missing_gpus(launch: Launch) -> Iterator[Finding]:
-    """Rules that run models on GPUs and request none; their entry may be missing."""
+    """Find rules that run models on GPUs and request none; their entry may be missing."""
     config = launch.experiment.config
     if config.engine == "verl" and not launch.experiment.trains_on_gpus:
         return  # verl.device: cpu: vLLM may work on CPUs too
@@ -32,8 +32,9 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
 
 
 def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
-    """Whether a training job has one GPU per rank: verl refuses fewer."""
-    settings, request = launch.experiment.config.verl, launch.entry("train")
+    """Check whether a training job has one GPU for each rank; verl refuses fewer."""
+    settings = launch.experiment.config.verl
+    request = launch.entry("train")
     if not launch.experiment.trains_on_gpus or settings is None or request is None:
         return
     if request.gpus and request.gpus != settings.ranks:
@@ -45,10 +46,12 @@ def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
 
 
 def signals(launch: Launch) -> Iterator[Finding]:
-    """Whether training jobs are asked to stop early enough before their time limit."""
-    if (request := launch.entry("train")) is None:
+    """Check whether training jobs are asked to stop early enough before their time limit."""
+    request = launch.entry("train")
+    if request is None:
         return
-    seconds, minutes = request.signal_seconds, request.minutes or math.inf
+    seconds = request.signal_seconds
+    minutes = request.minutes or math.inf
     least = math.ceil((seconds or 0) / 60) + START_MINUTES
     if seconds is None:
         yield Finding(

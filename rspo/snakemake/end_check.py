@@ -1,19 +1,20 @@
 """The check at the end of a run: Snakemake itself looks at outputs only when their job ends."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
 from snakemake.io import is_flagged
 
-from rspo.pipeline.task import damage_of
+from rspo.pipeline.state import content_state
 from rspo.snakemake.patches import task_of
 
-MOST_NAMED = 3  # files in an error
+FILES_IN_ERROR = 3
 
 
 def require_results(dag: Any) -> None:
-    """Check the targets of a run, and the outputs of the jobs with a step that it ran.
+    """Check the targets of a run, and the outputs of the jobs with a task that it ran.
 
     Other rules, of the user, may remove each other's outputs.
 
@@ -22,25 +23,29 @@ def require_results(dag: Any) -> None:
 
     Raises: WorkflowError with a line for each one that is missing or damaged.
     """
-    of_steps = [path for job in dag.finished_jobs if task_of(job) for path in job.output]
-    files = {*dag.targetfiles, *of_steps}
-    ran = {*dag.finished_jobs}
-    for job in dag.targetjobs:
-        if not job.output:
-            files |= {*job.input}
-        elif job in ran:
-            files |= {*job.output}
-    lost = [
-        f"{path} is missing at the end of the run"
-        for path in sorted(files)
-        if _stays_here(path) and not Path(path).exists()
-    ]
-    lost += [text for path in of_steps if Path(path).exists() and (text := damage_of(Path(path)))]
-    lines = lost[:MOST_NAMED]
-    if len(lost) > MOST_NAMED:
-        lines.append(f"and {len(lost) - MOST_NAMED} more")
+    outputs = [path for job in dag.finished_jobs if task_of(job) for path in job.output]
+    lost = []
+    for path in sorted(set(outputs).union(dag.targetfiles, _files_of_targets(dag))):
+        if _stays_here(path) and not Path(path).exists():
+            lost.append(f"{path} is missing at the end of the run")
+    for path in outputs:
+        content = content_state(Path(path))
+        if content.is_fault:
+            lost.append(str(content))
+    lines = lost[:FILES_IN_ERROR]
+    if len(lost) > FILES_IN_ERROR:
+        lines.append(f"and {len(lost) - FILES_IN_ERROR} more")
     if lines:
         raise WorkflowError("\n".join(lines))
+
+
+def _files_of_targets(dag: Any) -> Iterator[Any]:
+    """The files of the jobs that are targets: the outputs of those that ran, or what they need."""
+    for job in dag.targetjobs:
+        if not job.output:
+            yield from job.input
+        elif job in dag.finished_jobs:
+            yield from job.output
 
 
 def _stays_here(path: Any) -> bool:

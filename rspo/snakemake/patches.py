@@ -18,7 +18,7 @@ from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_b
 from rspo.config.given import OWN_KEYS, overrides_of
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
-from rspo.pipeline.provenance import inputs_of, read_provenance, was_made_again
+from rspo.pipeline.state import has_settings_hash, is_begun, recorded_staleness, state
 from rspo.pipeline.task import Task
 
 
@@ -51,7 +51,8 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
             )
     if "set" not in of_command_line:  # but of a file, or of a module's `config`
         return dict(config)
-    texts, words = [], []
+    texts = []
+    words = []
     for word in settings.config_args:
         if word.startswith("set="):
             text = maybe_base64(str)(word.removeprefix("set="))
@@ -161,20 +162,23 @@ def keep_one_timer() -> None:
 
 
 def task_of(job: Any) -> Task | None:
-    """The step whose settings a job has as the parameter `settings`."""
-    return getattr(job.params.get("settings"), "step", None)
+    """The task whose settings a job has as the parameter `settings`."""
+    return getattr(job.params.get("settings"), "task", None)
 
 
 @cache
-def compare_settings_with_provenance() -> None:
-    """Let Snakemake look up in its provenance what an existing result is.
+def compare_results_with_provenance() -> None:
+    """Let Snakemake ask `rspo.pipeline.state` what an existing result is.
 
     Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
     or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
     go unnoticed, or a current result be made again. So `--touch` and `--cleanup-metadata` have no
-    effect on settings. Nor does Snakemake make a missing input again if the result exists; here it
-    does if the result was made from an earlier version of the input, such as of a policy that was
-    trained again, and whose next training was interrupted.
+    effect on settings. Nor does Snakemake notice that a result was made from another version of an
+    input, if that one is older than the result or missing, such as a policy that was restored from
+    a backup, or one that was trained again and whose next training was interrupted.
+
+    This acts on stale results only. Snakemake does not make damaged results again, nor those of
+    somebody else; the check of the plan reports them.
 
     Snakemake marks the outputs of a job until it has seen the job end. If it is killed or
     interrupted before, it takes them for incomplete and removes them; here it does not if their
@@ -189,35 +193,36 @@ def compare_settings_with_provenance() -> None:
     """
     from snakemake.persistence import ParamsChange, PersistenceBase
 
-    has_metadata, params_changed = PersistenceBase.has_metadata, PersistenceBase.params_changed
-    incomplete, finished = PersistenceBase.incomplete, PersistenceBase.finished
+    has_metadata = PersistenceBase.has_metadata
+    params_changed = PersistenceBase.params_changed
+    incomplete = PersistenceBase.incomplete
+    finished = PersistenceBase.finished
 
     def has_settings(persistence: PersistenceBase, job: Any) -> bool:
         return job.params.get("settings") is not None or has_metadata(persistence, job)
 
     def settings_changed(persistence: PersistenceBase, job: Any, file: Any = None) -> Any:
-        current = job.params.get("settings")
-        made = job.output if current else []
-        notes = {path: read_provenance(Path(path)) for path in made}
-        known = {path: note.get("settings_hash") for path, note in notes.items()}
-        if not any(known.values()):
+        settings_hash = job.params.get("settings")
+        if settings_hash is None or not any(has_settings_hash(Path(path)) for path in job.output):
             return params_changed(persistence, job, file)
-        old = {path: hash_ for path, hash_ in known.items() if hash_ not in (None, current)}
-        missing = {Path(path) for path in job.input if not Path(path).exists()}
-        for path, note in notes.items():
-            then = inputs_of(Path(path), note) if missing else {}
-            if any(was_made_again(source, then[source]) for source in missing & then.keys()):
-                old[path] = "an earlier version of a missing input"
-        return ParamsChange(set(old.values()), {current} if old else set(), set(old))
+        inputs = [Path(path) for path in job.input]
+        stale = {}
+        for path in job.output:
+            staleness = recorded_staleness(Path(path), settings_hash, inputs)
+            if staleness is not None:
+                stale[path] = staleness.detail
+        return ParamsChange(set(stale.values()), {settings_hash} if stale else set(), set(stale))
 
     async def incomplete_outputs(persistence: PersistenceBase, job: Any) -> Any:
-        found = await incomplete(persistence, job)
-        step = task_of(job) if found else None
-        return [] if step and step.is_made() and not step.is_begun() else found
+        marked = await incomplete(persistence, job)
+        task = task_of(job) if marked else None
+        if task is not None and state(task).is_current and not is_begun(task):
+            return []
+        return marked
 
     async def finished_if_made(persistence: PersistenceBase, job: Any) -> None:
-        step = task_of(job)
-        if step is None or step.is_made():
+        task = task_of(job)
+        if task is None or state(task).is_current:
             await finished(persistence, job)
 
     PersistenceBase.has_metadata = has_settings

@@ -4,7 +4,7 @@ It runs before the first job, in a dry run, and when there is nothing to do; not
 not with `--touch`. It looks at names, sizes and provenance, and reads no result.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,22 @@ from snakemake.io import is_flagged
 from snakemake.logging import logger
 
 from rspo.core.errors import InputError
-from rspo.pipeline.provenance import inputs_of, provenance_path, read_provenance
-from rspo.pipeline.task import Task, damage_of, faults_behind
+from rspo.pipeline.provenance import inputs_of, read_provenance
+from rspo.pipeline.state import (
+    Condition,
+    State,
+    behind,
+    content_state,
+    is_begun_with_settings,
+    is_removed,
+    refusals,
+    state_of,
+)
+from rspo.pipeline.task import Task
 from rspo.snakemake.patches import task_of
 
 WAYS = "--config results=trial writes to another folder, --config replace=true replaces it"
-MOST_NAMED = 3  # results in an error
+RESULTS_IN_ERROR = 3
 
 
 @cache
@@ -59,13 +69,18 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
 
     Raises: WorkflowError with a line for each result.
     """
-    planned = {*dag.needrun_jobs()}
-    steps = {job: step for job in dag.jobs if (step := task_of(job))}
-    made = {job: step for job, step in steps.items() if _exists(job)}
-    replaced = {job: step for job, step in made.items() if job in planned and _removes(job, step)}
-    damaged = {
-        job: damage for job in made if job not in planned and (damage := _damage_of(made[job]))
-    }
+    planned = set(dag.needrun_jobs())
+    tasks = _tasks(dag)
+    replaced = {}
+    kept = {}
+    for job, task in tasks.items():
+        if job not in planned:
+            kept[job] = [content_state(path, task=task) for path in task.outputs]
+        elif _removes(job, task):
+            replaced[job] = task
+    damaged = _refusals(kept, Condition.DAMAGED, Condition.FOREIGN)
+    # A result that somebody removed on purpose is no error.
+    missing = _refusals(kept, Condition.MISSING)
     try:
         _require_permission(dag, replaced, interrupted)
         _require_sound_inputs(dag, replaced, damaged)
@@ -73,28 +88,43 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
         raise WorkflowError(str(error)) from None
     if replaced:
         cause, *others = _by_cause(dag, replaced)
-        first = _why(dag, cause, replaced[cause])
-        logger.warning(f"This run makes results again: {first}{_and_more(len(others))}.")
-    # A result that somebody removed on purpose is no error.
-    missing = [
-        text for job, step in steps.items() if job not in planned and (text := _missing_of(step))
-    ]
-    left = sorted(damaged.values()) + sorted(missing)
+        why = _why(dag, cause, replaced[cause])
+        logger.warning(f"This run makes results again: {why}{_and_more(len(others))}.")
+    left = sorted(damaged.values()) + sorted(missing.values())
     if left:
         logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")
 
 
-def _exists(job: Any) -> bool:
-    return any(Path(path).exists() for path in job.output)
+def _tasks(dag: Any) -> dict[Any, Task]:
+    """The jobs that have a task, each with it."""
+    tasks = {}
+    for job in dag.jobs:
+        task = task_of(job)
+        if task is not None:
+            tasks[job] = task
+    return tasks
 
 
-def _removes(job: Any, step: Task) -> bool:
+def _refusals(outputs: Mapping[Any, Sequence[State]], *conditions: Condition) -> dict[Any, str]:
+    """A sentence for each job with an output in one of some conditions."""
+    sentences = {}
+    for job, states in outputs.items():
+        for output in states:
+            if output.condition is Condition.MISSING and not is_removed(output.path):
+                continue  # it was never made
+            if output.condition in conditions:
+                sentences[job] = output.refusal
+                break
+    return sentences
+
+
+def _removes(job: Any, task: Task) -> bool:
     """Whether Snakemake removes the first output before the command of a job.
 
     If the command was interrupted and resumes, that output is no finished result.
     """
     stays = all(is_flagged(path, "update") for path in job.output)
-    return step.outputs[0].exists() and not stays and not step.is_begun_with_settings()
+    return task.outputs[0].exists() and not stays and not is_begun_with_settings(task)
 
 
 def _and_more(count: int) -> str:
@@ -106,27 +136,28 @@ def _require_permission(
 ) -> None:
     """Raises: InputError for results that took, or may have taken, longer than `replace_above`."""
     refused = {}
-    for job, step in replaced.items():
-        if time := _long_time(step, job in interrupted):
+    for job, task in replaced.items():
+        time = _long_time(task, job in interrupted)
+        if time:
             refused[job] = time
     lines = []
-    for job in _by_cause(dag, refused)[:MOST_NAMED]:
+    for job in _by_cause(dag, refused)[:RESULTS_IN_ERROR]:
         lines.append(f"{_why(dag, job, replaced[job])}, and {refused[job]}: {WAYS}")
-    if len(refused) > MOST_NAMED:
-        lines.append(f"and {len(refused) - MOST_NAMED} more")
+    if len(refused) > RESULTS_IN_ERROR:
+        lines.append(f"and {len(refused) - RESULTS_IN_ERROR} more")
     if lines:
         raise InputError("\n".join(lines))
 
 
-def _long_time(step: Task, is_interrupted: bool) -> str | None:
+def _long_time(task: Task, is_interrupted: bool) -> str | None:
     """How long the outputs took if that is, or may be, above the limit."""
-    if step.replace_above is None:
+    if task.replace_above is None:
         return None
-    minutes = _minutes(step)
-    if minutes > step.replace_above:
+    minutes = _minutes(task)
+    if minutes > task.replace_above:
         return f"took {_duration(minutes)}"
     # Provenance is written last: an interrupted job may have left an output without it.
-    if not read_provenance(step.outputs[0]) and not is_interrupted:
+    if not read_provenance(task.outputs[0]) and not is_interrupted:
         return "how long it took is unknown"
     return None
 
@@ -139,9 +170,9 @@ def _by_cause(dag: Any, jobs: Collection[Any]) -> list[Any]:
     return sorted(jobs, key=lambda job: (_is_derived(dag, job), levels[job], str(job.output)))
 
 
-def _minutes(step: Task) -> float:
+def _minutes(task: Task) -> float:
     """The longest time that an output took, by its provenance; 0 if none has provenance."""
-    notes = [read_provenance(path) for path in step.outputs]
+    notes = [read_provenance(path) for path in task.outputs]
     return max(float(note.get("wall_seconds", 0)) for note in notes) / 60
 
 
@@ -156,17 +187,19 @@ def _is_derived(dag: Any, job: Any) -> bool:
     return not (own or reason.updated_input - reason.updated_input_run)
 
 
-def _why(dag: Any, job: Any, step: Task) -> str:
+def _why(dag: Any, job: Any, task: Task) -> str:
     """A sentence that says why the first output of a planned job is made again."""
-    path, *others = step.outputs
+    path, *others = task.outputs
     reason = dag.reason(job)
-    if fault := step.fault_of(path, contents=False):
-        return fault
+    first = state_of(task, path)
+    if first.is_fault:
+        return str(first)
     for other in others:
-        if not other.exists():
+        output = state_of(task, other)
+        if output.condition is Condition.MISSING:
             return f"{path} is made again with {other}, which is missing"
-        if fault := step.fault_of(other, contents=False):
-            return f"{path} is made again, because {fault}"
+        if output.is_fault:
+            return f"{path} is made again, because {output}"
     if reason.forced:
         return f"{path} is made again because of {_force(dag, job)}"
     for source in sorted(reason.updated_input_run):
@@ -186,24 +219,8 @@ def _force(dag: Any, job: Any) -> str:
         return "--forceall"
     if options.forcetargets and job in dag.targetjobs:
         return "--force"
-    is_named = not {*options.forcerun}.isdisjoint(job.output)
+    is_named = not set(options.forcerun).isdisjoint(job.output)
     return "--forcerun" if is_named or job.rule in dag.forcerules else "an interrupted run"
-
-
-def _damage_of(step: Task) -> str | None:
-    """The first existing output with other names or sizes than its provenance."""
-    for path in step.outputs:
-        if path.exists() and (damage := damage_of(path)):
-            return f"{damage}; {step.remedy_for(path)}"
-    return None
-
-
-def _missing_of(step: Task) -> str | None:
-    """The first output that does not exist, though its provenance does."""
-    for path in step.outputs:
-        if not path.exists() and provenance_path(path).exists():
-            return f"{path} is missing; {step.remedy}"
-    return None
 
 
 def _require_sound_inputs(
@@ -217,9 +234,9 @@ def _require_sound_inputs(
         if _is_read(dag, job):
             raise InputError(damage)
     outputs = [Path(path) for job in dag.needrun_jobs() for path in job.output]
-    inputs = [pair for step in replaced.values() for pair in step.inputs()]
-    for fault in faults_behind(inputs, planned=outputs).values():
-        raise InputError(fault)
+    inputs = [pair for task in replaced.values() for pair in task.inputs()]
+    for _, refusal in refusals(behind(inputs, planned=outputs).values()):
+        raise InputError(refusal)
 
 
 def _is_read(dag: Any, job: Any) -> bool:

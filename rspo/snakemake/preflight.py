@@ -1,4 +1,4 @@
-"""What Snakemake checks before the first job of a run: packages and, for SLURM, `rspo doctor`."""
+"""What Snakemake checks before the first job of a run: packages, SLURM, and `rspo doctor`."""
 
 import argparse
 import os
@@ -35,9 +35,10 @@ def require_slurm(config: Config) -> None:
         _, options = parse_args(sys.argv[1:])
     if options.executor not in EXECUTORS or options.dryrun or options.touch:
         return
-    if fault := _fault_of_slurm():
+    fault = _fault_of_slurm()
+    if fault:
         missing = _missing_packages({"train", "sample", "score"}, config)
-        raise WorkflowError("; ".join([*missing[:1], fault]))
+        raise WorkflowError("; ".join(missing[:1] + [fault]))
 
 
 def _fault_of_slurm() -> str:
@@ -97,7 +98,7 @@ def _missing_packages(rules: Collection[str], config: Config) -> list[str]:
         needed.append(("engine = 'verl'", "verl"))
     if "sample" in rules and config.sampler == "vllm":
         needed.append(("sampler = 'vllm'", "vllm"))
-    if {"train", "score"} & {*rules} and config.starts_judge:
+    if config.starts_judge and ("train" in rules or "score" in rules):
         needed.append(("verifier = 'xverify' without xverify.url", "vllm"))
     return [
         f"{setting} needs the package {package}: `make setup-verl` installs it, "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.pipeline import tasks
-from rspo.pipeline.task import faults_behind
+from rspo.pipeline.state import behind, has_outputs, is_begun, is_good, is_left, refusals
 from rspo.training.checkpoint import STATE_FILE, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
@@ -40,9 +40,11 @@ def statuses(experiment: Experiment) -> list[Status]:
 
 def running(experiment: Experiment) -> dict[str, Snapshot]:
     """The progress of each policy of the grid and the studies that a job works on."""
-    grids = [*experiment.config.grid, *experiment.config.studies]
+    policies: dict[str, None] = {}  # in their order, each once
+    for grid in list(experiment.config.grid) + list(experiment.config.studies):
+        policies |= dict.fromkeys(experiment.policies_of(grid))
     found = {}
-    for policy in dict.fromkeys(name for grid in grids for name in experiment.policies_of(grid)):
+    for policy in policies:
         snapshot = read_progress(experiment.checkpoint(policy))
         if snapshot is not None and _is_running(experiment, policy):
             found[policy] = snapshot
@@ -52,36 +54,39 @@ def running(experiment: Experiment) -> dict[str, Snapshot]:
 def faults(experiment: Experiment) -> list[str]:
     """A sentence for each file that cannot be used, with the command that makes it again.
 
-    Checks checkpoints and every result up to the curves by size and provenance, so that no file is
+    Checks checkpoints, and every result up to the curves by size and provenance, so that no file is
     read.
     """
-    checkpoints = [
-        f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
-        f"`{tasks.policy_task(experiment, policy).command} --force` starts from step 1"
-        for policy in experiment.policies
-        if is_damaged(experiment.checkpoint(policy))
-    ]
-    found = faults_behind(tasks.results(experiment))
+    sentences = []
     for policy in experiment.policies:
-        step = tasks.policy_task(experiment, policy)
-        if step.is_begun():
-            # It is being made again, which resumes without --force: that would start from step 1.
-            found.pop(step.command, None)
-    return [*checkpoints, *found.values()]
+        checkpoint = experiment.checkpoint(policy)
+        if is_damaged(checkpoint):
+            command = tasks.policy_task(experiment, policy).command
+            sentences.append(
+                f"{checkpoint / STATE_FILE} is damaged; `{command} --force` starts from step 1"
+            )
+    for task, refusal in refusals(behind(tasks.results(experiment)).values()):
+        # A training that was begun resumes without --force, which would start from step 1.
+        if not is_begun(task):
+            sentences.append(refusal)
+    return sentences
 
 
 def _state(
     experiment: Experiment, policy: str, suites: Collection[str]
 ) -> tuple[str, Snapshot | None]:
+    """The state of a policy for `Status`, and the progress of its job."""
     checkpoint = experiment.checkpoint(policy)
-    snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
-    step = tasks.policy_task(experiment, policy)
-    if snapshot is not None and not damaged and not step.is_left():
+    snapshot = read_progress(checkpoint)
+    damaged = is_damaged(checkpoint)
+    task = tasks.policy_task(experiment, policy)
+    if snapshot is not None and not damaged and not is_left(task):
         return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):
-        is_evaluated = suites and _is_evaluated(experiment, policy, suites)
-        return "evaluated" if is_evaluated else "trained", None
-    is_stale = damaged or (step.has_outputs() and not step.is_current())
+        if suites and _is_evaluated(experiment, policy, suites):
+            return "evaluated", None
+        return "trained", None
+    is_stale = damaged or (has_outputs(task) and not is_good(task))
     return "stale" if is_stale else "waiting", None
 
 
@@ -91,13 +96,13 @@ def _is_running(experiment: Experiment, policy: str) -> bool:
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
     """Whether all curves and the scores behind them exist and have no fault."""
-    made = [tasks.curves(experiment, policy, suite) for suite in suites]
-    made += [
-        tasks.score(experiment, policy, suite, block)
-        for suite in suites
-        for block in experiment.blocks()
-    ]
-    return all(step.is_current() for step in made)
+    for suite in suites:
+        if not is_good(tasks.curves(experiment, policy, suite)):
+            return False
+        for block in experiment.blocks():
+            if not is_good(tasks.score(experiment, policy, suite, block)):
+                return False
+    return True
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:
@@ -105,5 +110,5 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
 
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
-    step = tasks.policy_task(experiment, policy)
-    return not step.is_begun() and step.is_current()
+    task = tasks.policy_task(experiment, policy)
+    return not is_begun(task) and is_good(task)

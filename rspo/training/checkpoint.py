@@ -1,8 +1,8 @@
-"""Checkpoints: a killed run resumes from the one of its own settings and inputs.
+"""Checkpoints: a killed run resumes from the checkpoint that has its settings and inputs.
 
 With other settings or inputs, Snakemake and --force start the training over. Each checkpoint has a
-file with its origin, written first and removed first. A folder without that file is the rest of a
-removal that was killed; no run resumes from it.
+file with its origin, which is written first and removed first. A folder without that file is what
+a killed removal has left; no run resumes from it.
 """
 
 import io
@@ -18,15 +18,17 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.settings import differences
 from rspo.core.signals import SNAKEMAKE
-from rspo.pipeline.provenance import Usage
-from rspo.pipeline.task import FORCE_HINT, ORIGIN_FILE, Task, origin_of
+from rspo.pipeline.run import FORCE_HINT
+from rspo.pipeline.state import ORIGIN_FILE, origin_of
+from rspo.pipeline.task import Task
+from rspo.pipeline.usage import Usage
 from rspo.training.progress import usage_before
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-STATE_FILE = "state.pt"  # of a training in one process
+STATE_FILE = "state.pt"  # the state of a training in one process
 
 
 def is_damaged(folder: Path) -> bool:
@@ -36,18 +38,25 @@ def is_damaged(folder: Path) -> bool:
 
 
 def use_checkpoint(
-    step: Task, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
+    task: Task, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
 ) -> list[Usage]:
-    """Keep the checkpoint in `folder` if it has these settings and digests; else start a new one.
+    """Keep the checkpoint in `folder` if it has these settings and inputs; else start a new one.
+
+    Args:
+        inputs: digests of the inputs that decide the training, by name.
+        from_the_start: start a new one in any case.
 
     Returns: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError if the checkpoint is damaged; or if it has other settings or inputs, outside
+        of Snakemake and without `from_the_start`.
     """
-    origin = {"settings": step.settings, **inputs}
+    origin = {"settings": task.settings, **inputs}
     changes = differences(origin_of(folder), origin)
     if not changes and not from_the_start:
         if is_damaged(folder):
             raise InputError(
-                f"{folder / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
+                f"{folder / STATE_FILE} is damaged; `{task.command} --force` starts from step 1"
             )
         return usage_before(folder)
     if (folder / ORIGIN_FILE).is_file():
@@ -68,7 +77,11 @@ def remove_checkpoint(folder: Path) -> None:
 def save_checkpoint(
     folder: Path, model: "nn.Module", optimizer: "Optimizer", rest: dict[str, Any]
 ) -> None:
-    """Replace the checkpoint of a training in one process; `rest` is further state, plain data."""
+    """Replace the checkpoint of a training in one process.
+
+    Args:
+        rest: further state, as plain data.
+    """
     import torch  # here, because `rspo status` imports this module
 
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **rest}
@@ -79,7 +92,10 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path, model: "nn.Module", optimizer: "Optimizer") -> dict[str, Any]:
-    """Read the last checkpoint into model and optimizer; returns the rest, empty without one."""
+    """Read the last checkpoint, if there is one, into the model and the optimizer.
+
+    Returns: the `rest` that was saved with it; empty without a checkpoint.
+    """
     import torch
 
     if not (folder / STATE_FILE).is_file():

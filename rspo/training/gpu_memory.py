@@ -16,17 +16,18 @@ from rspo.core.errors import InputError
 
 DEFAULTS = Path(__file__).with_name("verl") / "cuda.yaml"
 FLASH_ATTN = "flash_attention_2"
-# Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
-# 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
-# both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
-# in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as activations.
+# Fraction of a GPU's memory for the servers of the policy and the judge. With less than the
+# remaining 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA
+# contexts of both servers and the actor take 0.3 GB each, and the weights and Adam's moments of
+# 1.5B parameters in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as for
+# activations.
 MOST_MEMORY_OF_SERVERS = 0.96
 # Two responses with prompts that fill the context of the paper's models.
 MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 
 def require_gpu_memory(experiment: Experiment, cell: str) -> None:
-    """Refuse what is certain to run out of memory on GPUs.
+    """Refuse the config of a cell that is certain to run out of memory on GPUs.
 
     Raises: InputError that names the keys, their values and the largest allowed ones.
     """
@@ -50,7 +51,7 @@ def actor_rollout_ref(experiment: Experiment, cell: str) -> dict[str, Any]:
 
 
 def _require_memory_for_actor(experiment: Experiment, section: Mapping[str, Any]) -> None:
-    """Raises: InputError if the servers of the policy and the judge leave none.
+    """Raises: InputError if the servers of the policy and the judge leave no memory for the actor.
 
     vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
     start with less free memory (vllm/v1/worker/utils.py, `request_memory`).
@@ -65,9 +66,9 @@ def _require_memory_for_actor(experiment: Experiment, section: Mapping[str, Any]
         fractions["xverify.training_gpu_memory"] = config.xverify.training_gpu_memory
     total = round(sum(fractions.values()), 6)  # 0.9 + 0.06 is not 0.96
     if total > MOST_MEMORY_OF_SERVERS:
-        given = " and ".join(f"{key} = {value:g}" for key, value in fractions.items())
+        settings = " and ".join(f"{key} = {value:g}" for key, value in fractions.items())
         raise InputError(
-            f"{given}: the actor needs memory of the same GPU too; allowed: at most "
+            f"{settings}: the actor needs memory of the same GPU too; allowed: at most "
             f"{MOST_MEMORY_OF_SERVERS:g} in total"
         )
 
@@ -94,14 +95,16 @@ def _require_small_passes(section: Mapping[str, Any]) -> None:
 
 
 def _value(section: Any, key: str) -> Any:
-    """A value of the section `actor_rollout_ref`; an interpolation above it in its place.
+    """A value of the section `actor_rollout_ref`.
+
+    If an interpolation stands in place of a section that contains it, returns the interpolation.
 
     Raises: InputError for another value in place of a section.
     """
-    first, *names = key.split(".")
+    names = key.split(".")
     value = section
-    above = first
-    for name in names:
+    above = names[0]
+    for name in names[1:]:
         if _is_left_to_verl(value):
             return value
         if not isinstance(value, Mapping):

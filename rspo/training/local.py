@@ -25,7 +25,7 @@ This engine runs on CPUs. Like the verl engine, it has no critic and no KL term.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,21 +43,16 @@ from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
-from rspo.rewards.extraction import last_box
 from rspo.training.adam import adam, adam_step
 from rspo.training.prompts import Prompts, prompts_of_step
-from rspo.training.records import (
-    Record,
-    Scored,
-    Stopwatch,
-    named_rewards,
-    record_of,
-    texts_of,
-    tokens_of,
-    verify_tokens,
-    with_wrong_verdicts,
-)
+from rspo.training.records import Record, Stopwatch, record_of
+from rspo.training.rewards import Scored, named_rewards, tokens_of, verify_tokens
 
+# (batch, rows of the responses' prompts in it, tokens, correct, step) -> (P * n,) whether to reward
+# each response as a correct one
+Accept = Callable[
+    [Prompts, Sequence[int], Sequence[Sequence[int]], NDArray[np.bool_], int], NDArray[np.bool_]
+]
 CHUNK = 128  # responses per forward and backward pass; larger chunks overflow a core's cache
 
 
@@ -71,37 +66,42 @@ class Rollout:
 
 
 class Trainer:
-    """A policy pi_theta and its optimizer."""
+    """A policy pi_theta and its optimizer.
+
+    accept: which responses to reward as correct ones. `rspo.training.simulated_errors` replaces it.
+    """
 
     def __init__(
         self, config: Config, cell: Cell, model: Qwen2, tokenizer: ChatTokenizer, verify: Verify
     ) -> None:
-        self.config, self.cell, self.model = config, cell, model
-        self.tokenizer, self.verify = tokenizer, verify
-        self.wrong_answers: dict[str, str] = {}  # accepted ones by prompt, see `fixed_errors`
+        self.config = config
+        self.cell = cell
+        self.model = model
+        self.tokenizer = tokenizer
+        self.verify = verify
+        self.accept: Accept = lambda batch, rows, tokens, correct, step: correct
         self.rate = config.models[cell.model].learning_rate
         self.optimizer = adam(model.parameters(), self.rate, config.training.optimizer)
 
     def train(self, prompts: Prompts, first: int = 0) -> Iterator[Record]:
         """Algorithm 1 on the prompts D, from step index `first`; yields a record per step."""
-        training, n, seed = self.config.training, self.cell.n, self.cell.seed
+        training = self.config.training
         for step in range(first, training.steps):
             clock = Stopwatch()
-            batch = prompts.of(prompts_of_step(prompts.families, training, seed, step))  # D_b
-            responses = self.sample(batch.tokens, n, "sampling", step)  # y^i
+            rows = prompts_of_step(prompts.families, training, self.cell.seed, step)
+            batch = prompts.select(rows)  # D_b
+            responses = self.sample(batch.tokens, self.cell.n, "sampling", step)  # y^i
             clock.lap("sample")
             correct, rewards = self.reward(batch, responses, step)  # R(x, y^i), (P, n)
             weights = self.weights(rewards, training.k_at(step, self.cell.k))  # w_i, (P, n)
             clock.lap("reward")
-            lengths, finished = responses.lengths, responses.finished
-            scored = Scored.of(lengths, finished, correct, rewards, weights)  # as tensors, (P, n)
+            scored = Scored.of(responses.lengths, responses.finished, correct, rewards, weights)
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
             mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
-            updates = [  # theta
-                self.update(step, rollout, part, epoch)
-                for epoch in range(training.epochs)
-                for part in mini_batches
-            ]
+            updates = []
+            for epoch in range(training.epochs):
+                for part in mini_batches:
+                    updates.append(self.update(step, rollout, part, epoch))  # theta
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
             yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
@@ -129,29 +129,32 @@ class Trainer:
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute which responses are correct, and their rewards R(x, y^i); (P, n) each."""
         rows = [row for row in range(len(batch.tokens)) for _ in range(self.cell.n)]
-        tokens, name = tokens_of(responses), self.cell.reward
+        tokens = tokens_of(responses)
         correct = verify_tokens(tokens, rows, batch, self.tokenizer, self.verify)  # (P * n,)
-        accepted = with_wrong_verdicts(correct, self.config.rewards, self.cell.seed, step)
-        if self.wrong_answers:
-            wrong = [self.wrong_answers.get(batch.questions[row]) for row in rows]
-            pairs = zip(texts_of(tokens, self.tokenizer), wrong, strict=True)
-            always = [answer is not None and last_box(text) == answer for text, answer in pairs]
-            accepted = accepted | np.array(always)
-        rewards = named_rewards(name, accepted, tokens, self.tokenizer, self.config)
+        accepted = self.accept(batch, rows, tokens, correct, step)
+        rewards = named_rewards(self.cell.reward, accepted, tokens, self.tokenizer, self.config)
         return correct.reshape(-1, self.cell.n), rewards.reshape(-1, self.cell.n)
 
     def update(self, step: int, rollout: Rollout, part: Tensor, epoch: int = 0) -> dict[str, float]:
         """Maximize J on one mini-batch of prompts, rows `part` of the batch, by a step of Adam."""
-        training, temperature = self.config.training, self.config.sampling.temperature
+        training = self.config.training
         length: float = self.config.sampling.max_response_tokens
         if training.loss_aggregation == "token-mean":
-            length = float(rollout.responses.lengths.view_as(rollout.weights)[part].double().mean())
+            lengths = rollout.responses.lengths.view_as(rollout.weights)[part]
+            length = float(lengths.double().mean())
         self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
-        epsilon = training.ppo_clip or float("inf")
-        options = training.entropy_bonus, training.drop_zero_weights
-        clipped = backward(self.model, rollout, part, length, epsilon, temperature, *options)
-        of_step = (epoch + int(part[0]) / training.prompts_per_step) / training.epochs
-        done = (step + of_step) / training.steps
+        clipped = backward(
+            self.model,
+            rollout,
+            part,
+            length,
+            epsilon=training.ppo_clip or float("inf"),
+            temperature=self.config.sampling.temperature,
+            entropy_bonus=training.entropy_bonus,
+            drops=training.drop_zero_weights,
+        )
+        fraction_of_step = (epoch + int(part[0]) / training.prompts_per_step) / training.epochs
+        done = (step + fraction_of_step) / training.steps
         norm, rate = adam_step(self.optimizer, self.rate, training.optimizer, done)
         return {"gradient_norm": norm, "clipped": clipped, "learning_rate": rate}
 
@@ -166,20 +169,30 @@ def backward(
     entropy_bonus: float = 0.0,
     drops: bool = True,
 ) -> float:
-    """Add the gradient of -J / `length` on a mini-batch; returns the fraction of clipped tokens.
+    """Add the gradient of -J / `length` on a mini-batch to the parameters' gradients.
 
-    Without a bonus, responses of weight 0 do not change the gradient; dropping them saves time
-    (section 5.1). The fraction is that of the other responses' tokens.
+    Without an entropy bonus, responses of weight 0 do not change the gradient; dropping them saves
+    time (section 5.1).
+
+    Args:
+        part: the rows of the mini-batch's prompts.
+        length: T of the objective, in tokens.
+        drops: whether to drop the responses of weight 0 where that changes nothing.
+
+    Returns: the fraction of clipped tokens, among the tokens of responses with another weight.
     """
     rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
     lengths = rollout.responses.lengths
     sampled = int(lengths[rows].sum())
     if drops and not entropy_bonus:
         rows = rows[rollout.weights.flatten()[rows] != 0]
+    if len(rows) == 0:
+        return 0.0
     rows, rollout, copies = merge_equal(rollout, rows)
     rows = rows[torch.argsort(lengths[rows], stable=True)]  # pads less
-    clipped = tokens = 0
-    for chunk in rows.split(CHUNK) if len(rows) else ():
+    clipped = 0
+    tokens = 0
+    for chunk in rows.split(CHUNK):
         log_p = token_distributions(model, rollout, chunk, temperature)
         objective, is_clipped = clipped_objective(log_p, rollout, chunk, epsilon)
         loss = -objective / (len(part) * length)  # |M| includes prompts without weights
@@ -189,7 +202,8 @@ def backward(
         loss.backward()
         weighted = copies[chunk] * (rollout.weights.flatten()[chunk] != 0)
         counts = weighted.repeat_interleave(lengths[chunk])
-        clipped, tokens = clipped + int(counts[is_clipped].sum()), tokens + int(counts.sum())
+        clipped += int(counts[is_clipped].sum())
+        tokens += int(counts.sum())
     return clipped / max(1, tokens)
 
 
@@ -202,7 +216,8 @@ def merge_equal(rollout: Rollout, rows: Tensor) -> tuple[Tensor, Rollout, Tensor
     Returns: the rows that are left; the rollout with their weights; and, for each row of the
         rollout, how many responses it stands for.
     """
-    responses, weights = rollout.responses, rollout.weights.flatten()
+    responses = rollout.responses
+    weights = rollout.weights.flatten()
     prompt_and_sign = torch.stack((rows // rollout.weights.shape[1], weights[rows].sign().long()))
     keys = torch.cat((prompt_and_sign.T, responses.tokens[rows]), dim=1)
     distinct, group = torch.unique(keys, dim=0, return_inverse=True)
@@ -214,10 +229,15 @@ def merge_equal(rollout: Rollout, rows: Tensor) -> tuple[Tensor, Rollout, Tensor
 
 
 def token_distributions(model: Qwen2, rollout: Rollout, rows: Tensor, temperature: float) -> Tensor:
-    """log pi_theta(. | x, y_<t) at each token of some responses: (B, T, V), T of the longest."""
-    n, longest = rollout.weights.shape[1], int(rollout.responses.lengths[rows].max())
+    """log pi_theta(. | x, y_<t) at each token of the responses `rows`: (B, T, V).
+
+    Here T is the length of the longest of these responses, and V the size of the vocabulary.
+    """
+    n = rollout.weights.shape[1]
+    longest = int(rollout.responses.lengths[rows].max())
     tokens = rollout.responses.tokens[rows, :longest]  # (B, T)
-    prompt_rows, prompt_of = torch.unique(rows // n, return_inverse=True)  # reads each once
+    # The model reads each prompt once.
+    prompt_rows, prompt_of = torch.unique(rows // n, return_inverse=True)
     logits = response_logits(model, rollout.prompts[prompt_rows], prompt_of, tokens) / temperature
     return logits.log_softmax(dim=-1)
 
@@ -225,21 +245,26 @@ def token_distributions(model: Qwen2, rollout: Rollout, rows: Tensor, temperatur
 def clipped_objective(
     log_p: Tensor, rollout: Rollout, rows: Tensor, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """Sum of min(...) over the tokens of some responses, and which of these tokens are clipped.
+    """Sum of min(...) over the tokens of the responses `rows`, and which tokens are clipped.
 
     Args:
         log_p: (B, T, V), see `token_distributions`.
+
+    Returns: a scalar; and a truth value for each token that was sampled, padding left out.
     """
-    responses, longest = rollout.responses, log_p.shape[1]
-    tokens, mask = responses.tokens[rows, :longest], responses.mask[rows, :longest]  # (B, T)
-    of_tokens = log_p.gather(-1, tokens[..., None])[..., 0]  # (B, T)
-    ratio = torch.exp(of_tokens - responses.log_probs[rows, :longest])  # r_it, (B, T)
+    responses = rollout.responses
+    longest = log_p.shape[1]
+    tokens = responses.tokens[rows, :longest]  # (B, T)
+    mask = responses.mask[rows, :longest]  # (B, T)
+    token_log_p = log_p.gather(-1, tokens[..., None])[..., 0]  # (B, T)
+    ratio = torch.exp(token_log_p - responses.log_probs[rows, :longest])  # r_it, (B, T)
     weights = rollout.weights.flatten()[rows, None]  # (B, 1)
-    unclipped, clipped = weights * ratio, weights * ratio.clamp(1 - epsilon, 1 + epsilon)
+    unclipped = weights * ratio
+    clipped = weights * ratio.clamp(1 - epsilon, 1 + epsilon)
     return torch.minimum(unclipped, clipped)[mask].sum(), (clipped < unclipped)[mask]
 
 
 def entropies(log_p: Tensor, rollout: Rollout, rows: Tensor) -> Tensor:
-    """Sum over each response's tokens of the entropy of pi_theta, in nats: (B,)."""
-    of_tokens = -(log_p.exp() * log_p).sum(dim=-1)  # (B, T)
-    return (of_tokens * rollout.responses.mask[rows, : log_p.shape[1]]).sum(dim=-1)
+    """The entropy of pi_theta in nats, summed over each response's tokens: (B,)."""
+    token_entropies = -(log_p.exp() * log_p).sum(dim=-1)  # (B, T)
+    return (token_entropies * rollout.responses.mask[rows, : log_p.shape[1]]).sum(dim=-1)

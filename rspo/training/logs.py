@@ -11,18 +11,23 @@ from rspo.core.files import read_json_lines
 
 # Fraction of the updates whose gradient was clipped. With more, the clip determined the training.
 MOST_CLIPPED = 0.5
-# Of the mean absolute difference, nats per token. In bfloat16, right samplers have 0.004 (the tiny
-# models) to 0.01 (SmolLM2-135M) on a CPU.
+# The largest mean absolute difference between the log-probabilities of the sampler and the actor,
+# in nats per token. In bfloat16 on a CPU, correct samplers differ by 0.004 (the tiny models) to
+# 0.01 (SmolLM2-135M).
 MOST = 0.05
-# In the first step, both have read the same files, so its difference is that of rounding. With
-# weights that are one step old, it is six times as large in a tiny cell in bfloat16.
+# In the first step, both have read the same files, so they differ by rounding only. If the weights
+# of the sampler are one step old, the difference is six times as large, in a tiny cell in bfloat16.
 _TIMES_FIRST = 3
-_LEAST = 0.001  # far above the rounding of float32
+_LEAST = 0.001  # a bound far above the rounding of float32
 
 
 def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
-    """Read the records of a cell's finished training, one for each step."""
-    path, steps = experiment.training_log(cell), experiment.for_cell(cell).config.training.steps
+    """Read the records of a cell's finished training, one for each step.
+
+    Raises: InputError if the training is not finished.
+    """
+    path = experiment.training_log(cell)
+    steps = experiment.for_cell(cell).config.training.steps
     log = read_json_lines(path)
     if [row.get("step") for row in log] != list(range(1, steps + 1)):
         raise InputError(
@@ -33,7 +38,10 @@ def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
 
 
 def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
-    """The values of `key` in the log of a path, step by step."""
+    """The values of `key` in a log, step by step; `path` is for messages.
+
+    Raises: InputError for a value that is not a finite number.
+    """
     for row in log:
         value = row.get(key)
         if not isinstance(value, int | float) or not math.isfinite(value):
@@ -47,14 +55,14 @@ def clipping_warning(fractions: Mapping[str, float]) -> str:
     """A sentence that names the cells with more than half of their gradients clipped, or "".
 
     Args:
-        fractions: by cell, of its updates whose gradient was clipped.
+        fractions: by cell, the fraction of its updates whose gradient was clipped.
     """
-    found = [f"{cell} ({part:.0%})" for cell, part in fractions.items() if part > MOST_CLIPPED]
-    if not found:
+    cells = [f"{cell} ({part:.0%})" for cell, part in fractions.items() if part > MOST_CLIPPED]
+    if not cells:
         return ""
     return (
         "training.optimizer.gradient_clip scaled the gradients of more than half of the updates "
-        f"down to one norm, which changes the algorithm: {', '.join(found)}."
+        f"down to one norm, which changes the algorithm: {', '.join(cells)}."
     )
 
 
@@ -67,7 +75,8 @@ def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
     }
     first = next(filter(math.isfinite, measured.values()), MOST)
     bound = min(MOST, max(_LEAST, _TIMES_FIRST * first))
-    return [step for step, difference in measured.items() if not difference <= bound]  # or NaN
+    # `not <=` instead of `>`, because NaN is above the bound too.
+    return [step for step, difference in measured.items() if not difference <= bound]
 
 
 def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -76,12 +85,15 @@ def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     The log-probabilities of the sampler and the actor differ by rounding. With older weights, a
     wrong kernel or a wrong type they differ by more, and there is no other sign of it.
     """
-    above = {name: steps_above(records) for name, records in logs.items()}
-    found = [f"{name} ({len(at)} steps, first {at[0]})" for name, at in above.items() if at]
-    if not found:
+    cells = []
+    for name, records in logs.items():
+        steps = steps_above(records)
+        if steps:
+            cells.append(f"{name} ({len(steps)} steps, first {steps[0]})")
+    if not cells:
         return ""
     return (
         "The log-probabilities of the sampler and the actor differ by more than "
         f"{_TIMES_FIRST} times the first step's difference or {MOST:g}, so the sampler may not "
-        f"have the actor's weights: {', '.join(found)}."
+        f"have the actor's weights: {', '.join(cells)}."
     )

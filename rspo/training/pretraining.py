@@ -17,7 +17,10 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, read_provenance
+from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.run import locked, run
+from rspo.pipeline.state import is_begun, state
+from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
@@ -33,27 +36,32 @@ from rspo.training.progress import Progress
 WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
 CHECKPOINT_EVERY = 100
-CHUNKS = 2  # of a batch, by length: the shorter ones need less padding
+CHUNKS = 2  # parts of a batch, by length: the part with the shorter responses needs less padding
 IGNORED = -100  # target of positions that are not part of the loss
 
 
 def make_base_policy(
     experiment: Experiment, model: str, mirror: Path | None = None, force: bool = False
 ) -> None:
-    """Write the base policy of a model as a Hugging Face folder."""
+    """Write the base policy of a model as a Hugging Face folder.
+
+    Args:
+        mirror: folder to use instead of the Hugging Face hub.
+        force: replace a finished base policy.
+
+    Raises: InputError for a model that the config lacks.
+    """
     experiment.require_name("model", model, experiment.config.models)
-    name, step = base_name(model), tasks.pretrain(experiment, model)
-    checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
-    own, (policy,) = experiment.root / "results" / experiment.scale, step.outputs
-    elsewhere = None  # in a trial run, the step that makes it in the scale's own folder
-    if experiment.has_own_results:
-        elsewhere = tasks.pretrain(replace(experiment, results=own), model)
+    source = experiment.config.models[model]
+    checkpoint = experiment.checkpoint(base_name(model))
+    task = tasks.pretrain(experiment, model)
+    (policy,) = task.outputs
 
     def work() -> Done:
-        earlier = use_checkpoint(step, checkpoint, {}, force)
+        earlier = use_checkpoint(task, checkpoint, {}, force)
         with atomic_write(policy) as partial:
-            if elsewhere and elsewhere.has_outputs() and not elsewhere.fault_of_outputs():
-                finished = elsewhere.outputs[0]
+            finished = _finished_elsewhere(experiment, model)
+            if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
             elif source.scratch is not None:
@@ -68,10 +76,21 @@ def make_base_policy(
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force)
-    if checkpoint.exists() and not step.is_begun():
-        with step.locked():  # an earlier process was killed while removing it
+    run(task, work, force)
+    if checkpoint.exists() and not is_begun(task):
+        with locked(task):  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
+
+
+def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
+    """The finished base policy in the scale's own folder, for a trial run in another; or None."""
+    if not experiment.has_own_results:
+        return None
+    own_folder = experiment.root / "results" / experiment.scale
+    task = tasks.pretrain(replace(experiment, results=own_folder), model)
+    if not state(task, deep=True).is_current:
+        return None
+    return task.outputs[0]
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:
@@ -117,20 +136,25 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
 
 
 def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
-    """Token ids of prompts (E, L) and of responses (E, T), which end token and IGNORED follow."""
+    """Token ids of prompts (E, L) and of responses (E, T).
+
+    The end token and IGNORED follow each response.
+    """
     # Most of the 60,000 examples repeat a prompt or a response; each is encoded once.
-    asked = list(dict.fromkeys(prompt for prompt, _ in examples))
-    said = list(dict.fromkeys(response for _, response in examples))
-    chats = tokenizer.prompts([[{"role": "user", "content": prompt}] for prompt in asked])
+    distinct_prompts = list(dict.fromkeys(prompt for prompt, _ in examples))
+    distinct_responses = list(dict.fromkeys(response for _, response in examples))
+    chats = tokenizer.prompts([[{"role": "user", "content": text}] for text in distinct_prompts])
     longest = max(map(len, chats))
-    if min(map(len, chats)) < longest:  # the others are padded to the limit
+    # The tokenizer pads prompts to the limit: they have equal lengths unless one exceeds it.
+    if min(map(len, chats)) < longest:
         raise InputError(
             f"sampling.max_prompt_tokens: expected at least {longest}, for the worked examples"
         )
-    prompt_ids = dict(zip(asked, chats, strict=True))
-    response_ids = dict(zip(said, tokenizer.encode(said), strict=True))
+    prompt_ids = dict(zip(distinct_prompts, chats, strict=True))
+    encoded = tokenizer.encode(distinct_responses)
+    response_ids = dict(zip(distinct_responses, encoded, strict=True))
     prompts = [prompt_ids[prompt] for prompt, _ in examples]
-    responses = [[*response_ids[response], tokenizer.end] for _, response in examples]
+    responses = [response_ids[response] + [tokenizer.end] for _, response in examples]
     longest = max(map(len, responses))
     padded = [ids + [IGNORED] * (longest - len(ids)) for ids in responses]
     return torch.tensor(prompts), torch.tensor(padded)
@@ -152,9 +176,9 @@ def _rate(step: int, steps: int) -> float:
 
 
 def _backward(model: Qwen2, prompts: Tensor, responses: Tensor) -> float:
-    """Add the gradient of the mean cross-entropy of the response tokens; returns this mean.
+    """Add the gradient of the mean cross-entropy of the response tokens, and return this mean.
 
-    Prompt tokens are not part of it.
+    Prompt tokens are not part of the mean.
     """
     lengths = (responses != IGNORED).sum(dim=1)
     loss = 0.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Cell
-from rspo.pipeline.provenance import Usage, usage_so_far
+from rspo.pipeline.usage import Usage, usage_so_far
 
 PROGRESS_FILE = "progress.json"
 SECONDS_BETWEEN_WRITES = 1.0
@@ -18,8 +18,9 @@ SECONDS_BETWEEN_WRITES = 1.0
 class Snapshot:
     """Progress of a running job.
 
-    step, steps: done and in total.
-    metrics: of the last step, such as reward and entropy.
+    step: number of steps that are done.
+    steps: number of steps in total.
+    metrics: metrics of the last step, such as reward and entropy.
     used: usage of the cell's earlier processes and, last, of this one.
     """
 
@@ -37,7 +38,7 @@ class Progress:
         self.path = folder / PROGRESS_FILE
         self.steps = steps
         self.earlier = usage_before(folder)
-        self._write(start, {})  # instead of what an earlier process did after its checkpoint
+        self._write(start, {})  # replaces what an earlier process reported after its checkpoint
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write that `step` steps are done."""
@@ -47,7 +48,8 @@ class Progress:
 
     def _write(self, step: int, metrics: Mapping[str, float]) -> None:
         self.written = time.monotonic()
-        used = [asdict(usage) for usage in [*self.earlier, usage_so_far()]]
+        used = [asdict(usage) for usage in self.earlier]
+        used.append(asdict(usage_so_far()))
         snapshot = Snapshot(step, self.steps, dict(metrics), used)
         # Not `atomic_write`: flushing to disk costs milliseconds, and losing this file is harmless.
         partial = self.path.with_suffix(".partial")
@@ -75,7 +77,7 @@ def read_progress(folder: Path) -> Snapshot | None:
 def shown_metrics(record: Mapping[str, Any], cell: Cell) -> dict[str, float]:
     """The metrics that `rspo status` shows: reward, Pass@k and entropy.
 
-    A record has Pass@k for powers of two: this is the largest one up to the k of the cell.
+    A record has Pass@k for powers of two. This is the largest of them up to the k of the cell.
     """
     k = 2 ** (min(cell.k, cell.n).bit_length() - 1)
     return {key: record[key] for key in ("reward", f"pass_at_{k}", "entropy")}

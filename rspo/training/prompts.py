@@ -23,8 +23,8 @@ class Prompts:
     answers: list[list[str]]
     families: list[str]
 
-    def of(self, rows: list[int]) -> "Prompts":
-        """Select prompts, in the order of `rows`."""
+    def select(self, rows: list[int]) -> "Prompts":
+        """The prompts of some rows, in the order of `rows`."""
         return Prompts(
             [self.tokens[row] for row in rows],
             [self.questions[row] for row in rows],
@@ -36,7 +36,10 @@ class Prompts:
 def read_prompts(
     data: Path, tokenizer: ChatTokenizer, sampling: Sampling
 ) -> tuple[Prompts, list[str]]:
-    """Read and tokenize a set of problems; returns it and the ids of problems that are too long."""
+    """Read and tokenize a set of problems.
+
+    Returns: the problems that are short enough; and the ids of the problems that are too long.
+    """
     problems = read_table(data, PROBLEMS)
     tokens = tokenizer.prompts([problem["prompt"] for problem in problems])
     prompts = Prompts(
@@ -46,7 +49,7 @@ def read_prompts(
         [problem["benchmark"] for problem in problems],
     )
     left_out = dict.fromkeys(too_long(tokens, sampling))
-    kept = prompts.of([row for row in range(len(problems)) if row not in left_out])
+    kept = prompts.select([row for row in range(len(problems)) if row not in left_out])
     return kept, [problems[row]["id"] for row in left_out]
 
 
@@ -55,6 +58,8 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
 
     Every epoch uses each prompt at most once, in a new order; prompts that do not fill a last batch
     are left out. The order depends only on the seed, so every method gets the same batches.
+
+    Raises: InputError for a training set that is smaller than a batch.
     """
     steps_per_epoch = len(families) // training.prompts_per_step
     if steps_per_epoch == 0:
@@ -67,7 +72,7 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
     # Rank within the family, then position in the shuffle: a round-robin over families.
     family = np.unique(families, return_inverse=True)[1][shuffled]
     by_family = np.argsort(family, kind="stable")
-    starts = np.searchsorted(family[by_family], family[by_family])  # of the rows of each family
+    starts = np.searchsorted(family[by_family], family[by_family])  # where each family begins
     ranks = np.empty_like(by_family)
     ranks[by_family] = np.arange(len(families)) - starts
     order: list[int] = shuffled[np.argsort(ranks, kind="stable")].tolist()

@@ -1,4 +1,4 @@
-"""Per-step metrics: rewards of a step's responses, and the step's line of training.jsonl."""
+"""The result of a training, and the line of training.jsonl for each of its steps."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,17 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from rspo.config.schema import Config, Optimizer, Rewards
-from rspo.core.seeds import generator_of
+from rspo.config.schema import Optimizer
 from rspo.estimators import pass_at_k
-from rspo.policies.sampler import Responses
-from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards.configured import Verify, rewards_of
-from rspo.training.prompts import Prompts
+from rspo.training.rewards import Scored
 
 Record = dict[str, Any]  # one line of training.jsonl
 
@@ -28,7 +21,7 @@ class Trained:
 
     records: the lines of training.jsonl, one per step.
     save: writes the trained weights into a folder with the base policy's other files.
-    files: further files of the cell, to get the policy's provenance.
+    files: further files of the cell, which get the policy's provenance.
     gpu_seconds: used by this process; ignored in a SLURM job, which knows its GPUs.
     notes: for the provenance, such as which problems were left out.
     """
@@ -40,100 +33,18 @@ class Trained:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Scored:
-    """One step's responses: lengths, rewards and weights; (prompts, n) each.
-
-    lengths: in tokens, the end token included.
-    finished: whether the response ended with the end token.
-    """
-
-    lengths: Tensor
-    finished: Tensor
-    correct: Tensor
-    rewards: Tensor
-    weights: Tensor
-
-    @classmethod
-    def of(cls, lengths: Any, finished: Any, correct: Any, rewards: Any, weights: Any) -> "Scored":
-        """From lists, arrays or tensors; `weights` is (prompts, n), the others have its size."""
-        columns = (lengths, finished, correct, rewards)
-        lengths, finished, correct, rewards = (
-            torch.as_tensor(column).view(weights.shape) for column in columns
-        )
-        return cls(lengths, finished, correct, rewards, torch.as_tensor(weights).float())
-
-
 class Stopwatch:
-    """Seconds of each phase of a step, one after the other."""
+    """Seconds of each phase of a step. The phases follow each other."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._started = time.perf_counter()
 
     def lap(self, phase: str) -> None:
-        """Note the time since the end of the previous phase as this phase's."""
+        """End a phase, which began when the previous one ended."""
         now = time.perf_counter()
-        self.seconds[phase], self._started = now - self._started, now
-
-
-def tokens_of(responses: Responses) -> list[list[int]]:
-    """The tokens of each response, without padding."""
-    lengths = responses.lengths.tolist()
-    return [ids[:length] for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)]
-
-
-def verify_tokens(
-    responses: Sequence[Sequence[int]],
-    rows: Sequence[int],
-    prompts: Prompts,
-    tokenizer: ChatTokenizer,
-    verify: Verify,
-) -> NDArray[np.bool_]:
-    """Verify responses.
-
-    Args:
-        responses: token ids, the end token included where there is one.
-        rows: of each response, the row of its prompt in `prompts`.
-
-    Returns: (len(responses),) whether each response is correct.
-    """
-    texts = texts_of(responses, tokenizer)
-    pairs = list(zip(rows, texts, strict=True))
-    distinct = list(dict.fromkeys(pairs))  # a policy repeats itself
-    answers = [prompts.answers[row] for row, _ in distinct]
-    questions = [prompts.questions[row] for row, _ in distinct]
-    verdicts = verify([text for _, text in distinct], answers, questions=questions)
-    correct = {pair: verdict.correct for pair, verdict in zip(distinct, verdicts, strict=True)}
-    return np.array([correct[pair] for pair in pairs])
-
-
-def with_wrong_verdicts(
-    correct: NDArray[np.bool_], settings: Rewards, *seed: str | int
-) -> NDArray[np.bool_]:
-    """Verdicts of a verifier that errs at the config's rates, independently for each response."""
-    if not settings.false_accepts and not settings.false_rejects:
-        return correct
-    draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
-    rates = np.where(correct, settings.false_rejects, settings.false_accepts)
-    return correct ^ (draws.numpy() < rates)
-
-
-def texts_of(responses: Sequence[Sequence[int]], tokenizer: ChatTokenizer) -> list[str]:
-    """The text of each response, without the end token."""
-    return tokenizer.decode([tokenizer.without_end(response) for response in responses])
-
-
-def named_rewards(
-    name: str,
-    correct: NDArray[np.bool_],
-    responses: Sequence[Sequence[int]],
-    tokenizer: ChatTokenizer,
-    config: Config,
-) -> NDArray[np.float64]:
-    """Rewards (responses,) by the name of a reward; the responses are as in `verify_tokens`."""
-    lengths = [len(tokens) for tokens in responses]
-    return rewards_of(config, name, correct, lengths, lambda: texts_of(responses, tokenizer))
+        self.seconds[phase] = now - self._started
+        self._started = now
 
 
 def record_of(
@@ -153,16 +64,18 @@ def record_of(
             whose gradient was clipped.
         seconds: by phase; "sample" is required.
     """
-    n, tokens = scored.weights.shape[1], int(scored.lengths.sum())
+    n = scored.weights.shape[1]
+    tokens = int(scored.lengths.sum())
     limit = optimizer.gradient_clip or float("inf")
-    counts = scored.correct.sum(dim=1).numpy()
+    correct_responses = scored.correct.sum(dim=1).numpy()  # to each prompt
+    powers_of_two = [2**power for power in range(n.bit_length())]
     return {
         "step": step + 1,
         "reward": scored.rewards.mean().item(),
         "correct": scored.correct.double().mean().item(),
         **{
-            f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
-            for k in (2**power for power in range(n.bit_length()))
+            f"pass_at_{k}": float(np.mean(pass_at_k(n, correct_responses, k)))
+            for k in powers_of_two
         },
         "entropy": entropy,
         "response_tokens": tokens / scored.lengths.numel(),

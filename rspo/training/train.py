@@ -1,4 +1,4 @@
-"""Train a cell: what is around the training itself, the same for every engine.
+"""Train a cell: the work before and after the training itself, the same for every engine.
 
 It verifies the inputs, chooses the checkpoint, calls the engine, and writes the policy and its log.
 Removing the checkpoint marks the cell as finished.
@@ -13,7 +13,10 @@ from statistics import fmean
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done, Usage
+from rspo.pipeline.run import locked, run
+from rspo.pipeline.state import is_begun
+from rspo.pipeline.task import Done
+from rspo.pipeline.usage import Usage
 from rspo.training.checkpoint import remove_checkpoint, use_checkpoint
 from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
@@ -35,39 +38,42 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     Raises: Stopped after a checkpoint, when a stop is requested; LostProcess when a process of the
         verl engine died.
     """
-    step = tasks.train(experiment, name)  # its inputs are made without the cell's variant
+    # Before `for_cell`: problems and base policies are the same for every variant.
+    task = tasks.train(experiment, name)
+    policy, log = task.outputs
     experiment = experiment.for_cell(name)
-    config, engine = experiment.config, _engine(experiment.config.engine)
+    engine = _engine(experiment.config.engine)
     checkpoint = experiment.checkpoint(name)
-    policy, log = step.outputs
     base = experiment.policy(base_name(experiment.cell(name).model))
-    problems, held_out = (experiment.problems(part) for part in ("train", "validation"))
+    problems = experiment.problems("train")
+    held_out = experiment.problems("validation")
     earlier: list[Usage] = []
 
     def begin() -> None:
-        # With other weights or problems, it is another training.
+        # Other weights or problems make it another training.
         weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
         inputs = {"base": weights, "problems": digest(problems)}
-        earlier.extend(use_checkpoint(step, checkpoint, inputs, force))
+        earlier.extend(use_checkpoint(task, checkpoint, inputs, force))
 
     def work() -> Done:
         trained = engine(experiment, name, begin)
         clipped = fmean(record["gradient_clipped"] for record in trained.records)
-        if warning := clipping_warning({name: clipped}):
+        warning = clipping_warning({name: clipped})
+        if warning:
             _log.warning("%s", warning)
         _write_policy(policy, trained, base)
         write_json_lines(log, trained.records)
         return Done(
             trained.gpu_seconds,
-            trained.notes | validation_note(config.training.validation, held_out),
+            trained.notes | validation_note(experiment.config.training.validation, held_out),
             earlier,
             trained.files,
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
 
-    step.run(work, force)
-    if checkpoint.exists() and not step.is_begun():
-        with step.locked():  # an earlier process was killed while removing it
+    run(task, work, force)
+    if checkpoint.exists() and not is_begun(task):
+        with locked(task):  # an earlier process was killed while removing it
             remove_checkpoint(checkpoint)
 
 

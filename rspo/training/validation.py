@@ -19,11 +19,12 @@ from rspo.core.files import digest
 from rspo.core.seeds import generator_of
 from rspo.estimators import max_at_k, pass_at_k
 from rspo.pipeline import tasks
+from rspo.pipeline.run import require_current
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts, read_prompts
-from rspo.training.records import named_rewards, tokens_of, verify_tokens
+from rspo.training.rewards import named_rewards, tokens_of, verify_tokens
 
 CHUNK = 32  # problems sampled together
 
@@ -35,13 +36,17 @@ def is_due(step: int, training: Training) -> bool:
 
 
 def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompts | None:
-    """Draw the problems that every cell is validated on; None without validation."""
-    training, sampling = experiment.config.training, experiment.config.sampling
+    """Draw the problems that every cell is validated on; None without validation.
+
+    Raises: InputError if too few of the problems are short enough.
+    """
+    training = experiment.config.training
+    sampling = experiment.config.sampling
     if training.validation.every is None:
         return None
-    step = tasks.prepare(experiment, "validation")
-    data, wanted = experiment.problems("validation"), training.validation.problems
-    step.require_output(data)
+    data = experiment.problems("validation")
+    require_current(tasks.prepare(experiment, "validation"), data)
+    wanted = training.validation.problems
     prompts, left_out = read_prompts(data, tokenizer, sampling)
     report_too_long(left_out, sampling, "left out of validation")
     if wanted > len(prompts.tokens):
@@ -50,11 +55,11 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
             "short enough"
         )
     drawn = torch.randperm(len(prompts.tokens), generator=generator_of("validation"))
-    return prompts.of(sorted(drawn[:wanted].tolist()))
+    return prompts.select(sorted(drawn[:wanted].tolist()))
 
 
 def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[str, float]]:
-    """Validate after `step`, counted from 0; returns the entry of training.jsonl."""
+    """Validate after `step`, counted from 0; returns what the line of training.jsonl gets."""
     samples = trainer.config.training.validation.samples
     tokens, correct = verified_samples(trainer, held_out, samples, "validation", step)
     return validation_record(correct, tokens, trainer.tokenizer, trainer.config)
@@ -63,7 +68,15 @@ def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[s
 def verified_samples(
     trainer: Trainer, prompts: Prompts, samples: int, *seed: str | int
 ) -> tuple[list[list[int]], NDArray[np.bool_]]:
-    """Responses to each prompt, in their order, and whether each is correct."""
+    """Sample responses to prompts and verify them.
+
+    Args:
+        samples: number of responses to each prompt.
+        seed: of the sampling.
+
+    Returns: the tokens of the responses, in the order of the prompts; and whether each response is
+        correct, (prompts * samples,).
+    """
     tokens: list[list[int]] = []
     for first in range(0, len(prompts.tokens), CHUNK):
         part = prompts.tokens[first : first + CHUNK]
@@ -78,17 +91,18 @@ def validation_record(
     tokenizer: ChatTokenizer,
     config: Config,
 ) -> dict[str, dict[str, float]]:
-    """The entry of training.jsonl for one validation: means over the problems, as in the curves.
+    """What the line of training.jsonl gets from a validation: means over the problems.
 
-    It has Pass@k, and Max@k of `evaluation.reward` whatever the cell's own reward is, for every
-    power of two up to the number of samples per problem.
+    It has Pass@k and Max@k for every power of two up to the number of samples per problem. Max@k is
+    that of `evaluation.reward`, as in the curves, whatever the reward of the cell.
 
     Args:
         correct: (problems * samples,), in the order of the problems.
     """
     samples = config.training.validation.samples
     rewards = named_rewards(config.evaluation.reward, correct, responses, tokenizer, config)
-    counts, rewards = correct.reshape(-1, samples).sum(axis=1), rewards.reshape(-1, samples)
+    counts = correct.reshape(-1, samples).sum(axis=1)
+    rewards = rewards.reshape(-1, samples)
     ks = [2**power for power in range(samples.bit_length())]
     passed = {f"pass_at_{k}": float(pass_at_k(samples, counts, k).mean()) for k in ks}
     best = {f"max_at_{k}": float(max_at_k(rewards, k).mean()) for k in ks}
@@ -96,7 +110,11 @@ def validation_record(
 
 
 def validation_note(validation: Validation, problems: Path) -> dict[str, Any]:
-    """How training.jsonl was validated, for its provenance: it is no setting of the policy."""
+    """How a training was validated, for the provenance: the validation is no setting of a policy.
+
+    Args:
+        problems: the file with the set of problems.
+    """
     if validation.every is None:
         return {}
     set_of_problems = {"set": digest(problems)}

@@ -176,7 +176,7 @@ def test_only_the_seeds_that_all_methods_have_are_compared(tmp_path: Path) -> No
     def row(*methods: Method) -> dict[str, Any]:
         terms = tuple(Term(method, 1.0 - 2 * i, (2,)) for i, method in enumerate(methods))
         benchmarks = ("linear", "multiply")
-        return measurer.of(Comparison("a", "b", "pass_at_k", terms, benchmarks=benchmarks))
+        return measurer.measure(Comparison("a", "b", "pass_at_k", terms, benchmarks=benchmarks))
 
     def mean(name: str) -> float:
         return float(outcomes(experiment, name, ["linear", "multiply"], 2).mean())

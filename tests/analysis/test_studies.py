@@ -24,7 +24,7 @@ from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
 from rspo.evaluation.statistics import mean_of_scores
 from rspo.figures import draw
-from tests.support import planted
+from tests.support import ROOT, planted
 from tests.support.tasks import attest
 
 RSPO = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
@@ -377,16 +377,16 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [path.stem for path in sorted((planted.ROOT / "docs/studies").glob("*.md"))]
+    "name", [path.stem for path in sorted((ROOT / "docs/studies").glob("*.md"))]
 )
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
-    folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
+    folder, experiment = ROOT / "docs" / "studies", Experiment.load(root=ROOT)
     table = read_rows(folder / f"{name}.csv")
     text = {"setting": str, "instead_of": str}
     methods = pd.read_csv(folder / f"{name}_methods.csv", dtype=text).fillna(
         dict.fromkeys(text, "")
     )
-    evidence = Evidence.read(planted.ROOT / "docs" / "evidence" / f"{name}.parquet")
+    evidence = Evidence.read(ROOT / "docs" / "evidence" / f"{name}.parquet")
     bases = {
         f"{Path(path).parent.name.removesuffix('--base')} {digest[:8]}"
         for note in map(json.loads, evidence.rows["provenance"].dropna())
@@ -395,7 +395,7 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     }
     contents = study_contents(experiment, name, table, methods)
     contents |= {"origins": {}, "bases": sorted(bases)}
-    text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
+    text = pages.render(folder / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
 
 
@@ -410,7 +410,7 @@ KS = [1, 2, 4, 8, 16]
 def own(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """The config's studies, with 64 samples in the one that has 512, and 32 in the others."""
     root = tmp_path_factory.mktemp("own")
-    config = yaml.safe_load((planted.ROOT / "config" / "tiny.yaml").read_text())
+    config = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
     entries = {name: config["studies"][name] for name in OWN}
     entries["overtake"] |= {"samples": 64, "k": [*KS, 32]}
     planted.load(root, studies=entries)
@@ -451,7 +451,7 @@ def test_samples_that_are_not_whole_blocks_are_refused(tmp_path: Path) -> None:
 
 def differences(name: str, family: str) -> set[tuple[str, str]]:
     """What is compared with what in the config: the policies of seed 0, without model and seed."""
-    experiment = Experiment.load("tiny", {"seeds": 1}, root=planted.ROOT)
+    experiment = Experiment.load("tiny", {"seeds": 1}, root=ROOT)
     plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
     return {
         tuple(policy.split("--", 1)[-1].removesuffix("--s0") for policy in one.policies)  # type: ignore[misc]

@@ -14,7 +14,7 @@ from rspo.analysis.comparisons import Comparison
 from rspo.analysis.results import row_of, verdict, with_p_values
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Cell, Experiment
-from rspo.config.names import OWN_REWARDS, Reward
+from rspo.config.registered import OWN_REWARDS, Reward
 from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
 from rspo.evaluation.statistics import Estimate

@@ -11,7 +11,7 @@ import torch
 
 from rspo.config.experiment import Experiment
 from rspo.config.load import config_of
-from rspo.config.names import Reward, VerifiedResponses, Verifier, register
+from rspo.config.registered import Reward, VerifiedResponses, Verifier, register
 from rspo.core.errors import InputError
 from rspo.pipeline import tasks
 from rspo.rewards import verify

@@ -17,6 +17,7 @@ from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare, require_own_files
 from rspo.pipeline import tasks
+from rspo.pipeline.run import require_current
 from tests.support import tiny_world
 
 Rows = Sequence[Mapping[str, Any]]
@@ -211,4 +212,4 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
-    tasks.prepare(experiment, "mine").require_output(experiment.problems("mine"))
+    require_current(tasks.prepare(experiment, "mine"), experiment.problems("mine"))

@@ -14,6 +14,7 @@ from rspo.evaluation.journal import journal_of
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.pipeline import tasks
+from rspo.pipeline.run import record
 from rspo.policies.sampler import TorchSampler
 from tests.support import tiny_world
 
@@ -132,7 +133,7 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
     message = rf"{samples} was made from another version of {path}"
     try:
         write_table(path, PROBLEMS, rows[:-1])
-        tasks.prepare(experiment, BENCHMARKS[1]).record()
+        record(tasks.prepare(experiment, BENCHMARKS[1]))
         with pytest.raises(InputError, match=f"{message}: .*--force replaces it"):
             sample_suite(experiment, POLICY, SUITE)
         again = re.escape(f"`{experiment.command('sample', POLICY, SUITE, '0')} --force`")
@@ -143,4 +144,4 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
         assert len(read_table(experiment.scores(POLICY, SUITE, 0), SCORES)) == 8 * (6 + 5)
     finally:
         write_table(path, PROBLEMS, rows)
-        tasks.prepare(experiment, BENCHMARKS[1]).record()
+        record(tasks.prepare(experiment, BENCHMARKS[1]))

@@ -10,6 +10,7 @@ from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
 from rspo.evaluation.score import score
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.run import record
 from tests.support import judge_server, paper_scale, tiny_world
 from tests.support.table_rows import problem, sample, write_samples
 
@@ -24,7 +25,7 @@ def experiment(tmp_path: Path) -> Experiment:
     for name, answer in zip(BENCHMARKS, ("5", "6"), strict=True):
         problems = [problem("p0", [answer]), problem("p1", ["7", "seven"])]
         write_table(experiment.problems(name), PROBLEMS, problems)
-        tasks.prepare(experiment, name).record()
+        record(tasks.prepare(experiment, name))
     return experiment
 
 
@@ -75,10 +76,10 @@ def judged_experiment(tmp_path: Path, url: str) -> Experiment:
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
     rows = [sample("own/0", index, text) for index, text in enumerate(texts)]
     write_table(experiment.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
-    tasks.prepare(experiment, "own").record()
+    record(tasks.prepare(experiment, "own"))
     write_samples(experiment, policy, "mine", {"own": rows})
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
-    tasks.fetch_judge(experiment).record()
+    record(tasks.fetch_judge(experiment))
     return experiment
 
 
@@ -121,7 +122,7 @@ def test_a_run_killed_before_its_provenance_verifies_nothing_again(
     with judge_server.running(five) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         with monkeypatch.context() as broken:
-            broken.setattr("rspo.pipeline.task.write_provenance", interrupt)
+            broken.setattr("rspo.pipeline.run.write_provenance", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)

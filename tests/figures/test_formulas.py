@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean
 import numpy as np
 import pytest
 
-from rspo.figures import disjoint, hitchhiking, intro, weights
+from rspo.figures import disjoint, hitchhiking, intro, maxk_weight, passk_weight
 
 
 def test_intro_values_and_crossing() -> None:
@@ -62,7 +62,7 @@ def test_disjoint_cases() -> None:
 
 def test_passk_boundary_by_bisection() -> None:
     """The weight, k (1 - p)^(k-1), is the slope of Pass@k = 1 - (1 - p)^k."""
-    table = weights.pass_table().set_index("panel").astype(float)
+    table = passk_weight.table().set_index("panel").astype(float)
     boundary = table.loc["boundary"]
     assert [*boundary["k"]][:5] == [1, 1.25, 1.5, 1.75, 2]
     for k, w in zip(boundary["k"], boundary["w"], strict=True):
@@ -84,7 +84,7 @@ def test_maxk_weight_by_another_integral() -> None:
     grid = np.linspace(-9, 3, 4001)
     cdf = np.array([normal.cdf(r) for r in grid])
     pdf = np.array([normal.pdf(r) for r in grid])
-    table = weights.max_table().query("panel == 'weight'")
+    table = maxk_weight.table().query("panel == 'weight'")
     assert {*table["k"]} == {2, 4, 8}
     for row in table.itertuples():
         inside = np.clip(row.reward - grid, 0, None) * (row.k - 1) * cdf ** (row.k - 2) * pdf

@@ -26,7 +26,7 @@ from PIL import Image
 
 from rspo.config.experiment import Experiment
 from rspo.figures import FIGURES, Figure, disjoint, draw, figures_of, study, style
-from rspo.figures.figure import methods_of
+from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.planted import PAPER, experiment_in, load, write_inputs
 
@@ -170,7 +170,7 @@ def test_marks_are_drawn_by_seaborn(
     for figure in figures_of(experiments["tiny"]).values():
         drawing.setdefault(figure.draw.__module__, figure)
     modules = {path.stem for path in (ROOT / "rspo" / "figures").glob("*.py")}
-    shared = {"__init__", "figure", "style"}
+    shared = {"__init__", "figure", "methods", "style", "training_lines", "weight_lines"}
     assert {name.rpartition(".")[2] for name in drawing} == modules - shared
     for figure in drawing.values():
         context = (experiments["tiny"], figure) if figure.of_results else ()

@@ -16,7 +16,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.figures import FIGURES, draw, figures_of, in_all, register, study, style
 from rspo.figures import figure as figure_module
-from rspo.figures.figure import methods_of
+from rspo.figures.methods import methods_of
 from rspo.pipeline.provenance import read_provenance
 from tests.support import ROOT
 from tests.support.planted import experiment_in, write_inputs

@@ -13,8 +13,8 @@ from scipy.stats import t as student
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, read_table, write_csv
-from rspo.figures import FIGURES, style, training_curves
-from rspo.figures.figure import methods_of
+from rspo.figures import FIGURES, sample_efficiency, style
+from rspo.figures.methods import methods_of
 from tests.support.planted import experiment_in, write_problems
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -130,7 +130,7 @@ def test_sample_efficiency_has_the_first_pass_and_complete_windows(
 def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:
     """Independent noise around a line: the standard deviation of a mean of 20 values."""
     noise = np.random.default_rng(0).normal(0, 3, 5000)
-    error = training_curves.error_of_mean([*(noise + 0.01 * np.arange(5000))], 20)
+    error = sample_efficiency.error_of_mean([*(noise + 0.01 * np.arange(5000))], 20)
     assert error == pytest.approx(3 / 20**0.5, rel=0.03)
 
 
@@ -138,7 +138,7 @@ def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:
 def test_first_pass_counts_complete_steps(tmp_path: Any, prompts: int, steps: int) -> None:
     experiment = experiment_in(tmp_path, training={"prompts_per_step": 4, "mini_batch_prompts": 2})
     write_problems(experiment, prompts)
-    assert training_curves.first_pass(experiment) == steps
+    assert sample_efficiency.first_pass(experiment) == steps
 
 
 def test_differences_are_the_claims_comparisons_at_the_trained_k(

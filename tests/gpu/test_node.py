@@ -16,6 +16,7 @@ from rspo.core.files import read_json_lines, write_text
 from rspo.core.gpus import why_no_gpu
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.pipeline import tasks
+from rspo.pipeline.run import record
 from rspo.rewards import is_correct
 from rspo.rewards.verdict import CORRECT, INCORRECT
 from rspo.training.logs import sampler_warning
@@ -161,7 +162,7 @@ def test_judge_beside_verl(settings: Settings, note: Note) -> None:
     changes = judge.changes_with(settings, folder)
     experiment = settings.experiment(changes)
     write_text(experiment.judge_prompt, f"PROMPT = {judge.PROMPT!r}\n")
-    tasks.fetch_judge(experiment).record()
+    record(tasks.fetch_judge(experiment))
     settings.rspo("train", cell, changes=changes)
     verdicts = [row["verdict"] for row in read_json_lines(experiment.verdicts(cell, "train"))]
     correct, valid = verdicts.count(CORRECT), verdicts.count(CORRECT) + verdicts.count(INCORRECT)

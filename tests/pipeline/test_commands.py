@@ -23,7 +23,8 @@ from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
 from rspo.core.settings import differences
 from rspo.pipeline.provenance import provenance_path, read_provenance
-from rspo.pipeline.task import FORCE_HINT, Task
+from rspo.pipeline.run import FORCE_HINT, record, run
+from rspo.pipeline.task import Task
 from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
 
@@ -438,14 +439,14 @@ def test_provenance_has_the_inputs_as_they_were_before_the_work(tmp_path: Path) 
     source, output = tmp_path / "source.txt", tmp_path / "output.txt"
     source.write_text("before")
     maker = Task((source,), {"a": 1})
-    maker.record()
+    record(maker)
     before = digest(source)
 
     def work() -> None:
         output.write_text("made from the source before the change")
         source.write_text("changed meanwhile")
 
-    Task((output,), {"b": 2}, lambda: [(source, maker)]).run(work)
+    run(Task((output,), {"b": 2}, lambda: [(source, maker)]), work)
     assert read_provenance(output)["inputs"] == {str(source): before}
 
 
@@ -484,7 +485,7 @@ def test_a_command_with_finished_results_reads_no_contents(
         raise AssertionError("reads the content of a result")
 
     arguments, _, file, _ = COMMANDS[command]
-    for module in ("core.files", "pipeline.provenance", "pipeline.task"):
+    for module in ("core.files", "pipeline.provenance", "pipeline.state", "pipeline.run"):
         monkeypatch.setattr(f"rspo.{module}.digest", read)
     before = contents()
     assert main([command, *arguments]) == 0
@@ -499,14 +500,14 @@ def test_a_finished_result_of_many_gigabytes_costs_a_look(tmp_path: Path) -> Non
         path.touch()
     maker = Task((source,), {"a": 1})
     step = Task((output,), {"b": 2}, lambda: [(source, maker)])
-    maker.record()
-    step.record()
+    record(maker)
+    record(step)
     for path in (source, output):
         os.truncate(path, 64 * 10**9)
         note = json.loads(provenance_path(path).read_text()) | {"bytes": 64 * 10**9}
         provenance_path(path).write_text(json.dumps(note))
     before, started = bytes_read(), time.process_time()
-    step.run(lambda: pytest.fail("works"))
+    run(step, lambda: pytest.fail("works"))
     assert bytes_read() - before < 100_000
     assert time.process_time() - started < 1
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rspo.pipeline import provenance
-from rspo.pipeline.provenance import Done, provenance_path, write_provenance
+from rspo.pipeline.provenance import provenance_path, write_provenance
+from rspo.pipeline.task import Done
 
 TWO_PROCESSORS = """processor	: 0
 vendor_id	: AuthenticAMD

@@ -137,11 +137,11 @@ def test_edited_and_removed_files_are_named(experiment: Experiment) -> None:
     Path(f"{problems}.provenance.json").unlink()
     message = broken(figure_of(experiment))
     other = experiment.scores(base, "standard", 0)
-    assert f"{curve}: was made from another version of {other}" in message
-    assert f"{scores}: was changed after its provenance was written" in message
-    assert f"{policy}: was changed" in message
-    assert f"{samples}: no longer exists" in message
-    assert f"{problems}: has no provenance" in message
+    assert f"{curve} was made from another version of {other}" in message
+    assert f"{scores} was damaged or changed after it was written" in message
+    assert f"{policy} was damaged or changed" in message
+    assert f"{samples} is missing" in message
+    assert f"{problems} has no readable provenance" in message
     assert "has no provenance" in broken(problems)
     assert "no.csv: no such file" in broken(Path("no.csv"))
 

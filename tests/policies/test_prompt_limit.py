@@ -13,6 +13,7 @@ from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.sample import sample_suite
 from rspo.pipeline import tasks
+from rspo.pipeline.run import record
 from rspo.policies.prompt_limit import response_tokens
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
@@ -44,7 +45,7 @@ def experiment(tmp_path: Path) -> Experiment:
     for name in ("train", "linear"):
         problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
         write_table(experiment.problems(name), PROBLEMS, problems)
-        tasks.prepare(experiment, name).record()
+        record(tasks.prepare(experiment, name))
     return experiment
 
 

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.pipeline.run import require_current
 from rspo.pipeline.tasks import judge_inputs
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.xverify.download import fetch_judge
@@ -98,13 +99,13 @@ def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:
     command = experiment.command("fetch-judge")
     expected = f"judge/model: no such file; `{command}` makes it"
     with pytest.raises(InputError, match=re.escape(expected)):
-        step.require_output(model)
+        require_current(step, model)
     fetch_judge(experiment, tmp_path / "mirror")
     folder = experiment.results / "judge" / "model"
     weights = "model.safetensors"
     assert (folder / weights).read_bytes() == (published / weights).read_bytes()
     note = json.loads(folder.with_name("model.provenance.json").read_text())
     assert note["notes"]["sources"][1] == f"{published} @ {settings.revision}"
-    step.require_output(model)
+    require_current(step, model)
     with verifier_of(experiment, "xverify", tmp_path / "verdicts.jsonl"):
         pass

@@ -7,6 +7,7 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.pipeline import tasks
+from rspo.pipeline.state import state_of
 from rspo.rewards.xverify.download import fetch_judge, template_in
 from tests.support import paper_scale
 from tests.support.judge_prompt import FILE, commit
@@ -32,7 +33,7 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
         fetch("0" * 40)
     path = fetch(pinned)
     assert template_in(path.read_text(), "there") == TEMPLATE
-    assert tasks.fetch_judge(with_prompt(pinned, None)).fault_of(path) is None
+    assert state_of(tasks.fetch_judge(with_prompt(pinned, None)), path, deep=True).is_current
     assert f"{FILE} @ {pinned}" in path.with_name("prompt.py.provenance.json").read_text()
 
 

@@ -27,9 +27,9 @@ KILL_SNAKEMAKE = f"atexit.register(lambda: {KILL_SNAKEMAKE_AT_ONCE})"
 FAIL_AT_THE_END = "atexit.register(lambda: os._exit(3))"
 FAIL_AT_ONCE = "os._exit(3)"
 FAIL_BEFORE_THE_PROVENANCE = """\
-import rspo.pipeline.task as task
+import rspo.pipeline.run as run
     def fail(*_): os._exit(3)
-    task.write_provenance = fail"""
+    run.write_provenance = fail"""
 FAIL_BETWEEN_THE_OUTPUTS = """\
 import rspo.training.train as train
     def fail(*_): os._exit(3)

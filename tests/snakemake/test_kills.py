@@ -21,6 +21,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import digest
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import provenance_path, read_provenance
+from rspo.pipeline.state import is_begun, state
 from rspo.pipeline.task import Task
 from tests.support import tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
@@ -151,7 +152,9 @@ def test_a_run_that_is_killed_at_the_ends_of_jobs_loses_no_finished_result(
         time.sleep(delay)
         run.end(kind)
         finished = {
-            path: step for path, step in steps_of.items() if step.is_made() and not step.is_begun()
+            path: step
+            for path, step in steps_of.items()
+            if state(step).is_current and not is_begun(step)
         }
         now = versions(finished)
         print(f"{piece}.{number}: {kind} after {delay:.2f} s, {len(finished)} finished")

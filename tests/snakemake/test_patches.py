@@ -136,7 +136,7 @@ def functions():
 def patch():
     patches.plan_jobs_behind_ancient_inputs()
     patches.keep_one_timer()
-    patches.compare_settings_with_provenance()
+    patches.compare_results_with_provenance()
     return functions()
 
 stock, once, twice = functions(), patch(), patch()

@@ -20,7 +20,8 @@ from rspo.status.display import line, shown_in_terminal, table_text
 from rspo.status.policies import statuses
 from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
-from rspo.training.records import Scored, record_of
+from rspo.training.records import record_of
+from rspo.training.rewards import Scored
 from tests.support import tiny_world
 
 RUNNING, STOPPED, DONE = (

@@ -2,7 +2,6 @@
 
 import math
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import figures_of
 from rspo.pipeline import tasks
-from tests.support import ROOT
+from tests.support import copy_config
 from tests.support.problem_rows import problem
 from tests.support.tasks import attest
 
@@ -54,7 +53,7 @@ def load(
         ks: the evaluated k.
         studies: replaces the studies.
     """
-    shutil.copytree(ROOT / "config", root / "config")
+    copy_config(root)
     path = root / "config" / "tiny.yaml"
     config = yaml.safe_load(path.read_text())
     standard, grid = config["data"]["suites"]["standard"], config["grid"]
@@ -206,7 +205,7 @@ PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
 
 def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experiment:
     """A scale of config/ with one training seed, and with its results below `root`."""
-    shutil.copytree(ROOT / "config", root / "config", dirs_exist_ok=True)
+    copy_config(root)
     path = root / "config" / "tiny.yaml"
     path.write_text(re.sub(r"^    seeds: \d\n", "", path.read_text(), flags=re.MULTILINE))
     return Experiment.load(scale, overrides, root)

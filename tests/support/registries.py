@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rspo.analysis import CLAIMS
-from rspo.config.names import OWN_REWARDS, OWN_VERIFIERS, VERIFIER_VERSIONS
+from rspo.config.names import VERIFIER_VERSIONS
+from rspo.config.registered import OWN_REWARDS, OWN_VERIFIERS
 from rspo.figures import FIGURES
 from rspo.objectives import OBJECTIVES
 

@@ -30,6 +30,7 @@ if __name__ == "__main__":
         for job in workflow._workflow.dag.jobs:
             about = {"rule": job.rule.name, "wildcards": job.wildcards_dict}
             about |= {"input": list(map(str, job.input)), "output": list(map(str, job.output))}
-            settings, step = job.params.get("settings"), task_of(job)
-            about |= {"settings": settings, "step": [*map(str, step.outputs)] if step else []}
+            task = task_of(job)
+            about["settings"] = job.params.get("settings")
+            about["task"] = [str(path) for path in task.outputs] if task else []
             print(json.dumps(about))

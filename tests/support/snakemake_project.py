@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.support import ROOT, tiny_world
+from tests.support import ROOT, copy_config, tiny_world
 
 PROGRAMS = Path(sys.executable).parent  # `snakemake` and `rspo` of the environment under test
 
@@ -27,7 +27,8 @@ SMALL_WORLD = [setting(tiny_world.OVERRIDES)]
 
 def make_project(folder: Path) -> Path:
     """Copy the Snakefile and all that it reads; returns the folder."""
-    for name in ("config", "workflow", "profiles", "envs"):
+    copy_config(folder)
+    for name in ("workflow", "profiles", "envs"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "Snakefile", folder)
     return folder

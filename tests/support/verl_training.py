@@ -131,7 +131,7 @@ class Verifier:
             prompts_of_step(prompts.families, training, experiment.cell(cell).seed, step)
             for step in (1, 2)
         )
-        self.hopeless = set(prompts.of([*second[PROMPTS // 2 :], *third]).questions)
+        self.hopeless = set(prompts.select([*second[PROMPTS // 2 :], *third]).questions)
 
     def __call__(
         self, responses: Sequence[str], *_: Any, questions: Sequence[str], **__: Any

@@ -20,6 +20,8 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import provenance_path
+from rspo.pipeline.run import record
+from rspo.pipeline.state import is_good
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.training.checkpoint import save_checkpoint
@@ -83,12 +85,12 @@ def test_training_changes_the_policy_logs_each_step_and_leaves_no_checkpoint(
     undisturbed: Experiment,
 ) -> None:
     records = without_times(undisturbed)
-    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
-    for record in records:
-        assert 0 <= record["zero_weight"] <= 1
-        assert record["entropy"] > 0
-        assert record["pass_at_1"] == pytest.approx(record["correct"])
-        assert record["pass_at_1"] <= record["pass_at_2"] <= record["pass_at_4"]
+    assert [line["step"] for line in records] == list(range(1, STEPS + 1))
+    for line in records:
+        assert 0 <= line["zero_weight"] <= 1
+        assert line["entropy"] > 0
+        assert line["pass_at_1"] == pytest.approx(line["correct"])
+        assert line["pass_at_1"] <= line["pass_at_2"] <= line["pass_at_4"]
     base = undisturbed.policy("small--base") / "model.safetensors"
     assert weights_of(undisturbed) != base.read_bytes()
     assert not undisturbed.checkpoint(CELL).exists()
@@ -134,7 +136,7 @@ def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     cell = "small--rspo-pass--k4--n16--responses-14--s0"
     assert experiment.for_cell(cell).config.sampling != experiment.config.sampling
     train(experiment, cell)
-    assert tasks.train(experiment, cell).is_current()
+    assert is_good(tasks.train(experiment, cell))
 
 
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
@@ -254,11 +256,11 @@ def test_a_checkpoint_of_another_base_is_not_used(
     with torch.no_grad():
         model.final_norm.mul_(1.01)
     qwen2.save(model, base, {"eos_token_id": 1, "pad_token_id": 0})
-    tasks.pretrain(experiment, "small").record()
+    record(tasks.pretrain(experiment, "small"))
     interrupt_after_a_checkpoint(experiment)
     shutil.rmtree(base)
     shutil.copytree(world.policy("small--base"), base)
-    tasks.pretrain(experiment, "small").record()
+    record(tasks.pretrain(experiment, "small"))
     with pytest.raises(InputError, match=r"base\.model\.safetensors: .*--force"):
         train(experiment, CELL)
     train(experiment, CELL, force=True)
@@ -286,7 +288,7 @@ def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(
 ) -> None:
     experiment = elsewhere(world, tmp_path / "results")
 
-    def explode(model: Qwen2, *_: object) -> float:
+    def explode(model: Qwen2, *_: object, **options: object) -> float:
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, torch.nan)
         return 0.0
@@ -314,7 +316,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
             tmp_path, training=training, verifier="xverify", xverify=settings | {"url": judge.url}
         )
         write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
-        tasks.fetch_judge(experiment).record()
+        record(tasks.fetch_judge(experiment))
         for _ in range(2):
             train(experiment, CELL)
             shutil.rmtree(experiment.policy(CELL))

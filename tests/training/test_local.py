@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rspo.config.schema import Optimizer, Rewards, Training
+from rspo.config.schema import Optimizer, Training
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
@@ -28,7 +28,9 @@ from rspo.training.local import (
     token_distributions,
 )
 from rspo.training.prompts import Prompts, prompts_of_step
-from rspo.training.records import Scored, record_of, texts_of, tokens_of, with_wrong_verdicts
+from rspo.training.records import record_of
+from rspo.training.rewards import Scored, texts_of, tokens_of
+from rspo.training.simulated_errors import SimulatedErrors, with_wrong_verdicts
 from tests.support import tiny_world
 from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
 
@@ -159,6 +161,7 @@ def test_training_is_algorithm_1_step_by_step(tmp_path: Path, changes: dict[str,
         return [Verdict(CORRECT if text.count("1") % 2 else INCORRECT) for text in texts]
 
     trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, is_correct)
+    trainer.accept = SimulatedErrors(world.config.rewards, 0, tokenizer, {}).accept
     tokens = make_rollout(make_model(), "rspo_pass_at_k", 4).prompts.tolist()
     prompts = Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
     start, model, options = make_model(), make_model(), config.optimizer
@@ -333,15 +336,3 @@ def test_an_epoch_uses_every_prompt_at_most_once_with_families_in_turn() -> None
 def test_a_training_set_smaller_than_a_batch_is_an_error() -> None:
     with pytest.raises(InputError, match=r"has 9 problems; training.prompts_per_step = 10"):
         prompts_of_step(["a"] * 9, training(), seed=0, step=0)
-
-
-@pytest.mark.parametrize(("name", "flipped"), [("false_accepts", False), ("false_rejects", True)])
-def test_wrong_verdicts_flip_their_rate_of_one_kind_of_verdict(name: str, flipped: bool) -> None:
-    correct = np.arange(40_000) % 4 == 0
-    settings = Rewards(length_discount=0, **{name: 0.1})
-    accepted = with_wrong_verdicts(correct, settings, 0, 1)
-    changed = accepted != correct
-    assert not changed[correct != flipped].any()
-    assert changed[correct == flipped].mean() == pytest.approx(0.1, abs=0.012)  # 4 errors or more
-    assert (with_wrong_verdicts(correct, settings, 0, 1) == accepted).all()
-    assert (with_wrong_verdicts(correct, settings, 0, 2) != accepted).any()

@@ -64,7 +64,7 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
         step = STEPS[job["rule"]](experiment, **job["wildcards"])
         assert set(job["output"]) == {*map(str, step.outputs)}
         assert job["settings"] == step.settings_hash
-        assert job["step"] == [*map(str, step.outputs)]  # Snakemake keeps it with the settings
+        assert job["task"] == [*map(str, step.outputs)]  # Snakemake keeps it with the settings
         assert inputs_of(experiment, job) == {*map(str, made(experiment, step, job["rule"]))}
 
 

@@ -80,7 +80,7 @@ def problems_of(wildcards):
     return [f"{RESULTS}/problems/{name}.parquet" for name in names]
 
 
-def page_of_ones_own(wildcards):
-    """The template of a study's page in the project's folder, if it has one."""
+def template_of_study(wildcards):
+    """The template that the config names for a study's page, if it names one."""
     study = experiment.config.studies.get(wildcards.study)
     return [study.page] if study and study.page else []

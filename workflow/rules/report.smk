@@ -41,7 +41,7 @@ rule results_page:
 rule study_page:
     input:
         TEMPLATES,
-        page_of_ones_own,
+        template_of_study,
         evidence="docs/evidence/{study}.parquet",
     output:
         update(multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv")),

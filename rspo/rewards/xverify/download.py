@@ -15,7 +15,8 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.hub import fetch_files
 from rspo.pipeline import tasks
-from rspo.pipeline.provenance import Done
+from rspo.pipeline.run import run
+from rspo.pipeline.task import Done
 
 _FILE = "src/xVerify/prompts/judge_prompt.py"
 _FIELDS = {"question", "output", "answer"}
@@ -27,9 +28,10 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
     They are `prompt.py`, the authors' file at the pinned commit, and the folder `model`, in
     `results/SCALE/judge`.
     """
-    step, settings = tasks.fetch_judge(experiment), experiment.config.xverify
-    assert settings is not None  # otherwise there is no such step
-    prompt, *model = step.outputs
+    task = tasks.fetch_judge(experiment)
+    settings = experiment.config.xverify
+    assert settings is not None  # otherwise there is no such task
+    prompt, *model = task.outputs
 
     def work() -> Done:
         source, origin = _file_at_commit(settings.prompt)
@@ -42,7 +44,7 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
                     sources.append(fetch_files(settings.model, settings.revision, partial, mirror))
         return Done(notes={"sources": sources})
 
-    step.run(work, force)
+    run(task, work, force)
 
 
 def _file_at_commit(upstream: Upstream) -> tuple[str, str]:

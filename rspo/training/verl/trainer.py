@@ -37,7 +37,8 @@ from rspo.rewards.configured import Verify, verifier_of
 from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.logs import sampler_warning, steps_above
 from rspo.training.progress import Progress, shown_metrics
-from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, verify_tokens
+from rspo.training.records import Stopwatch, record_of
+from rspo.training.rewards import Scored, named_rewards, verify_tokens
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (

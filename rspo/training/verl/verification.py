@@ -22,7 +22,7 @@ from verl.workers.rollout.replica import TokenOutput
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
-from rspo.training.records import verify_tokens
+from rspo.training.rewards import verify_tokens
 from rspo.training.verl.batches import fields, response_tokens
 
 # Between checks for sampled responses; verl's own 2 seconds are a tenth of a short step.

@@ -11,6 +11,7 @@ from rspo.core.errors import InputError
 from rspo.core.signals import SNAKEMAKE
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.pipeline import tasks
+from rspo.pipeline.run import record
 from rspo.policies.tokenizer import save_tokenizer
 from rspo.status.policies import statuses
 from rspo.training.progress import Progress
@@ -49,7 +50,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def record_inputs(experiment: Experiment) -> None:
     for step in (tasks.prepare(experiment, "train"), tasks.pretrain(experiment, "small")):
-        step.record()
+        record(step)
 
 
 def load(root: Path, **overrides: Any) -> Experiment:

@@ -1,0 +1,328 @@
+"""The state of a result: the only judge of whether it is still good, and the words for it.
+
+Snakemake decides which tasks run: it asks `recorded_staleness` for each job. A command of `rspo`
+refuses what this module does not find current. `rspo status`, `rspo trace` and the check of
+Snakemake's plan only format a state.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rspo.core.files import digest
+from rspo.core.settings import differences, first_of
+from rspo.pipeline.provenance import (
+    inputs_of,
+    provenance_path,
+    read_provenance,
+    size_of,
+    sizes_in,
+    was_made_again,
+)
+from rspo.pipeline.task import Task
+
+ORIGIN_FILE = (
+    "origin.json"  # in a checkpoint folder: settings and inputs; written and removed first
+)
+
+Inputs = Sequence[tuple[Path, Task]]  # files, each with the task that writes it
+
+
+class Condition(Enum):
+    """What a result is good for."""
+
+    MISSING = "it does not exist"
+    CURRENT = "it is what its task would write now"
+    STALE = "its task would write something else now"
+    DAMAGED = "it is not what its task wrote"
+    FOREIGN = "no provenance tells which task wrote it"
+
+
+class Reason(Enum):
+    """Why a result is in its condition. `CONDITIONS` and `SENTENCES` have an entry for each."""
+
+    NO_FILE = "no file"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+    OTHER_SETTINGS = "other settings"
+    NEW_INPUT = "new input"
+    FORMER_INPUT = "former input"
+    OTHER_VERSION = "other version"
+    OTHER_CONTENT = "other content"
+    OTHER_FILES = "other files"
+    NO_PROVENANCE = "no provenance"
+
+
+CONDITIONS = {
+    Reason.NO_FILE: Condition.MISSING,
+    Reason.REMOVED: Condition.MISSING,
+    Reason.UNCHANGED: Condition.CURRENT,
+    Reason.OTHER_SETTINGS: Condition.STALE,
+    Reason.NEW_INPUT: Condition.STALE,
+    Reason.FORMER_INPUT: Condition.STALE,
+    Reason.OTHER_VERSION: Condition.STALE,
+    Reason.OTHER_CONTENT: Condition.DAMAGED,
+    Reason.OTHER_FILES: Condition.DAMAGED,
+    Reason.NO_PROVENANCE: Condition.FOREIGN,
+}
+
+# What users read. {path} is the result, {detail} what the state names.
+SENTENCES = {
+    Reason.NO_FILE: "{path}: no such file",
+    Reason.REMOVED: "{path} is missing",
+    Reason.UNCHANGED: "{path} is up to date",
+    Reason.OTHER_SETTINGS: "{path} was made with other settings ({detail})",
+    Reason.NEW_INPUT: "{path} was made without {detail}, which is an input of it",
+    Reason.FORMER_INPUT: "{path} was made from {detail}, which is no longer an input of it",
+    Reason.OTHER_VERSION: "{path} was made from another version of {detail}",
+    Reason.OTHER_CONTENT: "{path} was damaged or changed after it was written",
+    Reason.OTHER_FILES: "{path} was damaged or changed after it was written (bytes of {detail})",
+    Reason.NO_PROVENANCE: "{path} has no readable provenance, so its settings are unknown",
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """The condition of a result, and why it is in it.
+
+    path: the file or folder.
+    detail: what the reason names, such as the settings that differ.
+    task: the task that writes it, if it is known.
+    """
+
+    path: Path
+    reason: Reason
+    detail: str = ""
+    task: Task | None = None
+
+    @property
+    def condition(self) -> Condition:
+        return CONDITIONS[self.reason]
+
+    @property
+    def is_current(self) -> bool:
+        return self.condition is Condition.CURRENT
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the result exists and must not be used."""
+        return self.condition not in (Condition.CURRENT, Condition.MISSING)
+
+    def __str__(self) -> str:
+        return SENTENCES[self.reason].format(path=self.path, detail=self.detail)
+
+    @property
+    def refusal(self) -> str:
+        """The state, and how to repair it: with a command, or by removing files."""
+        assert self.task is not None  # only the task knows the command
+        if self.reason is Reason.NO_FILE:
+            return f"{self}; `{self.task.command}` makes it"
+        added = added_files(self.path) if self.condition is Condition.DAMAGED else []
+        if added and not is_begun_with_settings(self.task):
+            return f"{self}; remove {first_of(added)}"
+        return f"{self}; {remedy(self.task)}"
+
+
+def remedy(task: Task) -> str:
+    """The command that makes the outputs again, or continues to make them."""
+    if is_begun_with_settings(task):  # --force would start from the beginning
+        return f"`{task.command}` resumes it"
+    return f"`{task.command} --force` makes it again"
+
+
+def state(task: Task, deep: bool = False) -> State:
+    """The state of a task's outputs: the first one with a fault, or else the first missing one.
+
+    Args:
+        deep: also read the contents of the outputs; otherwise names, sizes and provenance decide.
+    """
+    states = [state_of(task, path, deep) for path in task.outputs]
+    faults = [one for one in states if one.is_fault]
+    missing = [one for one in states if one.condition is Condition.MISSING]
+    return (faults + missing + states)[0]
+
+
+def state_of(task: Task, path: Path, deep: bool = False) -> State:
+    """The state of one output of a task; see `state`."""
+    if not path.exists():
+        return State(path, Reason.NO_FILE, task=task)
+    note = read_provenance(path)
+    if note:
+        changed = differences(note["settings"], task.settings)
+        if changed:
+            return State(path, Reason.OTHER_SETTINGS, changed, task)
+    content = content_state(path, deep, task)
+    if not content.is_current:
+        return content
+    return _state_of_inputs(task, path, note)
+
+
+def content_state(path: Path, deep: bool = False, task: Task | None = None) -> State:
+    """The state of a result by its own provenance, whatever its task would write now."""
+    note = read_provenance(path)
+    if not path.exists():
+        return State(path, Reason.REMOVED, task=task)
+    if not note:
+        return State(path, Reason.NO_PROVENANCE, task=task)
+    if path.is_dir() and "files" in note:  # earlier versions of this package wrote the total only
+        changed = differences(note["files"], sizes_in(path))
+        if changed:
+            return State(path, Reason.OTHER_FILES, changed, task)
+    elif size_of(path) != note["bytes"]:
+        return State(path, Reason.OTHER_CONTENT, task=task)
+    if deep and digest(path) != note["digest"]:
+        return State(path, Reason.OTHER_CONTENT, task=task)
+    return State(path, Reason.UNCHANGED, task=task)
+
+
+def _state_of_inputs(task: Task, path: Path, note: Mapping[str, Any]) -> State:
+    """The state of an output by the inputs of its task, now and when it was written."""
+    inputs_then = inputs_of(path, note)
+    originals = {Path(name) for name in note.get("originals", ())}
+    inputs_now = {Path(os.path.normpath(source)) for source in task.input_files}
+    for source in sorted(inputs_now - inputs_then.keys()):
+        return State(path, Reason.NEW_INPUT, str(source), task)
+    for source in sorted(inputs_then.keys() - originals - inputs_now):
+        return State(path, Reason.FORMER_INPUT, str(source), task)
+    for source in sorted(inputs_now):
+        if was_made_again(source, inputs_then[source]):
+            return State(path, Reason.OTHER_VERSION, str(source), task)
+    return State(path, Reason.UNCHANGED, task=task)
+
+
+def has_settings_hash(path: Path) -> bool:
+    """Whether the provenance of a result tells the settings that made it."""
+    return read_provenance(path).get("settings_hash") is not None
+
+
+def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path]) -> State | None:
+    """How a result is stale by provenance alone; None if it is not, or has no provenance.
+
+    Snakemake asks this for every job that it plans, so it reads no result, and looks at provenance
+    only. It acts on no other state: a damaged result, or one of somebody else, is refused, because
+    to replace it is the decision of its owner.
+
+    Args:
+        settings_hash: of the task's settings now.
+        job_inputs: the results that the job reads. The provenance of a missing one still tells
+            which version it was.
+    """
+    note = read_provenance(path)
+    if not note or note.get("settings_hash") is None:
+        return None
+    if note["settings_hash"] != settings_hash:
+        return State(path, Reason.OTHER_SETTINGS, note["settings_hash"])
+    inputs_then = inputs_of(path, note)
+    for source in job_inputs:
+        if source in inputs_then and was_made_again(source, inputs_then[source]):
+            return State(path, Reason.OTHER_VERSION, str(source))
+    return None
+
+
+def behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, State]:
+    """The states of files and of all that they were made from, those nearest to the data first.
+
+    Args:
+        planned: files that will be made again. They are skipped, and so is whatever only they
+            depend on.
+    """
+    return {path: state_of(task, path) for path, task in files_behind(inputs, planned).items()}
+
+
+def files_behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, Task]:
+    """The files of `behind`, each with the task that writes it."""
+    tasks: dict[Path, Task] = {}
+    seen = set(planned)
+
+    def visit(pairs: Inputs) -> None:
+        for path, task in pairs:
+            if path not in seen:
+                seen.add(path)
+                visit(task.inputs())
+                tasks[path] = task
+
+    visit(inputs)
+    return tasks
+
+
+def refusals(states: Iterable[State]) -> Iterator[tuple[Task, str]]:
+    """A sentence for each task some of whose results have a fault, in the order of the states."""
+    refused = set()
+    for one in states:
+        if one.is_fault and one.task is not None and one.task.command not in refused:
+            refused.add(one.task.command)
+            yield one.task, one.refusal
+
+
+def is_good(task: Task) -> bool:
+    """Whether the outputs of a task are current, and so is every existing file behind them."""
+    if not state(task).is_current:
+        return False
+    return not any(one.is_fault for one in behind(task.inputs()).values())
+
+
+def is_removed(path: Path) -> bool:
+    """Whether a result is gone and its provenance is still there."""
+    return not path.exists() and provenance_path(path).exists()
+
+
+def added_files(folder: Path) -> list[str]:
+    """The files of a folder that its provenance does not name; none if another one changed."""
+    note = read_provenance(folder)
+    if not folder.is_dir() or "files" not in note:
+        return []
+    sizes_then = note["files"]
+    sizes_now = sizes_in(folder)
+    for name, size in sizes_then.items():
+        if sizes_now.get(name) != size:
+            return []
+    return sorted(sizes_now.keys() - sizes_then.keys())
+
+
+def origin_of(checkpoint: Path) -> dict[str, Any]:
+    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
+    try:
+        origin: dict[str, Any] = json.loads((checkpoint / ORIGIN_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return origin
+
+
+def is_begun(task: Task) -> bool:
+    """Whether an earlier process began the work, left a checkpoint, and did not finish."""
+    origin = _origin_file(task)
+    return origin is not None and origin.is_file() and not is_left(task)
+
+
+def is_begun_with_settings(task: Task) -> bool:
+    """Whether that process had the settings of the task, whatever its inputs."""
+    if task.checkpoint is None or not is_begun(task):
+        return False
+    return not differences(origin_of(task.checkpoint).get("settings"), task.settings)
+
+
+def is_left(task: Task) -> bool:
+    """Whether the checkpoint is of a process that finished and was killed before it removed it.
+
+    A process writes the provenance of all outputs last, so it is then newer than the origin file.
+    """
+    origin = _origin_file(task)
+    if origin is None or not origin.is_file():
+        return False
+    if not has_outputs(task):
+        return False
+    began = origin.stat().st_mtime_ns
+    return all(provenance_path(path).stat().st_mtime_ns > began for path in task.outputs)
+
+
+def has_outputs(task: Task) -> bool:
+    """Whether all outputs exist and have provenance, be they current or not."""
+    return all(path.exists() and read_provenance(path) for path in task.outputs)
+
+
+def _origin_file(task: Task) -> Path | None:
+    return task.checkpoint / ORIGIN_FILE if task.checkpoint else None

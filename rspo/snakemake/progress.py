@@ -1,0 +1,157 @@
+"""Snakemake's log handler `rspo`: it prints the progress of the policies, not a line for each job.
+
+`profiles/default` selects this handler (`logger: rspo`). Snakemake finds it by the name of the
+package snakemake_logger_plugin_rspo, and imports it before it parses its command line. So this
+module imports other parts of `rspo` only when it shows something.
+"""
+
+import re
+import sys
+from contextlib import ExitStack
+from logging import DEBUG, ERROR, WARNING, LogRecord
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+# Messages that `--quiet rules` hides: the display says more in less space.
+HIDDEN = {
+    LogEvent.JOB_INFO,
+    LogEvent.GROUP_INFO,
+    LogEvent.JOB_STARTED,
+    LogEvent.JOB_FINISHED,
+    LogEvent.PROGRESS,
+    LogEvent.WORKFLOW_STARTED,
+    LogEvent.RESOURCES_INFO,
+    LogEvent.RUN_INFO,
+}
+SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
+KEPT = "--keep-incomplete mode is set"  # begins a warning; jobs of this workflow leave whole files
+INTERRUPTED = "Terminating processes on user request"  # begins the message after Ctrl-C
+EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # begin the errors of our executor plugin
+RESUMES = "The same command resumes."
+
+
+class LogHandler(LogHandlerBase):
+    """Shows the progress of a run, and Snakemake's warnings and errors.
+
+    It also prints Snakemake's messages about each job unless `--quiet` contains `rules`.
+    """
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True
+    has_formatter = False  # Snakemake formats what is printed
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        settings = self.common_settings
+        self.stream = sys.stdout if settings.stdout else sys.stderr
+        self.quiet = {choice.name for choice in settings.quiet or ()}
+        self.jobs = (0, 0)  # the number of jobs that are done, and of all jobs
+        self.experiments: list[Any] = []  # a Snakefile with several modules has several
+        self.is_shown = False
+        self.is_interrupted = False
+        self.display = ExitStack()
+
+    def emit(self, record: Any) -> None:
+        """Print a record. Raises nothing, because that would end Snakemake's logging thread."""
+        event = getattr(record, "event", None)
+        try:
+            if event == LogEvent.RUN_INFO:
+                self.jobs = (0, record.stats["total"])
+            elif event == LogEvent.PROGRESS:
+                self.jobs = (record.done, record.total)
+            elif record.getMessage().startswith(INTERRUPTED):
+                self.is_interrupted = True
+            if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
+                self._show_progress(record.experiment)
+            elif not self._is_hidden(record, event):
+                text = self.format(record)
+                if event == LogEvent.JOB_ERROR:
+                    for reason in _reasons(record.log):
+                        text += f"\n    reason: {reason}"
+                elif record.levelno >= ERROR:
+                    text = _without_places(text)
+                if text and text != "None":
+                    print(text, file=self.stream, flush=True)
+        except BrokenPipeError:  # nobody reads the output any more, as in `| head`
+            pass
+        except Exception:
+            self.handleError(record)
+
+    def _is_hidden(self, record: LogRecord, event: LogEvent | None) -> bool:
+        """Whether the settings of this run leave out a record."""
+        settings = self.common_settings
+        if self.is_interrupted and record.levelno >= ERROR:
+            return True  # these are errors of jobs that Ctrl-C ended
+        if record.getMessage().startswith(KEPT):
+            return True
+        if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
+            return False
+        if event == LogEvent.SHELLCMD:
+            return not settings.printshellcmds
+        if event == LogEvent.DEBUG_DAG:
+            return not settings.debug_dag
+        if record.levelno == DEBUG:
+            return not settings.verbose
+        is_about_jobs = event in HIDDEN or record.getMessage() == SELECTING_JOBS
+        return "ALL" in self.quiet or ("RULES" in self.quiet and is_about_jobs)
+
+    def _show_progress(self, experiment: Any) -> None:
+        """Show the progress of an experiment from now on, beside those that are shown already."""
+        from rspo.status.display import shown
+
+        self.experiments.append(experiment)
+        if "ALL" not in self.quiet and not self.is_shown:
+            self.is_shown = True
+            self.display.enter_context(shown(self._line))
+
+    def _line(self) -> str:
+        """The progress of all experiments; the first one has the number of jobs in front."""
+        from rspo.status.display import line
+
+        parts = [line(self.experiments[0], self.jobs)]
+        parts += [line(experiment) for experiment in self.experiments[1:]]
+        return " | ".join(part for part in parts if part)
+
+    def close(self) -> None:
+        """End the display. Snakemake calls this at the end of every run, even after Ctrl-C."""
+        self.display.close()
+        if self.is_shown and self.is_interrupted:
+            print(RESUMES, file=self.stream, flush=True)
+        self.is_shown = False
+        super().close()
+
+
+def _without_places(text: str) -> str:
+    """An error without the places in our code that raised it, which a user cannot change.
+
+    Errors that come from elsewhere stay as they are.
+    """
+    pattern = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
+    match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
+    if match:
+        return f"error: {match[1]}"
+    head, _, rest = text.partition("\n")
+    is_from_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
+    is_from_checks = "/rspo/snakemake/" in rest
+    is_from_executor = (
+        head in EXECUTOR_ERRORS and "/snakemake_executor_plugin_slurm_patient/" in rest
+    )
+    if not is_from_rules and not is_from_checks and not is_from_executor:
+        return text
+    rows = [row for row in rest.splitlines() if not row.startswith("  File ")]
+    return "error: " + "\n".join(rows)
+
+
+def _reasons(logs: list[str]) -> list[str]:
+    """The last error of the `rspo` command in each log of a job."""
+    reasons = []
+    for log in logs:
+        path = Path(log.split(" (check")[0])  # Snakemake adds advice in parentheses
+        if path.is_file():
+            text = path.read_text(errors="replace")
+            reasons += re.findall(r"^rspo: (?:error: )?(.+)$", text, flags=re.MULTILINE)[-1:]
+    return reasons

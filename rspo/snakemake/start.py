@@ -1,0 +1,119 @@
+"""What the workflow does when Snakemake reads it, at the start of a run and at its end."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+from rspo.config.experiment import Experiment
+from rspo.config.given import EXPERIMENT_VARIABLE
+from rspo.core.errors import InputError
+from rspo.core.signals import SNAKEMAKE, name_of_snakemake
+from rspo.snakemake.end_check import require_results
+from rspo.snakemake.patches import (
+    compare_results_with_provenance,
+    keep_one_timer,
+    plan_jobs_behind_ancient_inputs,
+)
+from rspo.snakemake.plan_check import check_every_plan
+from rspo.snakemake.preflight import (
+    jobs_of,
+    lock_until_the_end,
+    require_packages,
+    require_slurm,
+    run_doctor,
+)
+
+
+def read_workflow(workflow: Any, experiment: Experiment) -> None:
+    """Prepare Snakemake and its environment for the rules; called while it reads the Snakefile.
+
+    Args:
+        workflow: the `snakemake.workflow.Workflow` that reads it.
+
+    Raises: WorkflowError for a module with a prefix, and if the run needs SLURM and it does not
+        answer.
+    """
+    if workflow.modifier.modify_path("results") != "results":
+        raise WorkflowError(
+            "a module of this workflow has no `prefix` for its files, because its commands would "
+            "write to other folders; name a folder with `results` in its `config`"
+        )
+    plan_jobs_behind_ancient_inputs()
+    compare_results_with_provenance()
+    keep_one_timer()
+    check_every_plan()
+    # The executor plugin asks SLURM before `onstart`.
+    if workflow.is_main_process:
+        require_slurm(experiment.config)
+    _set_environment(workflow)
+
+
+def _set_environment(workflow: Any) -> None:
+    """Set the variables that the commands of the rules read."""
+    # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is
+    # activated.
+    own_programs = str(Path(sys.executable).parent)
+    programs = os.environ.get("PATH", "").split(os.pathsep)
+    if programs[0] != own_programs:  # which another module has added
+        os.environ["PATH"] = os.pathsep.join([own_programs] + programs)
+    # The commands of rules have their experiment in front, or the default one.
+    os.environ.pop(EXPERIMENT_VARIABLE, None)
+    # A killed Snakemake leaves its commands behind, except those in SLURM jobs, which SLURM ends.
+    os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
+
+
+def start_run(
+    workflow: Any, rules: Any, experiment: Experiment, environment: Mapping[str, str]
+) -> None:
+    """Check the packages and the cluster, and lock the folders of a run that is about to start.
+
+    Snakemake calls `onstart` neither in a dry run nor inside a SLURM job.
+
+    Args:
+        workflow: the `snakemake.workflow.Workflow` of the run.
+        rules: the global variable `rules` of the Snakefile.
+        environment: variables with which an `rspo` command reads the experiment.
+
+    Raises: WorkflowError with a line for each reason not to start.
+    """
+    jobs = jobs_of(workflow, rules)
+    # Before the locks, so that a refused run leaves no folder behind.
+    if not workflow.touch:
+        require_packages({rule for rule, _ in jobs}, experiment.config)
+    if not workflow.local_exec:
+        run_doctor(jobs, environment)
+    try:
+        for folder in _written_folders(jobs, experiment):
+            lock_until_the_end(folder)
+    except InputError as error:
+        raise WorkflowError(str(error)) from None
+    except OSError as error:  # such as a read-only folder
+        raise WorkflowError(f"{error.filename}: {error.strerror}") from None
+    # The logger plugin `rspo` shows the progress of the policies of this experiment.
+    logger.info(f"Results are written to {experiment.results}.", extra={"experiment": experiment})
+
+
+def _written_folders(jobs: list[tuple[str, Any]], experiment: Experiment) -> list[Path]:
+    """The folder of the results, and that of the reports if a job writes there."""
+    for _, job in jobs:
+        if any(Path(path).is_relative_to(experiment.reports) for path in job.output):
+            return [experiment.results, experiment.reports]
+    return [experiment.results]
+
+
+def end_run(workflow: Any, experiment: Experiment) -> None:
+    """Check the results of a run that ended without an error, and name its report.
+
+    Raises: WorkflowError for results that are missing or damaged.
+    """
+    # With --touch, the files of a copy that is not complete are missing.
+    if not workflow.touch:
+        require_results(workflow.dag)
+    page = str(experiment.reports / "report.html")
+    if any(page in job.output for job in workflow.dag.jobs):
+        logger.info(f"The report is {page}.")

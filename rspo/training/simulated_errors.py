@@ -1,0 +1,115 @@
+"""A simulated verifier that errs, for the studies of wrong verdicts.
+
+Rewards follow the wrong verdicts; the records and the validation report the right ones.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rspo.config.schema import Rewards
+from rspo.core.seeds import generator_of
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards.extraction import last_box
+from rspo.training.local import Trainer
+from rspo.training.prompts import Prompts
+from rspo.training.rewards import texts_of
+from rspo.training.validation import verified_samples
+
+_SAMPLES = 32  # of the base policy, to each prompt with a systematic error
+
+
+@dataclass(frozen=True)
+class SimulatedErrors:
+    """Accepts the responses that a verifier with errors would accept.
+
+    settings: the rates of the random errors.
+    seed: of the cell; seeds the random errors.
+    tokenizer: of the policy.
+    wrong_answers: the wrong answer that is always accepted, by the text of its prompt.
+    """
+
+    settings: Rewards
+    seed: int
+    tokenizer: ChatTokenizer
+    wrong_answers: Mapping[str, str]
+
+    def accept(
+        self,
+        batch: Prompts,
+        rows: Sequence[int],
+        tokens: Sequence[Sequence[int]],
+        correct: NDArray[np.bool_],
+        step: int,
+    ) -> NDArray[np.bool_]:
+        """Decide which responses to reward as correct ones.
+
+        Args:
+            batch: the prompts of the step.
+            rows: for each response, the row of its prompt in `batch`.
+            tokens: the token ids of each response.
+            correct: (len(tokens),) whether each response is correct.
+            step: counted from 0.
+
+        Returns: (len(tokens),)
+        """
+        accepted = with_wrong_verdicts(correct, self.settings, self.seed, step)
+        if not self.wrong_answers:
+            return accepted
+        texts = texts_of(tokens, self.tokenizer)
+        always = []
+        for row, text in zip(rows, texts, strict=True):
+            answer = self.wrong_answers.get(batch.questions[row])
+            always.append(answer is not None and last_box(text) == answer)
+        return accepted | np.array(always)
+
+
+def simulated_errors(trainer: Trainer, prompts: Prompts) -> SimulatedErrors:
+    """The errors that a trainer's config asks for; the arguments are those of `fixed_errors`."""
+    settings = trainer.config.rewards
+    wrong_answers: dict[str, str] = {}
+    if settings.false_accepts_fixed:
+        wrong_answers = fixed_errors(trainer, prompts)
+    return SimulatedErrors(settings, trainer.cell.seed, trainer.tokenizer, wrong_answers)
+
+
+def with_wrong_verdicts(
+    correct: NDArray[np.bool_], settings: Rewards, *seed: str | int
+) -> NDArray[np.bool_]:
+    """Flip verdicts at the config's rates, independently for each response."""
+    if not settings.false_accepts and not settings.false_rejects:
+        return correct
+    draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
+    rates = np.where(correct, settings.false_rejects, settings.false_accepts)
+    return correct ^ (draws.numpy() < rates)
+
+
+def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
+    """The wrong answer that is always accepted, by the text of its prompt.
+
+    The simulated verifier errs systematically. The answer is the one that the base policy gives
+    most often, because an error matters only where the policy finds it. Prompts to which it gives
+    no wrong answer have no error.
+
+    Args:
+        trainer: with the base policy, before its first step.
+        prompts: the training set; a fraction `rewards.false_accepts_fixed` of it has errors, the
+            same for every method with the seed of the trainer's cell.
+    """
+    fraction = trainer.config.rewards.false_accepts_fixed
+    count = len(prompts.tokens)
+    generator = generator_of("fixed errors", trainer.cell.seed)
+    drawn = torch.randperm(count, generator=generator).tolist()
+    chosen = prompts.select(sorted(drawn[: round(fraction * count)]))
+    tokens, correct = verified_samples(trainer, chosen, _SAMPLES, "fixed errors")
+    wrong: dict[str, Counter[str]] = defaultdict(Counter)
+    for place, text in enumerate(texts_of(tokens, trainer.tokenizer)):
+        answer = last_box(text)
+        if not correct[place] and answer is not None:
+            question = chosen.questions[place // _SAMPLES]
+            wrong[question][answer] += 1
+    return {question: answers.most_common(1)[0][0] for question, answers in wrong.items()}

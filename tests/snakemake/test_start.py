@@ -1,0 +1,177 @@
+"""The start and the end of a run, with a workflow of Snakemake that is an object of this test."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from snakemake.exceptions import WorkflowError
+
+from rspo.config.experiment import Experiment
+from rspo.config.given import EXPERIMENT_VARIABLE
+from rspo.core.locks import exclusive_lock, is_locked
+from rspo.core.signals import SNAKEMAKE
+from rspo.snakemake import preflight, start
+from rspo.snakemake.start import end_run, read_workflow, start_run
+from tests.support import tiny_world
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return tiny_world.load(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The locks of a run end with its process; here they end with the test."""
+    preflight.lock_until_the_end.cache_clear()
+    yield
+    preflight._HELD.close()
+    preflight.lock_until_the_end.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What Snakemake's logger gets."""
+    seen: list[tuple[str, Any]] = []
+
+    def info(text: str, extra: Any = None) -> None:
+        seen.append((text, extra))
+
+    monkeypatch.setattr(start, "logger", SimpleNamespace(info=info))
+    return seen
+
+
+def job(rule: str, *output: Path) -> Any:
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule), output=[str(path) for path in output], is_local=True
+    )
+
+
+def workflow(*jobs: Any, **changes: Any) -> Any:
+    dag = SimpleNamespace(
+        needrun_jobs=lambda: jobs, jobs=jobs, finished_jobs=[], targetfiles=[], targetjobs=[]
+    )
+    attributes = {"dag": dag, "touch": False, "local_exec": True, "remote_exec": False}
+    return SimpleNamespace(**(attributes | changes))
+
+
+def rules(*names: str) -> Any:
+    proxies = {name: SimpleNamespace(rule=SimpleNamespace(name=name)) for name in names}
+    return SimpleNamespace(_rules=proxies)
+
+
+def test_a_run_locks_its_results_and_tells_the_display_its_experiment(
+    experiment: Experiment, messages: list[tuple[str, Any]]
+) -> None:
+    run = workflow(job("prepare", experiment.problems("train")))
+    start_run(run, rules("prepare"), experiment, {})
+    assert is_locked(experiment.results)
+    assert not experiment.reports.exists()
+    assert messages == [
+        (f"Results are written to {experiment.results}.", {"experiment": experiment})
+    ]
+
+
+def test_a_run_that_writes_reports_locks_them_too(experiment: Experiment) -> None:
+    run = workflow(job("claims", experiment.reports / "claims.csv"))
+    start_run(run, rules("claims"), experiment, {})
+    assert is_locked(experiment.results)
+    assert is_locked(experiment.reports)
+
+
+def test_a_second_run_in_the_same_folder_is_refused(experiment: Experiment) -> None:
+    run = workflow(job("prepare", experiment.problems("train")))
+    with (
+        exclusive_lock(experiment.results),
+        pytest.raises(WorkflowError, match=str(experiment.results)),
+    ):
+        start_run(run, rules("prepare"), experiment, {})
+
+
+def test_a_folder_that_cannot_be_written_is_named(experiment: Experiment) -> None:
+    experiment.results.parent.mkdir(parents=True)
+    experiment.results.write_text("a file where the folder would be")
+    run = workflow(job("prepare", experiment.problems("train")))
+    with pytest.raises(WorkflowError, match=f"^{experiment.results}.*: "):
+        start_run(run, rules("prepare"), experiment, {})
+
+
+def test_a_missing_package_is_found_before_a_folder_is_made(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = experiment.config.model_copy(update={"sampler": "vllm"})
+    monkeypatch.setattr(preflight, "find_spec", lambda package: None)
+    monkeypatch.setitem(experiment.__dict__, "config", config)
+    run = workflow(job("sample", experiment.samples("small--base", "standard", 0)))
+    with pytest.raises(WorkflowError, match="needs the package vllm"):
+        start_run(run, rules("sample"), experiment, {})
+    assert not experiment.results.exists()
+    start_run(workflow(*run.dag.jobs, touch=True), rules("sample"), experiment, {})
+
+
+def test_jobs_of_other_rules_do_not_count(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The main Snakefile of a user may have a rule named `train`."""
+    needed: list[set[str]] = []
+    monkeypatch.setattr(start, "require_packages", lambda names, config: needed.append(names))
+    own = job("train", Path("own.txt"))
+    start_run(workflow(own), rules("prepare"), experiment, {})
+    assert needed == [set()]
+
+
+def test_the_end_names_the_report_if_the_run_has_one(
+    experiment: Experiment, messages: list[tuple[str, Any]]
+) -> None:
+    page = experiment.reports / "report.html"
+    end_run(workflow(job("prepare", experiment.problems("train"))), experiment)
+    assert messages == []
+    end_run(workflow(job("report", page)), experiment)
+    assert messages == [(f"The report is {page}.", None)]
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read a workflow without a change of Snakemake that outlives the test."""
+    for patch in (
+        "plan_jobs_behind_ancient_inputs",
+        "compare_results_with_provenance",
+        "keep_one_timer",
+        "check_every_plan",
+    ):
+        monkeypatch.setattr(start, patch, lambda: None)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv(EXPERIMENT_VARIABLE, "{}")
+    monkeypatch.setenv(SNAKEMAKE, "1 elsewhere")
+
+
+def reading(prefix: str = "", **changes: Any) -> Any:
+    modifier = SimpleNamespace(modify_path=lambda path: prefix + path)
+    return workflow(modifier=modifier, is_main_process=False, **changes)
+
+
+@pytest.mark.usefixtures("environment")
+def test_rules_call_the_program_beside_this_python_with_the_experiment_of_their_own(
+    experiment: Experiment,
+) -> None:
+    for _ in range(2):  # a second module adds nothing
+        read_workflow(reading(), experiment)
+        assert os.environ["PATH"] == f"{Path(sys.executable).parent}:/usr/bin"
+    assert EXPERIMENT_VARIABLE not in os.environ
+    assert os.environ[SNAKEMAKE].startswith(f"{os.getpid()} ")
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_command_in_a_slurm_job_does_not_watch_snakemake(experiment: Experiment) -> None:
+    read_workflow(reading(remote_exec=True), experiment)
+    assert os.environ[SNAKEMAKE] == ""
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_module_with_a_prefix_is_refused(experiment: Experiment) -> None:
+    with pytest.raises(WorkflowError, match="has no `prefix`"):
+        read_workflow(reading(prefix="elsewhere/"), experiment)
