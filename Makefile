@@ -4,8 +4,8 @@
 #                    python3, python3.12, python3.11)
 #   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
 #   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
-#   ARGS=...         further arguments for snakemake (demo), pytest (test, gpu-check), mkdocs build
-#                    (docs) or uv lock (lock); stages of tests/long.py (test-long)
+#   ARGS=...         further arguments for snakemake (demo), pytest (test, test-light, gpu-check),
+#                    mkdocs build (docs) or uv lock (lock); stages of tests/long.py (test-long)
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -19,12 +19,13 @@ WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test test-long gpu-check check docs dist lock clean-env
+.PHONY: help setup setup-verl setup-gpu demo test test-light test-long gpu-check check docs dist \
+	lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## create .venv with everything that the tiny scale needs, and Snakemake's SLURM plugin
+setup: ## create .venv with what the tiny scale and test-light need, and Snakemake's SLURM plugin
 	@sh envs/setup.sh base
 	$(call then,make demo)
 
@@ -41,6 +42,9 @@ demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 
 test: setup-verl ## run the tests in as many processes as CPUs; ARGS="-n 0" for one
 	@$(WITH_VENV) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-light: setup ## run the tests that need neither verl nor vLLM: a few minutes
+	@$(WITH_VENV) $(BIN)/pytest -m light -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: setup-verl ## run the tests that take hours, or some stages: ARGS="soak"; keep their results
 	@$(WITH_VENV) $(BIN)/python -m tests.long $(ARGS)

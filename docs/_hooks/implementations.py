@@ -1,4 +1,4 @@
-"""Writes the table of docs/check_gradient.md: `python docs/implementations.py`."""
+"""Writes the table of docs/check_gradient.md: `python docs/_hooks/implementations.py`."""
 
 import math
 import re
@@ -12,9 +12,9 @@ import yaml
 
 from rspo.objectives.diagnose import diagnose
 
-HERE = Path(__file__).parent
-PAGE = HERE / "check_gradient.md"
-MARKS = "<!-- table: python docs/implementations.py -->\n", "<!-- end of the table -->\n"
+DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "check_gradient.md"
+MARKS = "<!-- table: python docs/_hooks/implementations.py -->\n", "<!-- end of the table -->\n"
 N, KS = 8, (2, 4, 8)
 SLOPES = 0.1, 0.5, 0.9
 Row = dict[str, Any]
@@ -22,7 +22,7 @@ Number = Callable[[Any], Any]
 
 
 def rows() -> list[Row]:
-    found: list[Row] = yaml.safe_load((HERE / "implementations.yaml").read_text(encoding="utf-8"))
+    found: list[Row] = yaml.safe_load((DOCS / "implementations.yaml").read_text(encoding="utf-8"))
     return found
 
 
