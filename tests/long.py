@@ -61,7 +61,8 @@ STAGES = {
     "kills": Stage(
         f"{LONG} tests/snakemake",
         [
-            "rspo/pipeline/task.py",
+            "rspo/pipeline/run.py",
+            "rspo/pipeline/state.py",
             "rspo/snakemake/*.py",
             "rspo/training/train.py",
             "workflow/rules/*.smk",
