@@ -3,10 +3,10 @@
     from rspo.estimators import pass_at_k, pass_at_k_variance
     correct = np.array([0, 3, 16])                  # of n = 16 samples of each of 3 problems
     estimate = pass_at_k(16, correct, 4).mean()
-    error = np.sqrt(pass_at_k_variance(16, correct, 4).sum()) / len(correct)
+    within = np.sqrt(pass_at_k_variance(16, correct, 4).sum()) / len(correct)
 
-The error is the standard error over new samples of the same problems. Samples of different problems
-are independent, so the variance of a sum is the sum of their variances.
+The last one is the standard error over new samples of the same problems. Samples of different
+problems are independent, so the variance of a sum is the sum of their variances.
 
 All functions except `distinct_values` and `max_at_k_with_errors` are those of `rspo.passk`, a file
 that also works alone. They raise ValueError. This module needs numpy only.
@@ -59,7 +59,7 @@ def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
 
     Returns: float64 of shape [...].
 
-    Raises: InputError unless 1 <= k <= n, 0 <= n_a and sum_a n_a <= n.
+    Raises: ValueError unless 1 <= k <= n and 0 <= n_a; InputError unless sum_a n_a <= n.
     """
     expected = pass_at_k(n, counts, k)
     if (np.asarray(counts).sum(axis=-1) > n).any():
@@ -68,7 +68,9 @@ def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
 
 
 def max_at_k_with_errors(groups: Sequence[ArrayLike], k: int) -> tuple[float, float, float]:
-    """Mean, error and within of `mean_with_errors` for Max@k.
+    """Mean of Max@k over problems, its standard error over problems, and the part from sampling.
+
+    They are `value`, `error` and `within` of `mean_with_errors`.
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n for all problems.
     """

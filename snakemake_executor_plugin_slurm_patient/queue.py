@@ -18,7 +18,8 @@ _FIELD = "\x1f"
 _RECORD = "\x1e"
 _FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "ReasonList", "Comment")
 # The reasons for which SLURM itself holds a job until it is released: the node failed to launch it,
-# its start failed several times, or no node can run it. (State and priority are the same in all.)
+# its start failed several times, or no node can run it. Only the reason tells these jobs from those
+# that people hold: state and priority are the same.
 HELD_BY_SLURM = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
 HELD_BY_PEOPLE = (
     "JobHeldUser",
@@ -27,7 +28,7 @@ HELD_BY_PEOPLE = (
     "job requeued in special exit state",
 )
 RELEASES = 3  # how often a job that SLURM holds is released
-# Variables with which a user changes what these commands list or cancel.
+# Environment variables with which a user changes what these commands list or cancel.
 _OPTIONS = re.compile("(SQUEUE|SCANCEL)_")
 
 
@@ -137,7 +138,7 @@ class Submission:
         self._say(f"{self._name} {message}")
 
     def is_missing(self, seconds: float) -> bool:
-        """Whether the job has been missing for `seconds`; for each check that does not find it."""
+        """Whether the job has been missing for `seconds`. Call it at each look that misses it."""
         if self._missing_since is None:
             self._missing_since = time.monotonic()
         return time.monotonic() - self._missing_since >= seconds

@@ -1,6 +1,6 @@
 """The paper's claims: each with its hypothesis as a formula and its planned comparisons.
 
-Plans depend on the config only, not on data. K, the planned k, are those that the methods are
+Plans depend on the config only, not on data. K is the set of planned k: those that the methods are
 trained for (1 for policy gradient) and that the config evaluates. docs/statistics.md says which
 comparisons decide a claim, and which are for information.
 """
@@ -222,8 +222,8 @@ def _table(
 ) -> list[Comparison]:
     """Differences of pairs of methods, as a table of pairs x k (x benchmarks).
 
-    The margins of the table decide: the means over pairs and k on each benchmark, over k of each
-    pair, and over pairs at each k. Its cells are for information.
+    The marginal means of the table decide: the means over pairs and k on each benchmark, over k of
+    each pair, and over pairs at each k. Its single entries are for information.
 
     Raises: NotTested if there is no pair.
     """
@@ -242,13 +242,13 @@ def _table(
     if len(pairs) > 1:
         comparisons += [grid.compare(*pair, planned) for pair in pairs]
     comparisons += [mean_of_pairs((k,)) for k in planned]
-    # With a single pair or a single k, pooled cells are margins, which are already there.
-    has_cells_as_margins = len(pairs) == 1 or len(planned) == 1
+    # With a single pair or a single k, pooled entries equal marginal means, which are in the list.
+    has_entries_as_means = len(pairs) == 1 or len(planned) == 1
     for pair in pairs:
         for where in grid.problem_sets:
             for k in grid.evaluated:
-                is_margin = where == POOLED and k in planned and has_cells_as_margins
-                if not is_margin:
+                is_listed = where == POOLED and k in planned and has_entries_as_means
+                if not is_listed:
                     comparisons.append(grid.compare(*pair, (k,), where, decides=False))
     return comparisons
 
@@ -260,7 +260,7 @@ def main_findings(experiment: Experiment, name: str) -> list[Comparison]:
 
 
 def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
-    """The findings on another suite, and how much less RSPO is above the baseline there."""
+    """The findings on another suite, and by how much smaller RSPO's advantage is there."""
     findings = main_findings(experiment, "contamination_free")
     if "main" not in experiment.config.grid:
         return findings

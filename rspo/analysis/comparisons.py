@@ -9,7 +9,8 @@ from rspo.config.schema import POOLED
 from rspo.objectives import OBJECTIVES
 
 # pass_at_k and max_at_k come from scores, the other two from training logs: the entropy late in
-# training, and the relative time that keeping all responses would add to training.
+# training, and the time that dropping responses of weight 0 saves, relative to the training that
+# drops them.
 Quantity = Literal["pass_at_k", "max_at_k", "entropy", "time_of_dropping"]
 
 
@@ -20,8 +21,8 @@ class Method:
     policies: in the order of their seeds; none in a figure of formulas.
     k, n: None for objectives without k, and for base policies.
     variant: name of the settings; in a study of several models, of the model.
-    place: in a figure, among the lines with its objective and k: 0 for the only one, and for the
-        usual n, model and variant; lines before and after that one have -1, 1, 2 and so on.
+    place: position among the lines of a figure with the same objective and k. The line with the
+        usual n, model and variant, or the only line, has 0; lines before it have negative numbers.
     """
 
     label: str
@@ -70,9 +71,9 @@ class Comparison:
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
     tie_margin: values between -tie_margin and tie_margin are a tie, which is tested beside the
         claim; None: no tie is tested.
-    claim, variant: what it is about, if anything.
+    claim, variant: what it is about; empty if it is about none.
     family: the tests that its p-value is adjusted with; empty: it is not tested.
-    runs: terms whose sum is one run's value; runs are independent, and the value is their mean.
+    runs: for each run, the terms to sum. Runs are independent, and the value is their mean.
         Empty: the sum is formed within each training seed, and seeds are independent.
     """
 

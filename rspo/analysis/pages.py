@@ -1,7 +1,7 @@
-"""Pages from templates: numbers are looked up, sentences state their conditions.
+"""Markdown and HTML pages from Jinja templates.
 
-A template reads tables of comparisons. A number that is gone is an error with the template and its
-line.
+A template looks its numbers up in tables of comparisons, and prints a sentence about a result only
+if its condition holds. A missing number is an error that names the template and the line.
 """
 
 import math

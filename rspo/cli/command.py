@@ -38,7 +38,7 @@ def _parsed(function: Command) -> Callable[..., Callable[[], Output]]:
     """The function that Typer calls with the parsed arguments.
 
     It returns the call of the command instead of the command's output, so that the command runs
-    after Typer, whose handling of exceptions and of exit statuses does not apply then.
+    after Typer has returned, outside of its handling of exceptions and exit statuses.
     """
     parameters = dict(signature(function).parameters)
     takes_experiment = parameters.pop("experiment", None) is not None

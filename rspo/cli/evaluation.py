@@ -195,7 +195,10 @@ def diagnose(
 
 
 def _load_extensions(objective: str, scale: str | None) -> None:
-    """Read the config, whose extensions may have the objective, if there is a reason to."""
+    """Read the config if --scale is given or the package has no such objective.
+
+    Its extensions may define the objective.
+    """
     from rspo.objectives import OBJECTIVES
 
     if scale or (objective not in OBJECTIVES and has_config(scale)):

@@ -71,7 +71,7 @@ def load_experiment(
     """Read the experiment that --scale, --set and --results select.
 
     Snakemake sets `scale`, `set` and `results` for the commands of its rules in a variable of the
-    environment (workflow/rules/common.smk). An option of the command line replaces each.
+    environment (workflow/rules/common.smk). An option replaces the value of the same name.
     """
     from rspo.config.experiment import Experiment
 
@@ -82,6 +82,8 @@ def load_experiment(
         results = Path(from_snakemake["results"])
     experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
     if by_hand and not experiment.has_own_results:
+        # The settings of the config, too: `rspo.pipeline.run` refuses to put results of other
+        # settings among its results.
         return replace(experiment, as_configured=Experiment.load(scale))
     return experiment
 

@@ -9,8 +9,8 @@ VERIFIERS = ("exact", "rules", "math_verify", "xverify")
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
 # scores again.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 5, "math_verify": 3}
-# How the judge xVerify samples: the settings of its authors, and the defaults that a server may
-# change.
+# How the judge xVerify samples: its authors' values, and values that are set explicitly because a
+# server may have other defaults.
 JUDGE_SAMPLING = {
     "temperature": 0.1,
     "top_p": 0.7,
@@ -31,8 +31,8 @@ GENERATOR_REVISION = 2
 # The characters that the tokenizer of models from scratch knows.
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 
-# Revision of the files that are made from those of a published model. In revision 2, they have all
-# end tokens.
+# Raise it when the files of a base policy that is made from a published model change. Revision 2
+# lists every end token of the model.
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # the split whose numbers are larger than those of any other split
 BASE = "base"  # a policy before reinforcement learning

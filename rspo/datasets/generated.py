@@ -1,7 +1,7 @@
 """Generated families of problems, and the worked examples that teach a base model.
 
-Five families are for the tiny scale, and the two in words for published models. `ABOUT` says what
-each asks.
+Five families are for the tiny scale, and two families of word problems for published models.
+`ABOUT` says what each asks.
 
 The rule of a divide or sequence problem is drawn from a hash of its prompt, so it cannot be
 inferred from a held-out prompt: the best policy for Pass@1 always uses the most common rule, the
@@ -10,10 +10,10 @@ the other three are ordinary.
 
 A hash of the task determines its split, so no two splits share a task. Prompts are the same task if
 they differ only in the order of the factors (`84*7=?`, `7*84=?`), in the order of the numbers
-(`4,5,8=37`, `8,5,4=37`), or by a common factor of the equation (`8x+2=66`, `4x+1=33`). So are
-prompts of the families in words that differ in words only; the words vary so that prompts have
-different lengths. Two families have one more split, `larger`, in which every prompt has a number
-larger than any number in the other splits.
+(`4,5,8=37`, `8,5,4=37`), or by a common factor of the equation (`8x+2=66`, `4x+1=33`). Two word
+problems with the same numbers and other words are the same task, too; the words vary so that
+prompts have different lengths. Two families have one more split, `larger`, in which every prompt
+has a number larger than any number in the other splits.
 """
 
 import hashlib
@@ -39,6 +39,8 @@ ABOUT: dict[Family, str] = {
     "share": "7 friends share 56 apples equally. How many ... does each one get? The answer is 8.",
     "unknown": "A number times 7, plus 12, is 40. What is the number? The answer is 4.",
 }
+# How often each rule decides the answer of a problem, and how often the worked examples of the base
+# model use it; these have one more rule.
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
 LETTERS = "ABCDEFGH"
@@ -187,8 +189,8 @@ def _hidden_rule(
     Args:
         all, larger: as in `FamilyOfProblems`.
         prompt: text with {letter}, {a} and {b}. Another letter can have another rule.
-        rules: (a, b) -> the six rules and their values, most common first, then the base model's
-            habit.
+        rules: (a, b) -> the six rules with their values, most common first, and a seventh one,
+            which no problem follows and the base model is taught most often (`RULES_TAUGHT`).
     """
 
     def task(letter: str, a: int, b: int) -> str:
@@ -313,8 +315,8 @@ TAUGHT = [name for name, family in FAMILIES.items() if family.example is not Non
 def numbers_of(family: str, split: str) -> list[Numbers]:
     """The tuples of numbers of a family in one split, in a fixed random order.
 
-    The test split has one prompt of each task, because errors treat its problems as independent. In
-    the families in words, so does the validation split.
+    The test split has one prompt of each task, because standard errors assume that problems are
+    independent. The validation split of word problems has one prompt of each task, too.
 
     Raises: InputError for the split `larger` of a family that has none.
     """

@@ -20,7 +20,7 @@ from rspo.estimators import (
 )
 from rspo.evaluation.statistics import Floats
 
-# Gives a value of each problem from the indices of problems with n responses each, and n.
+# (indices of problems that have n responses each, n) -> a value for each of these problems.
 _ValuesOfGroup = Callable[[NDArray[np.int64], int], Floats]
 
 
@@ -30,7 +30,7 @@ class Outcomes:
 
     ids: [P], each once in a benchmark.
     responses: number of responses to each problem, [P]. N is the largest number.
-    correct, rewards: [P, N], the responses in their order, then False and 0.
+    correct, rewards: [P, N], the responses in their order, padded with False and 0.
     strata: number of problems of each benchmark.
     has_rewards: False for verdicts alone, whose rewards are 1 and 0.
     """

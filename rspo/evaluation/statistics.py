@@ -28,9 +28,9 @@ SMALLEST_P = 1e-50  # the smallest p-value that is computed
 def least_p_of_seeds(seeds: int) -> float:
     """The smallest two-sided p-value to print for a number of training seeds.
 
-    Smaller ones are computed, and adjusted for the number of tests, as if differences between seeds
-    were normally distributed. So few seeds cannot show that they are: of a training that collapses
-    once in ten times, three seeds show nothing in most cases.
+    Smaller p-values are computed, and adjusted for the number of tests. But they assume that
+    differences between seeds are normally distributed, which so few seeds cannot show: if one
+    training in ten collapses, three seeds usually contain no collapse.
 
     Returns: 0 for no or one seed, which have no error over seeds.
     """
@@ -51,10 +51,10 @@ class PValues(NamedTuple):
 class Estimate:
     """A value with its standard errors; NaN where an error cannot be estimated.
 
-    error_problems: error over problems, each benchmark's drawn from its own population.
+    error_problems: error over problems, which are drawn separately within each benchmark.
     error_seeds: error over training seeds; 0 if nothing was trained, NaN with one seed.
     error: error over both, or over problems only where error_seeds is NaN.
-    degrees: degrees of freedom of error_problems, or of the only error.
+    degrees: degrees of freedom of error_problems; of a mean of runs or steps, of error.
     seeds: number of training seeds; 0 if nothing was trained.
     """
 
@@ -71,7 +71,7 @@ class Estimate:
         return self.value - half, self.value + half
 
     def critical(self, tail: float) -> float:
-        """The t that a value of 0 exceeds with the probability `tail`, in standard errors.
+        """The critical t: an estimate of 0 exceeds t standard errors with the probability `tail`.
 
         With errors over problems and over seeds, it is that of Cochran and Cox (1950), the mean of
         both t, weighted by their variances:
@@ -211,7 +211,7 @@ def mean_of_steps(values: ArrayLike) -> Estimate:
 
 
 def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
-    """Variance of the mean over all problems, each benchmark's drawn from its own population.
+    """Variance of the mean over all problems, which are drawn separately within each benchmark.
 
         sum_b (P_b / P)^2 * var_b / P_b
 
@@ -227,7 +227,7 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
 
 
 def score_interval(value: float, error: float, problems: int) -> tuple[float, float]:
-    """A 95 % interval of a mean of few fractions, which always has a width and stays within 0 to 1.
+    """A 95 % interval of a mean of few values between 0 and 1; it has a width, and stays in 0 to 1.
 
     It is Wilson's score interval (1927) for the number of trials that would have this error,
     n = value (1 - value) / error^2, or `problems` where the error is 0, with Student's quantile t

@@ -14,7 +14,8 @@ _NUMBER_ONE = Number(Fraction(1))
 def is_rounding(rounded: Decimal, value: Value) -> bool:
     """Whether a decimal is a value rounded to the decimal's last digit.
 
-    A value that so many digits can represent exactly must not be rounded: 0.2499 for 1/4.
+    A value that is exact at this number of decimals has no other rounded form: 0.2499 is wrong for
+    1/4, which is 0.2500.
     """
     if not rounded.may_be_rounded or values.is_multiple(value, rounded.unit):
         return False
@@ -26,7 +27,7 @@ def is_rounding(rounded: Decimal, value: Value) -> bool:
 
 
 def same(formula: Expression, other: Expression) -> bool:
-    """Whether one of two formulas is the other with some constants as rounded decimals."""
+    """Whether two formulas are the same once some constants of one are rounded to decimals."""
     if _has_decimals(formula) == _has_decimals(other):
         return False
     if _has_decimals(formula):
@@ -78,7 +79,7 @@ def _coefficient(term: Expression) -> tuple[Number, Expression] | None:
         return (term, _NUMBER_ONE) if term.written else None
     if not isinstance(term, Apply) or term.operation not in ("*", "negate", "/", r"\frac"):
         return None
-    # A decimal below the line of a fraction is no factor.
+    # A decimal in a denominator is no factor.
     factors = len(term.arguments) if term.operation == "*" else 1
     for index, argument in enumerate(term.arguments[:factors]):
         coefficient_and_rest = _coefficient(argument)
