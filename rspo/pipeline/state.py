@@ -54,6 +54,7 @@ class Reason(Enum):
     OTHER_VERSION = "other version"
     OTHER_CONTENT = "other content"
     OTHER_FILES = "other files"
+    NOT_COMPLETE = "not complete"
     NO_PROVENANCE = "no provenance"
 
 
@@ -67,6 +68,7 @@ CONDITIONS = {
     Reason.OTHER_VERSION: Condition.STALE,
     Reason.OTHER_CONTENT: Condition.DAMAGED,
     Reason.OTHER_FILES: Condition.DAMAGED,
+    Reason.NOT_COMPLETE: Condition.DAMAGED,
     Reason.NO_PROVENANCE: Condition.FOREIGN,
 }
 
@@ -81,6 +83,7 @@ SENTENCES = {
     Reason.OTHER_VERSION: "{path} was made from another version of {detail}",
     Reason.OTHER_CONTENT: "{path} was damaged or changed after it was written",
     Reason.OTHER_FILES: "{path} was damaged or changed after it was written (bytes of {detail})",
+    Reason.NOT_COMPLETE: "{path} is damaged",
     Reason.NO_PROVENANCE: "{path} has no readable provenance, so its settings are unknown",
 }
 
@@ -121,6 +124,8 @@ class State:
         assert self.task is not None  # only the task knows the command
         if self.reason is Reason.NO_FILE:
             return f"{self}; `{self.task.command}` makes it"
+        if self.reason is Reason.NOT_COMPLETE:  # a checkpoint, from which nothing can resume
+            return f"{self}; `{self.task.command} --force` starts from step 1"
         added = added_files(self.path) if self.condition is Condition.DAMAGED else []
         if added and not is_begun_with_settings(self.task):
             return f"{self}; remove {first_of(added)}"

@@ -8,7 +8,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.pipeline import tasks
 from rspo.pipeline.state import behind, has_outputs, is_begun, is_good, is_left, refusals
-from rspo.training.checkpoint import STATE_FILE, is_damaged
+from rspo.training.checkpoint import checkpoint_state
 from rspo.training.progress import Snapshot, read_progress
 
 
@@ -59,12 +59,9 @@ def faults(experiment: Experiment) -> list[str]:
     """
     sentences = []
     for policy in experiment.policies:
-        checkpoint = experiment.checkpoint(policy)
-        if is_damaged(checkpoint):
-            command = tasks.policy_task(experiment, policy).command
-            sentences.append(
-                f"{checkpoint / STATE_FILE} is damaged; `{command} --force` starts from step 1"
-            )
+        checkpoint = checkpoint_state(tasks.policy_task(experiment, policy))
+        if checkpoint.is_fault:
+            sentences.append(checkpoint.refusal)
     for task, refusal in refusals(behind(tasks.results(experiment)).values()):
         # A training that was begun resumes without --force, which would start from step 1.
         if not is_begun(task):
@@ -76,10 +73,9 @@ def _state(
     experiment: Experiment, policy: str, suites: Collection[str]
 ) -> tuple[str, Snapshot | None]:
     """The state of a policy for `Status`, and the progress of its job."""
-    checkpoint = experiment.checkpoint(policy)
-    snapshot = read_progress(checkpoint)
-    damaged = is_damaged(checkpoint)
+    snapshot = read_progress(experiment.checkpoint(policy))
     task = tasks.policy_task(experiment, policy)
+    damaged = checkpoint_state(task).is_fault
     if snapshot is not None and not damaged and not is_left(task):
         return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):

@@ -19,7 +19,7 @@ from rspo.core.files import atomic_write, write_text
 from rspo.core.settings import differences
 from rspo.core.signals import SNAKEMAKE
 from rspo.pipeline.run import FORCE_HINT
-from rspo.pipeline.state import ORIGIN_FILE, origin_of
+from rspo.pipeline.state import ORIGIN_FILE, Reason, State, origin_of
 from rspo.pipeline.task import Task
 from rspo.pipeline.usage import Usage
 from rspo.training.progress import usage_before
@@ -31,16 +31,20 @@ if TYPE_CHECKING:
 STATE_FILE = "state.pt"  # the state of a training in one process
 
 
-def is_damaged(folder: Path) -> bool:
-    """Whether the state in a checkpoint folder is not a complete file of PyTorch."""
-    state = folder / STATE_FILE
-    return state.is_file() and not zipfile.is_zipfile(state)
+def checkpoint_state(task: Task) -> State:
+    """Whether the state in the checkpoint of a task is a complete file of PyTorch, if there is one.
+
+    Only a training in one process has such a file.
+    """
+    assert task.checkpoint is not None  # of a training
+    file = task.checkpoint / STATE_FILE
+    if file.is_file() and not zipfile.is_zipfile(file):
+        return State(file, Reason.NOT_COMPLETE, task=task)
+    return State(file, Reason.UNCHANGED, task=task)
 
 
-def use_checkpoint(
-    task: Task, folder: Path, inputs: Mapping[str, Any], from_the_start: bool
-) -> list[Usage]:
-    """Keep the checkpoint in `folder` if it has these settings and inputs; else start a new one.
+def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) -> list[Usage]:
+    """Keep the checkpoint of a task if it has these settings and inputs; else start a new one.
 
     Args:
         inputs: digests of the inputs that decide the training, by name.
@@ -51,17 +55,18 @@ def use_checkpoint(
     Raises: InputError if the checkpoint is damaged; or if it has other settings or inputs, outside
         of Snakemake and without `from_the_start`.
     """
+    folder = task.checkpoint
+    assert folder is not None  # of a training
     origin = {"settings": task.settings, **inputs}
     changes = differences(origin_of(folder), origin)
     if not changes and not from_the_start:
-        if is_damaged(folder):
-            raise InputError(
-                f"{folder / STATE_FILE} is damaged; `{task.command} --force` starts from step 1"
-            )
+        state = checkpoint_state(task)
+        if state.is_fault:
+            raise InputError(state.refusal)
         return usage_before(folder)
     if (folder / ORIGIN_FILE).is_file():
         if not from_the_start and SNAKEMAKE not in os.environ:
-            raise InputError(f"{folder} was made with other settings ({changes}): {FORCE_HINT}")
+            raise InputError(f"{State(folder, Reason.OTHER_SETTINGS, changes)}: {FORCE_HINT}")
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)
     remove_checkpoint(folder)
     write_text(folder / ORIGIN_FILE, json.dumps(origin, default=str))

@@ -58,7 +58,7 @@ def make_base_policy(
     (policy,) = task.outputs
 
     def work() -> Done:
-        earlier = use_checkpoint(task, checkpoint, {}, force)
+        earlier = use_checkpoint(task, {}, force)
         with atomic_write(policy) as partial:
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:

@@ -53,7 +53,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
         # Other weights or problems make it another training.
         weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
         inputs = {"base": weights, "problems": digest(problems)}
-        earlier.extend(use_checkpoint(task, checkpoint, inputs, force))
+        earlier.extend(use_checkpoint(task, inputs, force))
 
     def work() -> Done:
         trained = engine(experiment, name, begin)
