@@ -126,9 +126,11 @@ class State:
             return f"{self}; `{self.task.command}` makes it"
         if self.reason is Reason.NOT_COMPLETE:  # a checkpoint, from which nothing can resume
             return f"{self}; `{self.task.command} --force` starts from step 1"
-        added = added_files(self.path) if self.condition is Condition.DAMAGED else []
-        if added and not is_begun_with_settings(self.task):
-            return f"{self}; remove {first_of(added)}"
+        if self.condition is Condition.DAMAGED and not is_begun_with_settings(self.task):
+            settings_then = read_provenance(self.path).get("settings")
+            added = added_files(self.path)
+            if added and not differences(settings_then, self.task.settings):
+                return f"{self}; remove {first_of(added)}"
         return f"{self}; {remedy(self.task)}"
 
 
@@ -145,10 +147,16 @@ def state(task: Task, deep: bool = False) -> State:
     Args:
         deep: also read the contents of the outputs; otherwise names, sizes and provenance decide.
     """
-    states = [state_of(task, path, deep) for path in task.outputs]
-    faults = [one for one in states if one.is_fault]
-    missing = [one for one in states if one.condition is Condition.MISSING]
-    return (faults + missing + states)[0]
+    missing = []
+    for path in task.outputs:
+        output = state_of(task, path, deep)
+        if output.is_fault:
+            return output
+        if output.condition is Condition.MISSING:
+            missing.append(output)
+    if missing:
+        return missing[0]
+    return State(task.outputs[0], Reason.UNCHANGED, task=task)
 
 
 def state_of(task: Task, path: Path, deep: bool = False) -> State:
@@ -205,11 +213,11 @@ def has_settings_hash(path: Path) -> bool:
 
 
 def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path]) -> State | None:
-    """How a result is stale by provenance alone; None if it is not, or has no provenance.
+    """How a result is stale by provenance, names and sizes; None if it is not.
 
-    Snakemake asks this for every job that it plans, so it reads no result, and looks at provenance
-    only. It acts on no other state: a damaged result, or one of somebody else, is refused, because
-    to replace it is the decision of its owner.
+    Snakemake asks this for every job that it plans, so it reads no result. It acts on no other
+    state. A damaged result, or one of somebody else, is refused, because to replace it is the
+    decision of its owner. A result that was removed on purpose is not made again for its inputs.
 
     Args:
         settings_hash: of the task's settings now.
@@ -221,8 +229,11 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
         return None
     if note["settings_hash"] != settings_hash:
         return State(path, Reason.OTHER_SETTINGS, note["settings_hash"])
+    if not content_state(path).is_current:
+        return None
     inputs_then = inputs_of(path, note)
-    for source in job_inputs:
+    for job_input in job_inputs:
+        source = Path(os.path.normpath(job_input))
         if source in inputs_then and was_made_again(source, inputs_then[source]):
             return State(path, Reason.OTHER_VERSION, str(source))
     return None

@@ -3,6 +3,10 @@
 Snakemake's own functions evaluate the resources. This module reads the rest of the file itself,
 because Snakemake's command line would also apply profiles/default and environment variables, would
 accept any name of a resource or a rule, and would end the process at a mistake with its usage.
+
+Private: `snakemake.resources` has `Resource.from_cli_expression`, `Resource.evaluate` and
+`Resources`, which may change in any release of Snakemake; tests/slurm/test_profile.py compares the
+values with those of a run (see `rspo.snakemake.patches`).
 """
 
 import ast

@@ -41,10 +41,11 @@ def require_results(dag: Any) -> None:
 
 def _files_of_targets(dag: Any) -> Iterator[Any]:
     """The files of the jobs that are targets: the outputs of those that ran, or what they need."""
+    finished = set(dag.finished_jobs)
     for job in dag.targetjobs:
         if not job.output:
             yield from job.input
-        elif job in dag.finished_jobs:
+        elif job in finished:
             yield from job.output
 
 

@@ -18,7 +18,7 @@ from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_b
 from rspo.config.given import OWN_KEYS, overrides_of
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
-from rspo.pipeline.state import has_settings_hash, is_begun, recorded_staleness, state
+from rspo.pipeline.state import Reason, has_settings_hash, is_begun, recorded_staleness, state
 from rspo.pipeline.task import Task
 
 
@@ -173,9 +173,10 @@ def compare_results_with_provenance() -> None:
     Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
     or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
     go unnoticed, or a current result be made again. So `--touch` and `--cleanup-metadata` have no
-    effect on settings. Nor does Snakemake notice that a result was made from another version of an
-    input, if that one is older than the result or missing, such as a policy that was restored from
-    a backup, or one that was trained again and whose next training was interrupted.
+    effect on settings, or on the versions of inputs. Nor does Snakemake notice that a result was
+    made from another version of an input, if that one is older than the result or missing, such as
+    a policy that was restored from a backup, or one that was trained again and whose next training
+    was interrupted.
 
     This acts on stale results only. Snakemake does not make damaged results again, nor those of
     somebody else; the check of the plan reports them.
@@ -209,7 +210,9 @@ def compare_results_with_provenance() -> None:
         stale = {}
         for path in job.output:
             staleness = recorded_staleness(Path(path), settings_hash, inputs)
-            if staleness is not None:
+            if staleness is not None and staleness.reason is Reason.OTHER_VERSION:
+                stale[path] = f"another version of {staleness.detail}"
+            elif staleness is not None:
                 stale[path] = staleness.detail
         return ParamsChange(set(stale.values()), {settings_hash} if stale else set(), set(stale))
 

@@ -128,7 +128,8 @@ class LogHandler(LogHandlerBase):
 def _without_places(text: str) -> str:
     """An error without the places in our code that raised it, which a user cannot change.
 
-    Errors that come from elsewhere stay as they are.
+    Errors that come from elsewhere stay as they are, such as those of a user's own `onstart`, which
+    our code calls (`rspo.snakemake.patches.always_run`).
     """
     pattern = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
     match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
@@ -136,7 +137,9 @@ def _without_places(text: str) -> str:
         return f"error: {match[1]}"
     head, _, rest = text.partition("\n")
     is_from_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
-    is_from_checks = "/rspo/snakemake/" in rest
+    places = re.findall(r'^ +File "(.+?)"', rest, flags=re.MULTILINE)
+    raised_in = places[-1] if places else ""
+    is_from_checks = head.startswith("WorkflowError") and "/rspo/snakemake/" in raised_in
     is_from_executor = (
         head in EXECUTOR_ERRORS and "/snakemake_executor_plugin_slurm_patient/" in rest
     )

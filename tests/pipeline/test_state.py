@@ -15,6 +15,7 @@ from rspo.pipeline.state import (
     Condition,
     Reason,
     behind,
+    content_state,
     is_good,
     recorded_staleness,
     refusals,
@@ -178,13 +179,35 @@ def test_by_its_records_a_result_is_stale_for_other_settings_or_another_input() 
     assert staleness(result_task()) == "other version"
 
 
-@pytest.mark.parametrize("change", [damage, change_a_byte, make_by_hand])
-def test_by_its_records_a_damaged_or_foreign_result_is_not_stale(
+@pytest.mark.parametrize("change", [damage, make_by_hand, remove])
+def test_by_its_records_a_damaged_foreign_or_removed_result_is_not_stale_for_its_inputs(
     change: Callable[[], None],
 ) -> None:
-    """Snakemake would replace it; its owner decides."""
+    """Snakemake would replace it, or make it although it was removed; its owner decides."""
+    remake_source()
+    assert staleness(result_task()) == "other version"
     change()
     assert staleness(result_task()) is None
+
+
+def test_names_of_inputs_may_contain_parent_folders() -> None:
+    remake_source()
+    found = recorded_staleness(RESULT, result_task().settings_hash, [Path("a/../source.txt")])
+    assert found is not None
+
+
+def test_a_file_that_was_added_is_to_be_removed_unless_the_settings_differ_too() -> None:
+    folder = Path("folder")
+    folder.mkdir()
+    write_text(folder / "weights", "1")
+    task = Task((folder,), {"a": 1}, command="rspo folder")
+    record(task)
+    write_text(folder / "notes.txt", "mine")
+    assert content_state(folder, task=task).refusal.endswith("; remove notes.txt")
+    other = Task((folder,), {"a": 2}, command="rspo folder")
+    assert content_state(folder, task=other).refusal.endswith(
+        "; `rspo folder --force` makes it again"
+    )
 
 
 def test_the_records_of_an_earlier_version_of_this_package_do_not_count() -> None:

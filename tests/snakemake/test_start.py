@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,24 +135,43 @@ def test_the_end_names_the_report_if_the_run_has_one(
     assert messages == [(f"The report is {page}.", None)]
 
 
+PATCHES = [
+    "plan_jobs_behind_ancient_inputs",
+    "compare_results_with_provenance",
+    "keep_one_timer",
+    "check_every_plan",
+]
+
+
 @pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read a workflow without a change of Snakemake that outlives the test."""
-    for patch in (
-        "plan_jobs_behind_ancient_inputs",
-        "compare_results_with_provenance",
-        "keep_one_timer",
-        "check_every_plan",
-    ):
-        monkeypatch.setattr(start, patch, lambda: None)
+def environment(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Read a workflow without a change of Snakemake that outlives the test.
+
+    Returns: the functions that were called instead, by name.
+    """
+    called: list[str] = []
+    for patch in PATCHES:
+        monkeypatch.setattr(start, patch, partial(called.append, patch))
+    monkeypatch.setattr(start, "require_slurm", lambda config: called.append("require_slurm"))
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv(EXPERIMENT_VARIABLE, "{}")
     monkeypatch.setenv(SNAKEMAKE, "1 elsewhere")
+    return called
 
 
-def reading(prefix: str = "", **changes: Any) -> Any:
+def reading(prefix: str = "", is_main_process: bool = False, **changes: Any) -> Any:
     modifier = SimpleNamespace(modify_path=lambda path: prefix + path)
-    return workflow(modifier=modifier, is_main_process=False, **changes)
+    return workflow(modifier=modifier, is_main_process=is_main_process, **changes)
+
+
+def test_reading_the_workflow_changes_snakemake_and_asks_slurm_in_the_main_process(
+    experiment: Experiment, environment: list[str]
+) -> None:
+    read_workflow(reading(), experiment)
+    assert environment == PATCHES
+    environment.clear()
+    read_workflow(reading(is_main_process=True), experiment)
+    assert environment == [*PATCHES, "require_slurm"]
 
 
 @pytest.mark.usefixtures("environment")

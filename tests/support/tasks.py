@@ -13,10 +13,10 @@ from rspo.pipeline.task import Task
 
 
 def task_of(experiment: Experiment, command: str, name: str = "") -> Task:
-    """The step of a command; where it needs more, that of the first policy, suite and block.
+    """The task of a command; where it needs more, that of the first policy, suite and block.
 
     Args:
-        name: the data set, model, cell or suite of the step.
+        name: the data set, model, cell or suite of the task.
     """
     policy, suite = experiment.evaluations[0]
     if command == "claims":

@@ -17,7 +17,7 @@ from rspo.pipeline.task import Task
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project
 
-# The step of a rule, from the experiment and the wildcards of a job.
+# The task of a rule, from the experiment and the wildcards of a job.
 STEPS: dict[str, Callable[..., Task]] = {
     "prepare": tasks.prepare,
     "pretrain": tasks.pretrain,
