@@ -61,7 +61,7 @@ def rspo_command(words):
 
 
 def figure_of(wildcards):
-    """The task of the figure with the requested file name."""
+    """The step of the figure with the requested file name."""
     try:
         return named(figures, wildcards.figure).task(experiment)
     except InputError as error:
