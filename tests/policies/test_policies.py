@@ -113,6 +113,14 @@ def test_log_probabilities_and_entropy_are_those_of_transformers(
     assert (responses.tokens[~mask] == PAD).all()
 
 
+def test_without_a_temperature_the_policy_itself_is_sampled(folder: Path) -> None:
+    model = qwen2.load(folder)
+    _, responses = draw(model)
+    _, expected = draw(model, temperature=1.0)
+    assert torch.equal(responses.tokens, expected.tokens)
+    assert torch.equal(responses.log_probs, expected.log_probs)
+
+
 def test_responses_stop_at_the_end_token_or_the_limit() -> None:
     _, responses = draw(peaked_model(), prompts=8)
     assert 0 < responses.finished.float().mean() < 1
