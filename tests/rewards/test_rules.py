@@ -6,11 +6,14 @@ each line. docs/verification.md explains them.
 
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from rspo.rewards import is_correct
+from rspo.rewards.rules.expressions import Apply, Number, Symbol, read
+from rspo.rewards.rules.notation import tokens
 from tests.support import ROOT
 from tests.support.attacks import boxed
 
@@ -48,6 +51,14 @@ def test_the_same_answer_in_another_notation_is_accepted(kind: str) -> None:
 def test_a_different_answer_in_similar_notation_is_refused(kind: str) -> None:
     pairs = REFUSED[kind]
     assert [pair for pair, right in zip(pairs, verdicts(pairs), strict=True) if right] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(r"\hat{x} + 1", r"\hat{x}"), ("x_{n+1} + 1", "x_n+1"), ("x_{{2}} + 1", "x_2")],
+)
+def test_a_name_may_have_an_accent_or_an_index_in_braces(text: str, name: str) -> None:
+    assert read(tokens(text)) == Apply("+", (Symbol(name), Number(Fraction(1))))
 
 
 FIRST_INTEGRAL = r"""
