@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rspo.config.given import EXPERIMENT_VARIABLE
+from rspo.config.given import DEFAULT_SCALE, EXPERIMENT_VARIABLE
 from rspo.config.merge import parse_overrides
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
-
-DEFAULT_SCALE = "tiny"
 
 Scale = Annotated[
     str | None,

@@ -14,7 +14,7 @@ from rspo.core.errors import InputError
 EXPERIMENT_VARIABLE = "RSPO_EXPERIMENT"
 SET = "--config set"
 OWN_KEYS = ("scale", "mirror", "results", "replace", "set")
-_DEFAULT_SCALE = "tiny"
+DEFAULT_SCALE = "tiny"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Given:
         if "results" in config and not results:
             raise InputError("results is empty; expected a folder, such as results=trial")
         return cls(
-            scale=str(config.get("scale", _DEFAULT_SCALE)),
+            scale=str(config.get("scale", DEFAULT_SCALE)),
             overrides=overrides_of(config),
             results=Path(str(results)) if results else None,
             mirror=Path(str(mirror)) if mirror else None,
@@ -55,7 +55,7 @@ class Given:
     def environment(self) -> dict[str, str]:
         """The variable with which an `rspo` command reads this experiment; none for the default."""
         keys: dict[str, Any] = {}
-        if self.scale != _DEFAULT_SCALE:
+        if self.scale != DEFAULT_SCALE:
             keys["scale"] = self.scale
         if self.overrides:
             keys["set"] = self.overrides

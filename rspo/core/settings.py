@@ -27,6 +27,13 @@ def _as_text(settings: Any) -> dict[str, str]:
     return {key: json.dumps(value, default=str) for key, value in leaves(settings)}
 
 
+def first_lines(lines: Sequence[str], limit: int) -> list[str]:
+    """The first lines of a message, and a line with the number of those left out."""
+    if len(lines) <= limit:
+        return list(lines)
+    return list(lines[:limit]) + [f"and {len(lines) - limit} more"]
+
+
 def first_of(items: Sequence[str]) -> str:
     """The first items of a message, and how many more there are."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""

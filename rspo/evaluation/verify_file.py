@@ -23,7 +23,6 @@ from rspo.pipeline.task import Done, Task
 from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
 from rspo.rewards import Verdict
 from rspo.rewards.configured import verifier_of
-from rspo.rewards.extraction import extracted_answer as extracted_answer  # its former place
 
 
 def verify_file(

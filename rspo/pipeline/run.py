@@ -13,8 +13,16 @@ from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.locks import exclusive_lock
 from rspo.core.settings import differences
-from rspo.pipeline.provenance import read_provenance, write_provenance
-from rspo.pipeline.state import behind, is_begun_with_settings, is_good, refusals, state, state_of
+from rspo.pipeline.provenance import write_provenance
+from rspo.pipeline.state import (
+    Reason,
+    behind,
+    is_begun_with_settings,
+    is_good,
+    refusals,
+    state,
+    state_of,
+)
 from rspo.pipeline.task import Done, Task
 
 FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
@@ -63,8 +71,7 @@ def require_configured(task: Task) -> None:
 def require_replaceable(task: Task) -> None:
     """Raises: InputError for an output that exists and was not made with these settings."""
     for path in task.outputs:
-        note = read_provenance(path)
-        if path.exists() and (not note or differences(note["settings"], task.settings)):
+        if state_of(task, path).reason in (Reason.NO_PROVENANCE, Reason.OTHER_SETTINGS):
             raise InputError(
                 f"{path} exists and was not made by this command with these settings: name another "
                 "file, or replace it with --force"

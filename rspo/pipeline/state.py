@@ -25,9 +25,9 @@ from rspo.pipeline.provenance import (
 )
 from rspo.pipeline.task import Task
 
-ORIGIN_FILE = (
-    "origin.json"  # in a checkpoint folder: settings and inputs; written and removed first
-)
+# In a checkpoint folder: the settings and inputs of its training. It is written first and removed
+# first, so a folder without it is what a killed removal has left.
+ORIGIN_FILE = "origin.json"
 
 Inputs = Sequence[tuple[Path, Task]]  # files, each with the task that writes it
 
@@ -147,16 +147,14 @@ def state(task: Task, deep: bool = False) -> State:
     Args:
         deep: also read the contents of the outputs; otherwise names, sizes and provenance decide.
     """
-    missing = []
+    result = State(task.outputs[0], Reason.UNCHANGED, task=task)
     for path in task.outputs:
         output = state_of(task, path, deep)
         if output.is_fault:
             return output
-        if output.condition is Condition.MISSING:
-            missing.append(output)
-    if missing:
-        return missing[0]
-    return State(task.outputs[0], Reason.UNCHANGED, task=task)
+        if result.is_current:
+            result = output
+    return result
 
 
 def state_of(task: Task, path: Path, deep: bool = False) -> State:
@@ -201,8 +199,18 @@ def _state_of_inputs(task: Task, path: Path, note: Mapping[str, Any]) -> State:
         return State(path, Reason.NEW_INPUT, str(source), task)
     for source in sorted(inputs_then.keys() - originals - inputs_now):
         return State(path, Reason.FORMER_INPUT, str(source), task)
-    for source in sorted(inputs_now):
-        if was_made_again(source, inputs_then[source]):
+    return _state_of_versions(path, inputs_then, sorted(inputs_now), task)
+
+
+def _state_of_versions(
+    path: Path,
+    inputs_then: Mapping[Path, str],
+    inputs_now: Iterable[Path],
+    task: Task | None = None,
+) -> State:
+    """The state of a result by the versions of its inputs: those that it was made from, and now."""
+    for source in inputs_now:
+        if source in inputs_then and was_made_again(source, inputs_then[source]):
             return State(path, Reason.OTHER_VERSION, str(source), task)
     return State(path, Reason.UNCHANGED, task=task)
 
@@ -231,12 +239,9 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
         return State(path, Reason.OTHER_SETTINGS, note["settings_hash"])
     if not content_state(path).is_current:
         return None
-    inputs_then = inputs_of(path, note)
-    for job_input in job_inputs:
-        source = Path(os.path.normpath(job_input))
-        if source in inputs_then and was_made_again(source, inputs_then[source]):
-            return State(path, Reason.OTHER_VERSION, str(source))
-    return None
+    inputs_now = (Path(os.path.normpath(source)) for source in job_inputs)
+    versions = _state_of_versions(path, inputs_of(path, note), inputs_now)
+    return None if versions.is_current else versions
 
 
 def behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, State]:
@@ -268,17 +273,18 @@ def files_behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, Tas
 def refusals(states: Iterable[State]) -> Iterator[tuple[Task, str]]:
     """A sentence for each task some of whose results have a fault, in the order of the states."""
     refused = set()
-    for one in states:
-        if one.is_fault and one.task is not None and one.task.command not in refused:
-            refused.add(one.task.command)
-            yield one.task, one.refusal
+    for result in states:
+        task = result.task
+        if result.is_fault and task is not None and task.command not in refused:
+            refused.add(task.command)
+            yield task, result.refusal
 
 
 def is_good(task: Task) -> bool:
     """Whether the outputs of a task are current, and so is every existing file behind them."""
     if not state(task).is_current:
         return False
-    return not any(one.is_fault for one in behind(task.inputs()).values())
+    return not any(source.is_fault for source in behind(task.inputs()).values())
 
 
 def is_removed(path: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.io import is_flagged
 
+from rspo.core.settings import first_lines
 from rspo.pipeline.state import content_state
 from rspo.snakemake.patches import task_of
 
@@ -32,11 +33,8 @@ def require_results(dag: Any) -> None:
         content = content_state(Path(path))
         if content.is_fault:
             lost.append(str(content))
-    lines = lost[:FILES_IN_ERROR]
-    if len(lost) > FILES_IN_ERROR:
-        lines.append(f"and {len(lost) - FILES_IN_ERROR} more")
-    if lines:
-        raise WorkflowError("\n".join(lines))
+    if lost:
+        raise WorkflowError("\n".join(first_lines(lost, FILES_IN_ERROR)))
 
 
 def _files_of_targets(dag: Any) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.settings import first_lines
 from rspo.status.policies import Status, faults, running, statuses
 from rspo.training.progress import Snapshot, shown_metrics
 
@@ -80,9 +81,7 @@ def table_text(experiment: Experiment) -> str:
         sentences = faults(experiment)
     except InputError as error:  # a file of the user that the config names
         sentences = [str(error)]
-    lines += sentences[:FAULTS_IN_TABLE]
-    if len(sentences) > FAULTS_IN_TABLE:
-        lines.append(f"and {len(sentences) - FAULTS_IN_TABLE} more")
+    lines += first_lines(sentences, FAULTS_IN_TABLE)
     return "\n".join(lines)
 
 

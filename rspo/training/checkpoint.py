@@ -18,8 +18,8 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.settings import differences
 from rspo.core.signals import SNAKEMAKE
-from rspo.pipeline.run import FORCE_HINT
-from rspo.pipeline.state import ORIGIN_FILE, Reason, State, origin_of
+from rspo.pipeline.run import FORCE_HINT, locked
+from rspo.pipeline.state import ORIGIN_FILE, Reason, State, is_begun, origin_of
 from rspo.pipeline.task import Task
 from rspo.pipeline.usage import Usage
 from rspo.training.progress import usage_before
@@ -71,6 +71,15 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
     remove_checkpoint(folder)
     write_text(folder / ORIGIN_FILE, json.dumps(origin, default=str))
     return []
+
+
+def remove_left_checkpoint(task: Task) -> None:
+    """Remove what a process that was killed while it removed the checkpoint of a task has left."""
+    folder = task.checkpoint
+    assert folder is not None  # of a training
+    if folder.exists() and not is_begun(task):
+        with locked(task):
+            remove_checkpoint(folder)
 
 
 def remove_checkpoint(folder: Path) -> None:

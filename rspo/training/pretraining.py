@@ -18,8 +18,8 @@ from rspo.core.files import atomic_write
 from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
-from rspo.pipeline.run import locked, run
-from rspo.pipeline.state import is_begun, state
+from rspo.pipeline.run import run
+from rspo.pipeline.state import state
 from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
@@ -28,6 +28,7 @@ from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import (
     load_checkpoint,
     remove_checkpoint,
+    remove_left_checkpoint,
     save_checkpoint,
     use_checkpoint,
 )
@@ -77,9 +78,7 @@ def make_base_policy(
         )
 
     run(task, work, force)
-    if checkpoint.exists() and not is_begun(task):
-        with locked(task):  # an earlier process was killed while removing it
-            remove_checkpoint(checkpoint)
+    remove_left_checkpoint(task)
 
 
 def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:

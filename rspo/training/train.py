@@ -13,11 +13,10 @@ from statistics import fmean
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.pipeline import tasks
-from rspo.pipeline.run import locked, run
-from rspo.pipeline.state import is_begun
+from rspo.pipeline.run import run
 from rspo.pipeline.task import Done
 from rspo.pipeline.usage import Usage
-from rspo.training.checkpoint import remove_checkpoint, use_checkpoint
+from rspo.training.checkpoint import remove_checkpoint, remove_left_checkpoint, use_checkpoint
 from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
 from rspo.training.validation import validation_note
@@ -72,9 +71,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
         )
 
     run(task, work, force)
-    if checkpoint.exists() and not is_begun(task):
-        with locked(task):  # an earlier process was killed while removing it
-            remove_checkpoint(checkpoint)
+    remove_left_checkpoint(task)
 
 
 def _engine(name: str) -> Engine:
