@@ -1,4 +1,4 @@
-"""The layout of a cell's checkpoint folder: verl's files, and those of this package."""
+"""A cell's checkpoint folder: the files of verl and of this package, and the space they take."""
 
 import shutil
 from pathlib import Path
@@ -10,6 +10,13 @@ from rspo.core.files import write_text
 LATEST_FILE = "latest_checkpointed_iteration.txt"
 RECORDS_FILE = "records.json"  # in each checkpoint: records of the steps so far
 OUTCOME_FILE = "outcome.json"  # how the last run of the driver ended: its kind and a message
+
+# Disk space per parameter of the model.
+POLICY_BYTES_PER_PARAMETER = 4  # float32
+# The weights, Adam's two moments, and the weights again as a Hugging Face folder.
+CHECKPOINT_BYTES_PER_PARAMETER = 4 * POLICY_BYTES_PER_PARAMETER
+# `keep_the_last` removes the previous checkpoint when the next one is complete.
+PEAK_BYTES_PER_PARAMETER = 2 * CHECKPOINT_BYTES_PER_PARAMETER
 
 
 def last_step(checkpoints: Path) -> int:

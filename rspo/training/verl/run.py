@@ -130,7 +130,7 @@ def verified_config(experiment: Experiment, name: str) -> "DictConfig":
     return verl_config(experiment, name)
 
 
-class _Steps:
+class HangDetector:
     """Tells when a step takes so long that a process must hang.
 
     The driver reports each step in a file. This process watches it, because a call that hangs may
@@ -167,8 +167,8 @@ def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
     command = [sys.executable, "-m", DRIVER, str(cell / CONFIG_FILE), str(folder)]
     try:
         with supervised(command, key, folder) as process:
-            forwarded, steps, hang = False, _Steps(checkpoint, settings), None
-            while process.poll() is None and (hang := steps.overdue()) is None:
+            forwarded, detector, hang = False, HangDetector(checkpoint, settings), None
+            while process.poll() is None and (hang := detector.overdue()) is None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_SECONDS_BETWEEN_POLLS)
                 if is_requested() and not forwarded:

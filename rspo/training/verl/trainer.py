@@ -76,7 +76,7 @@ def train(config: DictConfig) -> None:
     verifier, gpus = experiment.config.verifier, _gpus(experiment)
     # The judge's servers start first: vLLM checks how much memory of a GPU is free.
     with verifier_of(experiment, verifier, verdicts, gpus) as verify:
-        trainer = Trainer(config, verify)
+        trainer = RSPOTrainer(config, verify)
         trainer.init()
         agents = AgentLoopManagerTQ.create(
             config=config,
@@ -97,7 +97,7 @@ def _gpus(experiment: Experiment) -> list[str]:
     return visible.split(",")[: len(numbers)] if visible else numbers
 
 
-class Trainer(PPOTrainerSync):
+class RSPOTrainer(PPOTrainerSync):
     """Trains one cell, resuming from its last checkpoint if there is one."""
 
     progress: Progress  # set when verl looks for a checkpoint, before the first step
@@ -241,7 +241,7 @@ class Trainer(PPOTrainerSync):
         k = self.training.k_at(self.global_steps - 1, cell.k)
         advantages = response_advantages(rewards.view(-1, cell.n), cell.objective, k)
         finished = [response[-1] in tokenizer.ends for response in tokens]
-        scored = Scored.of(lengths, finished, correct, rewards, advantages / cell.n)
+        scored = Scored.from_columns(lengths, finished, correct, rewards, advantages / cell.n)
         # Columns that verl's actor and its metrics read.
         on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
         on_ends = on_last_token(rewards.tolist(), lengths)
