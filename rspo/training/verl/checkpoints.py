@@ -24,9 +24,12 @@ def last_step(checkpoints: Path) -> int:
     latest = checkpoints / LATEST_FILE
     if not latest.exists():
         return 0
-    # verl truncates the file once the newest checkpoint is complete, and then writes it; a kill in
+    number = latest.read_text()
+    if number:
+        return int(number)
+    # verl truncates the file once the newest checkpoint is complete, and then writes it. A kill in
     # between leaves it empty.
-    return int(latest.read_text() or max(_folders(checkpoints)))
+    return max(_folders(checkpoints))
 
 
 def require_ranks(checkpoints: Path, ranks: int) -> None:
@@ -45,7 +48,10 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
 
 
 def keep_the_last(checkpoints: Path) -> None:
-    """Remove all checkpoints but the last complete one. A kill at any time leaves that intact."""
+    """Remove all checkpoints except the last complete one.
+
+    A kill at any time leaves the last complete checkpoint intact.
+    """
     last = last_step(checkpoints)
     for step, path in _folders(checkpoints).items():
         if step != last:
@@ -55,4 +61,5 @@ def keep_the_last(checkpoints: Path) -> None:
 
 
 def _folders(checkpoints: Path) -> dict[int, Path]:
+    """The folder of each checkpoint, complete or not, by step."""
     return {int(path.name.rsplit("_", 1)[1]): path for path in checkpoints.glob("global_step_*")}

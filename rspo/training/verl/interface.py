@@ -1,11 +1,14 @@
-"""The supported version of verl, and checks of the installed one."""
+"""The supported version of verl, and checks of the installed packages.
+
+Importing this module does not import verl.
+"""
 
 import importlib.util
 
 from rspo.core.errors import InputError
 
 SUPPORTED_VERSION = "0.9.1"
-FLASH_ATTN = "flash_attention_2"  # needs the package flash-attn
+FLASH_ATTN = "flash_attention_2"  # attn_implementation that needs the package flash-attn
 
 
 def require_version() -> None:
