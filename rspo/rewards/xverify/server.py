@@ -68,7 +68,7 @@ def serving(
     command = ["env"] + variables + _command(settings, folder)
     commands = {log: command}  # by log file
     if gpus:
-        # Of an option that is given twice, vLLM takes the last value.
+        # vLLM takes the last value of an option that occurs twice.
         memory = ["--gpu-memory-utilization", str(settings.training_gpu_memory)]
         commands = {}
         for number, gpu in enumerate(gpus):

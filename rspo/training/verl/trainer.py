@@ -277,7 +277,7 @@ class RSPOTrainer(PPOTrainerSync):
             self.get_llm_client(), prompts.tokens, samples, self.global_steps, parameters
         )
         self.checkpoint_manager.sleep_replicas()
-        rows: list[int] = []  # of the prompt of each response
+        rows: list[int] = []  # for each response, the row of its prompt
         for row in range(len(prompts.tokens)):
             rows += [row] * samples
         correct = verify_tokens(tokens, rows, prompts, self.chat_tokenizer, self.verify)
@@ -292,15 +292,18 @@ class RSPOTrainer(PPOTrainerSync):
         """
         mini_batches = self._mini_batches(scored)
         lengths = scored.lengths.flatten()
-        remaining = self._balanced([row for rows in mini_batches for row in rows], lengths)
-        with_log_probs = self._select(batch, remaining)
+        remaining: list[int] = []
+        for rows in mini_batches:
+            remaining += rows
+        with_log_probs = self._select(batch, self._balanced(remaining, lengths))
         self._compute_old_log_prob(with_log_probs, metrics)
         self.difference = sampler_difference(with_log_probs)
         size = self.training.prompts_per_update * self.cell.n
         updates = [self._update(self._select(batch, rows), size) for rows in mini_batches]
         step = reduce_metrics({key: [update[key] for update in updates] for key in updates[0]})
         for key, value in step.items():
-            metrics[key if "/" in key else f"actor/{key}"] = value
+            name = key if "/" in key else f"actor/{key}"
+            metrics[name] = value
         first = (self.global_steps - 1) * len(updates)
         return [self._record(number, update) for number, update in enumerate(updates, first)]
 
