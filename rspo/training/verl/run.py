@@ -59,7 +59,7 @@ _CPU_ENVIRONMENT = {
 def config_text(experiment: Experiment, name: str) -> str:
     """verl's complete config of a cell as YAML; see `verified_config`."""
     config = verified_config(experiment, name)
-    from omegaconf import OmegaConf  # after the environment is set
+    from omegaconf import OmegaConf  # installed with verl, as `verified_config` has checked
 
     text: str = OmegaConf.to_yaml(config)
     return text
@@ -84,7 +84,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     tokenizer = ChatTokenizer(Path(model.path))
     _, too_long = read_prompts(experiment.problems("train"), tokenizer, sampling)
     notes = report_too_long(too_long, sampling, "left out of training")
-    from omegaconf import OmegaConf  # after the environment is set
+    from omegaconf import OmegaConf  # installed with verl, as `verified_config` has checked
 
     begin()
     write_text(folder / CONFIG_FILE, OmegaConf.to_yaml(config))

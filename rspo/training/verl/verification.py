@@ -1,8 +1,8 @@
-"""Verification of a batch of responses, most of it while the servers sample the others.
+"""Verifies a batch of responses, most of them while the servers still sample.
 
 verl can compute rewards in its reward-loop workers, response by response. Here the trainer verifies
-the responses itself, which gives the stored verdicts of a judge model one writer, and the first
-failure of a judge one error that ends the training.
+the responses itself. The stored verdicts of a judge model therefore have one writer, and the first
+failure of a judge ends the training with one error.
 
 Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses) and
 verl/workers/rollout/llm_server.py (requests to the servers).
@@ -29,7 +29,7 @@ from rspo.training.verl.batches import fields, response_tokens
 # Time between checks for sampled responses. verl's own 2 seconds are a tenth of a short step.
 POLL_SECONDS = 0.2
 _PARTITION = "train"  # of the queue
-_ENDED_STATUSES = ("finished", "failure")  # of prompts whose responses have all arrived
+_ENDED_STATUSES = ("finished", "failure")  # of prompts whose requests have all ended
 
 
 class Verification:
@@ -80,7 +80,7 @@ class Verification:
 
 
 def _ended_prompts(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The keys of the prompts in verl's queue whose responses have all arrived."""
+    """The keys of the prompts whose requests have all ended, given the tags in verl's queue."""
     ended = set()
     for key, tag in tags.items():
         if tag.get("is_prompt", False) is True and tag["status"] in _ENDED_STATUSES:
@@ -107,16 +107,15 @@ def sample_held_out(
     """
 
     async def responses() -> list[TokenOutput]:
-        requests = [
-            client.generate(
-                # The server on CPUs seeds its random numbers with it, as with `PromptLoop`'s.
-                request_id=f"{step}-validation-{row}-{number}",
-                prompt_ids=tokens,
-                sampling_params=dict(sampling),
-            )
-            for row, tokens in enumerate(prompts)
-            for number in range(samples)
-        ]
+        requests = []
+        for row, tokens in enumerate(prompts):
+            for number in range(samples):
+                # As in `PromptLoop`, the server on CPUs seeds its random numbers with the name.
+                name = f"{step}-validation-{row}-{number}"
+                request = client.generate(
+                    request_id=name, prompt_ids=tokens, sampling_params=dict(sampling)
+                )
+                requests.append(request)
         return await asyncio.gather(*requests)
 
     return [list(output.token_ids) for output in asyncio.run(responses())]
