@@ -120,7 +120,7 @@ def train(folder: str) -> None:
     settings["runtime_env"] = get_ppo_ray_runtime_env(config)
     ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
-        trainer.Trainer = alternating_trainer()
+        trainer.RSPOTrainer = alternating_trainer()
         trainer.train(config)
     finally:
         ray.shutdown()
@@ -137,14 +137,14 @@ def alternating_trainer() -> Any:
     from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
     from rspo.training.rewards import verify_tokens
     from rspo.training.verl.batches import fields, on_last_token, put_fields, response_tokens
-    from rspo.training.verl.trainer import Trainer
+    from rspo.training.verl.trainer import RSPOTrainer
 
     def every_second(responses: list[str], *_: Any, **__: Any) -> list[Verdict]:
         """Correct and incorrect responses in every group, so that no weight is zero."""
         reasons = (CORRECT, INCORRECT)
         return [Verdict(reasons[row % 2]) for row in range(len(responses))]
 
-    class AlternatingTrainer(Trainer):
+    class AlternatingTrainer(RSPOTrainer):
         def __init__(self, config: Any, verify: Any) -> None:
             super().__init__(config, every_second)
             self.times: dict[str, list[dict[str, float]]] = {"ours": [], "stock": []}

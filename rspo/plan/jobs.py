@@ -1,7 +1,7 @@
 """`rspo plan`: estimates jobs, GPU-hours, time and disk space of the files that do not exist yet.
 
 Disk space is that of policies, 4 bytes per sampled token, and checkpoints
-(`rspo.training.verl.disk`) for every cell that trains at the same time.
+(`rspo.training.verl.checkpoints`) for every cell that trains at the same time.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from rspo.plan.hours import (
     step_seconds,
 )
 from rspo.status.policies import is_finished
-from rspo.training.verl import disk
+from rspo.training.verl.checkpoints import PEAK_BYTES_PER_PARAMETER, POLICY_BYTES_PER_PARAMETER
 
 TOKEN_BYTES = 4
 RULE_TITLES = {"train": "training", "sample": "sampling", "score": "scoring"}
@@ -110,7 +110,8 @@ def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
     if len(sizes) < len(unfinished(experiment)) or not sizes:
         return None
     samples = TOKEN_BYTES * sum(job.tokens for job in jobs(experiment))
-    return samples + disk.POLICY * sum(sizes), disk.PEAK * max(sizes)
+    policies = POLICY_BYTES_PER_PARAMETER * sum(sizes)
+    return samples + policies, PEAK_BYTES_PER_PARAMETER * max(sizes)
 
 
 def _blocks(

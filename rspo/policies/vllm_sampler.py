@@ -1,7 +1,7 @@
 """`sampler: vllm`: samples from any Hugging Face folder, on a GPU or on a CPU.
 
-vLLM runs in this process, so killing it leaves no other process behind, and the requests alone
-decide which of them are computed together, not their arrival times.
+vLLM runs in this process, so killing it leaves no other process behind. Which requests are computed
+together depends on the requests alone, not on their arrival times.
 
 The responses of a batch share one stream of random numbers, as in the torch sampler. With a seed
 per response, vLLM would call one generator per response for every token. Each batch seeds the
@@ -23,7 +23,7 @@ from rspo.policies.published import require_context
 from rspo.policies.responses import Block, Question
 from rspo.policies.tokenizer import ChatTokenizer
 
-# A killed job loses at most this many; many times what one GPU computes at once.
+# A killed job loses at most this many responses. A GPU computes far fewer at the same time.
 RESPONSES_PER_BATCH = 4096
 # On a CPU, vLLM's cache takes nearly all memory by default. This is enough for two requests of
 # 4,096 tokens to a 7B model in float32, and for thousands of requests to a tiny model.
@@ -56,6 +56,7 @@ class VllmSampler:
         require_vllm_on_gpus()
         on_cpu = current_platform.is_cpu()
         self.gpus = 0 if on_cpu else 1
+        options = self._cpu_options() if on_cpu else {}
         try:
             self.llm: Any = vllm.LLM(
                 str(folder.resolve()),
@@ -65,18 +66,19 @@ class VllmSampler:
                 dtype=config.dtype or "auto",
                 max_model_len=sampling.max_prompt_tokens + sampling.max_response_tokens,
                 logprobs_mode="processed_logprobs",  # after temperature and top_p
-                **(self._on_cpu() if on_cpu else {}),
+                **options,
             )
         except Exception as error:  # vLLM raises errors of several packages
             reason = " ".join(str(error).split())
             raise InputError(f"{folder}: vLLM cannot load it: {reason}") from error
 
-    def _on_cpu(self) -> dict[str, Any]:
+    def _cpu_options(self) -> dict[str, Any]:
         return {
             "enforce_eager": True,
             "kv_cache_memory_bytes": CPU_CACHE_BYTES,
-            # Prompts share whole blocks only. vLLM's 128 on a CPU are longer than many prompts, and
-            # with 32, 24 prompts of 126 tokens with 8 responses each take a third of the time.
+            # Prompts share whole blocks only, and vLLM's blocks of 128 tokens on a CPU are longer
+            # than many prompts. With 32, 24 prompts of 126 tokens with 8 responses each take a
+            # third of the time.
             "block_size": 32,
         }
 
@@ -89,7 +91,10 @@ class VllmSampler:
     def draw(
         self, questions: Sequence[Question], batch: list[int], block: Block
     ) -> tuple[list[list[int]], int]:
-        """Sample with one stream of random numbers for the batch."""
+        """Sample with one stream of random numbers for the batch.
+
+        Returns: the token ids of each response, those to one question together; and the seed.
+        """
         from transformers import set_seed
         from vllm import SamplingParams
 

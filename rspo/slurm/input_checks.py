@@ -19,7 +19,7 @@ from rspo.slurm.profile import PROFILE
 from rspo.training.gpu_memory import require_gpu_memory
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
-from rspo.training.verl import disk
+from rspo.training.verl.checkpoints import PEAK_BYTES_PER_PARAMETER, POLICY_BYTES_PER_PARAMETER
 from rspo.training.verl.config_check import check_configs
 
 
@@ -55,9 +55,10 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     if not sizes:
         return
     free = _free_bytes(experiment.results)
-    least = disk.PEAK * min(sizes)
+    least = PEAK_BYTES_PER_PARAMETER * min(sizes)
     at_once = _cells_at_once(launch, sizes)
-    most = disk.PEAK * sum(at_once) + disk.POLICY * (sum(sizes) - sum(at_once))
+    others = sum(sizes) - sum(at_once)
+    most = PEAK_BYTES_PER_PARAMETER * sum(at_once) + POLICY_BYTES_PER_PARAMETER * others
     if free < least:
         yield Finding(
             ERROR,

@@ -13,9 +13,9 @@ import yaml
 from rspo.config.experiment import Experiment
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
+from rspo.training.verl.interface import FLASH_ATTN  # does not import verl
 
 DEFAULTS = Path(__file__).with_name("verl") / "cuda.yaml"
-FLASH_ATTN = "flash_attention_2"
 # Fraction of a GPU's memory for the servers of the policy and the judge. With less than the
 # remaining 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA
 # contexts of both servers and the actor take 0.3 GB each, and the weights and Adam's moments of

@@ -95,7 +95,9 @@ class Trainer:
             correct, rewards = self.reward(batch, responses, step)  # R(x, y^i), (P, n)
             weights = self.weights(rewards, training.k_at(step, self.cell.k))  # w_i, (P, n)
             clock.lap("reward")
-            scored = Scored.of(responses.lengths, responses.finished, correct, rewards, weights)
+            scored = Scored.from_columns(
+                responses.lengths, responses.finished, correct, rewards, weights
+            )
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
             mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
             updates = []

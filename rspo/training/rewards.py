@@ -31,11 +31,13 @@ class Scored:
     weights: Tensor
 
     @classmethod
-    def of(cls, lengths: Any, finished: Any, correct: Any, rewards: Any, weights: Any) -> "Scored":
-        """Make tensors of lists, arrays or tensors.
+    def from_columns(
+        cls, lengths: Any, finished: Any, correct: Any, rewards: Any, weights: Any
+    ) -> "Scored":
+        """Convert lists, arrays or tensors to tensors of the shape (prompts, n).
 
         Args:
-            weights: (prompts, n). The others have as many items, in any shape.
+            weights: (prompts, n). The other columns have as many items, in any shape.
         """
         shape = weights.shape
         return cls(

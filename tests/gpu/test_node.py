@@ -68,12 +68,12 @@ def test_driver_and_packages(settings: Settings, note: Note) -> None:
 def test_flash_attn(settings: Settings, note: Note) -> None:
     if settings.device == "cpu":
         pytest.skip("not on a CPU")
-    from rspo.training.verl.interface import FLASH
+    from rspo.training.verl.interface import FLASH_ATTN
     from rspo.training.verl.verl_config import verl_config
     from tests.gpu import attention
 
     model = verl_config(settings.experiment(), settings.cell(TRAINED)).actor_rollout_ref.model
-    if (kind := model.override_config.attn_implementation) != FLASH:
+    if (kind := model.override_config.attn_implementation) != FLASH_ATTN:
         pytest.skip(f"the config has attn_implementation: {kind}")
     ratio = attention.rounding_ratio(attention.flash_attention, "cuda")
     measured = f"its error is {ratio:.1f} times that of PyTorch's attention in bfloat16"

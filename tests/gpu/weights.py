@@ -112,7 +112,7 @@ def _train(config: Any) -> None:
 
     from rspo.training.verl import trainer
 
-    class SavingTrainer(trainer.Trainer):
+    class SavingTrainer(trainer.RSPOTrainer):
         def on_step_end(self) -> None:
             super().on_step_end()
             if self.global_steps < self.training.steps:
@@ -125,7 +125,7 @@ def _train(config: Any) -> None:
             else:
                 ray.get(server.__ray_call__.remote(_save_of_cpu, file))
 
-    trainer.Trainer = SavingTrainer
+    trainer.RSPOTrainer = SavingTrainer
     trainer.train(config)
 
 

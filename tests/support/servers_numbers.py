@@ -12,7 +12,7 @@ from rspo.core.seeds import generator_of
 from rspo.policies.sampler import Responses, sample
 from rspo.training import local_engine
 from rspo.training.local import Trainer
-from rspo.training.verl.cpu_server import ROWS
+from rspo.training.verl.cpu_server import ROW_MULTIPLE
 
 
 class WithServersNumbers(Trainer):
@@ -29,7 +29,7 @@ class WithServersNumbers(Trainer):
             pad=self.tokenizer.pad,
             generator=[generator_of(self.cell.seed, "verl", name) for name in names],
             temperature=self.config.sampling.temperature,
-            multiple=ROWS,
+            multiple=ROW_MULTIPLE,
         )
 
     def requests(

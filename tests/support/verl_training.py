@@ -273,7 +273,7 @@ def weights_of(worker: PolicyWorker) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in parameters}
 
 
-class Trainer(trainer_module.Trainer):
+class Trainer(trainer_module.RSPOTrainer):
     """The trainer, whose queue, sampler and workers are in this process."""
 
     queue: Queue

@@ -220,7 +220,7 @@ def test_a_record_has_the_fraction_of_updates_whose_gradient_was_clipped(
     rollout = make_rollout(make_model(), "rspo_pass_at_k", 3)
     rewards = rollout.rewards.numpy()
     lengths, finished = rollout.responses.lengths, rollout.responses.finished
-    scored = Scored.of(lengths, finished, rewards > 0, rewards, rewards)
+    scored = Scored.from_columns(lengths, finished, rewards > 0, rewards, rewards)
     updates = [{"gradient_norm": norm, "clipped": 0.25} for norm in (2.0, 3.0)]
     optimizer = training().optimizer.model_copy(update={"gradient_clip": clip})
     record = record_of(0, scored, 1.0, updates, {"sample": 1.0}, optimizer)

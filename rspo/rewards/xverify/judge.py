@@ -5,9 +5,9 @@ one user message, temperature 0.1, top-p 0.7, at most 2,048 tokens. A reply is v
 "correct" or "incorrect", ignoring case and surrounding spaces. An invalid reply counts as wrong.
 
 The authors leave `top_k` and the repetition penalty to the server, and vLLM takes them from the
-judge's generation_config.json. They are stated here, without an effect: the penalty would change
-the odds of two words that the prompt contains, and the key of a stored verdict would lack what that
-file says.
+judge's generation_config.json. This package sends values without an effect instead: the penalty
+would change the odds of two words that the prompt contains, and the key of a stored verdict would
+lack what that file says.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import tenacity
@@ -33,7 +34,7 @@ from rspo.rewards.verdict import (
     REFUSED,
     Verdict,
 )
-from rspo.rewards.xverify.server import Server, serving
+from rspo.rewards.xverify.server import JudgeServer, serving
 
 _log = logging.getLogger(__name__)
 # Control tokens of the chat templates of Qwen, Llama, GLM, InternLM and Gemma. A server also parses
@@ -41,8 +42,18 @@ _log = logging.getLogger(__name__)
 # and earn a reward.
 _CONTROL_TOKEN = re.compile(r"<(?=\||/?(?:s|bos|eos|start_of_turn|end_of_turn)>)")
 # HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
-_RETRIABLE = {408, 409, 425, 429, 500, 502, 503, 504}
-_LONGEST_REPLY = 200  # characters to store; a valid reply is one word
+_RETRIABLE_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504}
+_STORED_CHARACTERS = 200  # of a reply; a valid one is one word
+
+
+class _Endpoint(NamedTuple):
+    """Where to send requests.
+
+    check: raises LostProcess if the server was started here and has exited.
+    """
+
+    client: httpx.AsyncClient
+    check: Callable[[], None]
 
 
 class XVerify:
@@ -71,8 +82,9 @@ class XVerify:
         """
         self._settings = settings
         self._template = template
-        self._folder, self._gpus = folder, gpus
-        self._servers: list[Server] = []
+        self._folder = folder
+        self._gpus = gpus
+        self._servers: list[JudgeServer] = []
         self._path = verdicts
         verdicts.parent.mkdir(parents=True, exist_ok=True)
         self._stack = contextlib.ExitStack()
@@ -81,7 +93,7 @@ class XVerify:
 
     def __enter__(self) -> "XVerify":
         if self._gpus:
-            self._clients()
+            self._start_servers()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,10 +122,13 @@ class XVerify:
             for question, response, forms in zip(questions, responses, answers, strict=True)
         ]
         keys = [self._key(prompt) for prompt in prompts]
-        wanted = dict(zip(keys, prompts, strict=True))
-        missing = {key: prompt for key, prompt in wanted.items() if key not in self._stored}
-        asked = self._ask(missing) if missing else {}
-        return [Verdict(asked.get(key) or self._stored[key]) for key in keys]
+        missing = {}
+        for key, prompt in zip(keys, prompts, strict=True):
+            if key not in self._stored:
+                missing[key] = prompt
+        # Reasons of failed requests are not stored, so they are in `reasons` only.
+        reasons = self._ask(missing) if missing else {}
+        return [Verdict(reasons.get(key) or self._stored[key]) for key in keys]
 
     def _key(self, prompt: str) -> str:
         """Hash of everything that decides a verdict: the judge and the prompt."""
@@ -121,7 +136,7 @@ class XVerify:
         return hashlib.sha256(json.dumps([judge, prompt]).encode()).hexdigest()
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
-        """The reasons of the verdicts on these prompts; all that the judge replied are stored."""
+        """The reasons of the verdicts on these prompts; every reply of the judge is stored."""
         try:
             return asyncio.run(self._ask_all(prompts))
         except (InputError, LostProcess) as error:
@@ -137,7 +152,7 @@ class XVerify:
         server for each problem would leave other servers idle.
 
         If a prompt is refused or gets no reply for `retry_seconds`, the judge gets a short test
-        prompt. If it answers that one, only the failed prompt remains without a verdict.
+        prompt. If it answers the test prompt, only the failed prompt remains without a verdict.
 
         Args:
             prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
@@ -147,46 +162,61 @@ class XVerify:
         Raises: InputError as soon as a server does not answer the test prompt either; LostProcess
             if it has exited.
         """
-        waiting, reasons = iter(prompts.items()), dict[str, str]()
-
-        async def ask_in_turn(client: httpx.AsyncClient, check: Callable[[], None]) -> None:
-            for key, prompt in waiting:
-                try:
-                    reply = await self._reply(client, check, prompt, seed=int(key[:8], 16))
-                except _FailedError as error:  # not stored: a later run may get a reply
-                    try:
-                        await self._reply(client, check, "1", max_tokens=1)
-                    except _FailedError as other:
-                        check()
-                        raise InputError(
-                            f"the judge at {client.base_url} {error}; and for the prompt '1' it "
-                            f"{other}"
-                        ) from None
-                    _log.warning("the judge %s; this response counts as wrong", error)
-                    reasons[key] = error.reason
-                else:
-                    reasons[key] = self._stored[key] = reason_of(reply)
-                    line = {"key": key, "verdict": reasons[key], "reply": reply[:_LONGEST_REPLY]}
-                    self._file.write(json.dumps(line) + "\n")
-                    self._file.flush()
-
+        waiting = iter(prompts.items())  # all tasks take the next prompt from here
+        reasons: dict[str, str] = {}
         async with contextlib.AsyncExitStack() as stack:
-            servers = self._clients()
-            for client, _ in servers:
-                await stack.enter_async_context(client)
-            slots = servers * self._settings.concurrent_requests
+            endpoints = self._endpoints()
+            for endpoint in endpoints:
+                await stack.enter_async_context(endpoint.client)
+            slots = endpoints * self._settings.concurrent_requests  # endpoints in turn
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for server in slots[: len(prompts)]:
-                        tasks.create_task(ask_in_turn(*server))
+                    for endpoint in slots[: len(prompts)]:
+                        tasks.create_task(self._ask_in_turn(endpoint, waiting, reasons))
             except* (InputError, LostProcess) as errors:
                 raise errors.exceptions[0] from None
         return reasons
 
-    async def _reply(
-        self, client: httpx.AsyncClient, check: Callable[[], None], prompt: str, **more: int
-    ) -> str:
+    async def _ask_in_turn(
+        self, endpoint: _Endpoint, waiting: Iterator[tuple[str, str]], reasons: dict[str, str]
+    ) -> None:
+        """Send the waiting prompts one after the other; add each reason to `reasons`."""
+        for key, prompt in waiting:
+            try:
+                reply = await self._reply(endpoint, prompt, seed=int(key[:8], 16))
+            except _FailedError as error:  # not stored: a later run may get a reply
+                await self._require_answers(endpoint, error)
+                _log.warning("the judge %s; this response counts as wrong", error)
+                reasons[key] = error.reason
+            else:
+                reasons[key] = reason_of(reply)
+                self._store(key, reasons[key], reply)
+
+    async def _require_answers(self, endpoint: _Endpoint, failure: "_FailedError") -> None:
+        """Check that the judge answers a short prompt after another prompt has failed.
+
+        Raises: InputError if it does not; LostProcess if its server has exited.
+        """
+        try:
+            await self._reply(endpoint, "1", max_tokens=1)
+        except _FailedError as other:
+            endpoint.check()
+            raise InputError(
+                f"the judge at {endpoint.client.base_url} {failure}; and for the prompt '1' it "
+                f"{other}"
+            ) from None
+
+    def _store(self, key: str, reason: str, reply: str) -> None:
+        self._stored[key] = reason
+        line = {"key": key, "verdict": reason, "reply": reply[:_STORED_CHARACTERS]}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    async def _reply(self, endpoint: _Endpoint, prompt: str, **more: int) -> str:
         """The reply to a prompt, which is sent for `retry_seconds` until there is one.
+
+        Args:
+            more: further fields of the request.
 
         Raises: _RefusedError or _NoReplyError.
         """
@@ -196,42 +226,52 @@ class XVerify:
             retry=tenacity.retry_if_exception_type(_NoReplyError),
             wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
             stop=tenacity.stop_after_delay(self._settings.retry_seconds),
-            before_sleep=lambda _: check(),
+            before_sleep=lambda _: endpoint.check(),
             reraise=True,
         )
-        return await repeatedly(_ask_once, client, request)
+        return await repeatedly(_ask_once, endpoint.client, request)
 
     def _read(self) -> dict[str, str]:
         """The stored reasons of verdicts, by key."""
         self._file.seek(0)
-        reasons, complete = {}, 0
+        reasons = {}
+        complete_bytes = 0
         for line in self._file:
             if not line.endswith("\n"):
                 break
-            complete += len(line.encode())
-            # A damaged line is requested again.
+            complete_bytes += len(line.encode())
+            # The judge gets the prompt of a damaged line again.
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 row = json.loads(line)
                 reasons[row["key"]] = row["verdict"]
-        self._file.truncate(complete)
+        self._file.truncate(complete_bytes)
         return reasons
 
-    def _clients(self) -> list[tuple[httpx.AsyncClient, Callable[[], None]]]:
-        """A client and a check of the server in the config, or of each server; starts them."""
+    def _start_servers(self) -> None:
+        """Start the servers, unless they run already or the settings have a URL."""
+        if self._servers or self._settings.url is not None:
+            return
+        log = self._path.with_suffix(".server.log")
+        servers = serving(self._settings, log, self._folder, self._gpus)
+        self._servers = self._stack.enter_context(servers)
+
+    def _endpoints(self) -> list[_Endpoint]:
+        """The server at the URL of the settings, or the servers that it starts."""
         if self._settings.url is not None:
-            return [(self._client(self._settings.url), lambda: None)]
-        if not self._servers:
-            log = self._path.with_suffix(".server.log")
-            servers = serving(self._settings, log, self._folder, self._gpus)
-            self._servers = self._stack.enter_context(servers)
-        return [(self._client(each.url, str(each.socket)), each.check) for each in self._servers]
+            return [_Endpoint(self._client(self._settings.url), check=lambda: None)]
+        self._start_servers()
+        endpoints = []
+        for server in self._servers:
+            client = self._client(server.url, str(server.socket))
+            endpoints.append(_Endpoint(client, server.check))
+        return endpoints
 
     def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
         # The number of tasks limits the requests. An explicit transport ignores proxy settings.
         # A Unix socket needs no certificates, and a new connection to it takes less time than
         # httpx's search for an idle one: 1.5 instead of 5 ms per request.
-        kept = 0 if socket else None
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
+        idle_connections = 0 if socket else None
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=idle_connections)
         transport = httpx.AsyncHTTPTransport(uds=socket, limits=limits, verify=not socket)
         timeout = self._settings.request_seconds
         return httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout)
@@ -271,8 +311,9 @@ async def _ask_once(client: httpx.AsyncClient, request: dict[str, object]) -> st
         answer = await client.post("v1/chat/completions", json=request)
     except httpx.TransportError as error:
         raise _NoReplyError(f"gave no reply: {error or type(error).__name__}") from None
-    said = f"HTTP {answer.status_code} {' '.join(answer.text.split())[:200]}"
-    if answer.status_code in _RETRIABLE:
+    text = " ".join(answer.text.split())  # in one line
+    said = f"HTTP {answer.status_code} {text[:200]}"
+    if answer.status_code in _RETRIABLE_STATUSES:
         raise _NoReplyError(f"gave no reply: {said}")
     if answer.status_code != 200:
         raise _RefusedError(f"refused: {said}")

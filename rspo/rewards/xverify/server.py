@@ -25,13 +25,19 @@ from rspo.core.supervisor import supervised
 
 
 @dataclass(frozen=True)
-class Server:
-    """A running server."""
+class JudgeServer:
+    """A running server.
+
+    socket: the Unix socket on which it listens.
+    process: its supervisor, which exits with it.
+    log: the file with its output.
+    url: the base of the addresses for requests; requests go to the socket, whatever the host name.
+    """
 
     socket: Path
     process: "subprocess.Popen[bytes]"
     log: Path
-    url = "http://judge"  # the host name is ignored: requests go to the socket
+    url = "http://judge"
 
     def check(self) -> None:
         """Raises: LostProcess with the last error in the log, if the server has exited."""
@@ -42,7 +48,7 @@ class Server:
 @contextlib.contextmanager
 def serving(
     settings: XVerifySettings, log: Path, folder: Path | None = None, gpus: Sequence[str] = ()
-) -> Iterator[list[Server]]:
+) -> Iterator[list[JudgeServer]]:
     """Run servers during the block: one on each of `gpus`, or a single one.
 
     Args:
@@ -58,18 +64,20 @@ def serving(
         )
     require_vllm_on_gpus()
     log.parent.mkdir(parents=True, exist_ok=True)
-    variables = (f"{name}={value}" for name, value in (VLLM | local_caches()).items())
-    command = ["env", *variables, *_command(settings, folder)]
-    beside_the_policy = ["--gpu-memory-utilization", str(settings.training_gpu_memory)]
-    commands = {
-        log.with_suffix(f".{number}.log"): [
-            *("env", f"CUDA_VISIBLE_DEVICES={gpu}", *command, *beside_the_policy)
-        ]
-        for number, gpu in enumerate(gpus)
-    } or {log: command}
+    variables = [f"{name}={value}" for name, value in (VLLM | local_caches()).items()]
+    command = ["env"] + variables + _command(settings, folder)
+    commands = {log: command}  # by log file
+    if gpus:
+        # vLLM takes the last value of an option that occurs twice.
+        memory = ["--gpu-memory-utilization", str(settings.training_gpu_memory)]
+        commands = {}
+        for number, gpu in enumerate(gpus):
+            file = log.with_suffix(f".{number}.log")
+            commands[file] = ["env", f"CUDA_VISIBLE_DEVICES={gpu}"] + command + memory
     with contextlib.ExitStack() as stack:
-        servers = [_started(stack, *each) for each in commands.items()]
-        for server in servers:  # ask all of them to end before waiting for the first
+        servers = [_start(stack, file, words) for file, words in commands.items()]
+        # The stack runs these first: it asks all servers to end before it waits for one of them.
+        for server in servers:
             assert server.process.stdin is not None
             stack.callback(server.process.stdin.close)
         deadline = time.monotonic() + settings.start_seconds
@@ -79,29 +87,34 @@ def serving(
 
 
 def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
-    """The module behind `vllm serve`, because vLLM's CPU build does not have that command."""
-    revision = ["--revision", settings.revision] if settings.revision and not folder else []
-    return [
-        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", str(folder or settings.model), *revision),
-        *("--served-model-name", settings.model),
-        *settings.server_arguments,
-    ]
+    """The command that starts a server, without its socket.
+
+    It runs the module behind `vllm serve`, because vLLM's CPU build does not have that command.
+    """
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    command += ["--model", str(folder or settings.model)]
+    if settings.revision and not folder:
+        command += ["--revision", settings.revision]
+    command += ["--served-model-name", settings.model]
+    return command + list(settings.server_arguments)
 
 
-def _started(stack: contextlib.ExitStack, log: Path, command: Sequence[str]) -> Server:
-    socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rspo-"))) / "judge"
-    output, key = stack.enter_context(log.open("a")), f"RSPO_JUDGE_{uuid4().hex}"
-    running = supervised([*command, "--uds", str(socket)], key, socket.parent, output)
-    return Server(socket, stack.enter_context(running), log)
+def _start(stack: contextlib.ExitStack, log: Path, command: list[str]) -> JudgeServer:
+    """Start a server, which the stack ends; it need not be ready yet."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rspo-")))
+    socket = folder / "judge"
+    output = stack.enter_context(log.open("a"))
+    key = f"RSPO_JUDGE_{uuid4().hex}"
+    running = supervised(command + ["--uds", str(socket)], key, folder, output)
+    return JudgeServer(socket, stack.enter_context(running), log)
 
 
-def _wait_until_ready(server: Server, deadline: float, seconds: float) -> None:
+def _wait_until_ready(server: JudgeServer, deadline: float, seconds: float) -> None:
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(server.socket))) as client:
         while time.monotonic() < deadline:
             try:
                 server.check()
-            except LostProcess as error:  # at its start, mostly because of a wrong setting
+            except LostProcess as error:  # while it starts, mostly because of a wrong setting
                 raise InputError(str(error)) from None
             with contextlib.suppress(httpx.TransportError):
                 if client.get(f"{server.url}/health", timeout=5).status_code == 200:
@@ -113,7 +126,13 @@ def _wait_until_ready(server: Server, deadline: float, seconds: float) -> None:
 
 
 def last_error(log: Path) -> str:
-    """The last line of a log with an error, and the path of the log."""
+    """The last line of a log with an error, or else its last line; and the path of the log."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
-    return f"{(errors or lines or ['no output'])[-1]} (see {log})"
+    if errors:
+        last = errors[-1]
+    elif lines:
+        last = lines[-1]
+    else:
+        last = "no output"
+    return f"{last} (see {log})"

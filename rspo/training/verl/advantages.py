@@ -19,7 +19,7 @@ from rspo.core.errors import InputError, errors_of
 from rspo.core.seeds import generator_of
 from rspo.objectives import OBJECTIVES, response_weights
 
-K_KEY = "rspo_k"  # beside algorithm.adv_estimator
+K_KEY = "rspo_k"  # in verl's section `algorithm`, beside adv_estimator
 
 
 def estimator_name(objective: str) -> str:
@@ -96,9 +96,8 @@ def _in_random_order(rows: Tensor, index: NDArray[np.object_]) -> Tensor:
     For the objective that splits responses into groups in their order. verl sorts them by length
     before it computes advantages, and a split that depends on the responses is biased.
     """
-    return torch.stack(
-        [
-            group[torch.randperm(len(group), generator=generator_of("split", str(index[group[0]])))]
-            for group in rows
-        ]
-    )
+    shuffled = []
+    for group in rows:
+        generator = generator_of("split", str(index[group[0]]))
+        shuffled.append(group[torch.randperm(len(group), generator=generator)])
+    return torch.stack(shuffled)

@@ -44,7 +44,8 @@ def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
         )
     prompts = [int(index) for index in fields(batch, "index")["index"]]
     samples = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
-    batch.reorder(sorted(range(expected), key=lambda row: (prompts[row], samples[row])))
+    order = sorted(range(expected), key=lambda row: (prompts[row], samples[row]))
+    batch.reorder(order)
 
 
 def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
@@ -61,10 +62,10 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
         lengths: (B,) in tokens.
     """
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
-    missing = -len(kept) % ranks if kept else ranks
-    zero = (advantages == 0).nonzero()[:, 0]
-    shortest = zero[lengths[zero].argsort(stable=True)]
-    return sorted(kept + shortest[:missing].tolist())
+    missing = -len(kept) % ranks if kept else ranks  # up to a multiple of the ranks
+    of_weight_zero = (advantages == 0).nonzero()[:, 0]
+    shortest_first = of_weight_zero[lengths[of_weight_zero].argsort(stable=True)]
+    return sorted(kept + shortest_first[:missing].tolist())
 
 
 def update_settings(actor_rollout_ref: DictConfig, responses: int, kept: int) -> dict[str, Any]:
@@ -95,10 +96,10 @@ def sampler_difference(batch: KVBatchMeta) -> dict[str, float]:
     names = ("old_log_probs", "rollout_log_probs")
     data = fields(batch, *names)
     pair = torch.stack([torch.cat(data[name].unbind()).double() for name in names])
-    found = {"difference": (pair[0] - pair[1]).abs().mean().item()}
+    values = {"difference": (pair[0] - pair[1]).abs().mean().item()}
     if pair.shape[1] > 1 and pair.std(dim=1).min() > 0:
-        found["correlation"] = torch.corrcoef(pair)[0, 1].item()
-    return found
+        values["correlation"] = torch.corrcoef(pair)[0, 1].item()
+    return values
 
 
 def response_tokens(data: TensorDict) -> list[list[int]]:
@@ -113,7 +114,10 @@ def on_every_token(values: list[float], lengths: list[int]) -> Tensor:
 
 
 def on_last_token(values: list[float], lengths: list[int]) -> Tensor:
-    """Put each value on the last token of its response, else 0: a nested tensor (B, length)."""
+    """Put each value on the last token of its response: a nested tensor (B, length).
+
+    The other tokens get 0.
+    """
     rows = []
     for value, length in zip(values, lengths, strict=True):
         row = torch.zeros(length)

@@ -1,4 +1,4 @@
-"""The layout of a cell's checkpoint folder: verl's files, and those of this package."""
+"""A cell's checkpoint folder: the files of verl and of this package, and the space they take."""
 
 import shutil
 from pathlib import Path
@@ -11,15 +11,25 @@ LATEST_FILE = "latest_checkpointed_iteration.txt"
 RECORDS_FILE = "records.json"  # in each checkpoint: records of the steps so far
 OUTCOME_FILE = "outcome.json"  # how the last run of the driver ended: its kind and a message
 
+# Disk space per parameter of the model.
+POLICY_BYTES_PER_PARAMETER = 4  # float32
+# The weights, Adam's two moments, and the weights again as a Hugging Face folder.
+CHECKPOINT_BYTES_PER_PARAMETER = 4 * POLICY_BYTES_PER_PARAMETER
+# `keep_the_last` removes the previous checkpoint when the next one is complete.
+PEAK_BYTES_PER_PARAMETER = 2 * CHECKPOINT_BYTES_PER_PARAMETER
+
 
 def last_step(checkpoints: Path) -> int:
     """Step of the last complete checkpoint; 0 if there is none."""
     latest = checkpoints / LATEST_FILE
     if not latest.exists():
         return 0
-    # verl truncates the file once the newest checkpoint is complete, and then writes it; a kill in
+    number = latest.read_text()
+    if number:
+        return int(number)
+    # verl truncates the file once the newest checkpoint is complete, and then writes it. A kill in
     # between leaves it empty.
-    return int(latest.read_text() or max(_folders(checkpoints)))
+    return max(_folders(checkpoints))
 
 
 def require_ranks(checkpoints: Path, ranks: int) -> None:
@@ -38,7 +48,10 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
 
 
 def keep_the_last(checkpoints: Path) -> None:
-    """Remove all checkpoints but the last complete one. A kill at any time leaves that intact."""
+    """Remove all checkpoints except the last complete one.
+
+    A kill at any time leaves the last complete checkpoint intact.
+    """
     last = last_step(checkpoints)
     for step, path in _folders(checkpoints).items():
         if step != last:
@@ -48,4 +61,5 @@ def keep_the_last(checkpoints: Path) -> None:
 
 
 def _folders(checkpoints: Path) -> dict[int, Path]:
+    """The folder of each checkpoint, complete or not, by step."""
     return {int(path.name.rsplit("_", 1)[1]): path for path in checkpoints.glob("global_step_*")}

@@ -17,8 +17,9 @@ from rspo.training.verl.section import experiment_of, section_of
 
 @dataclass
 class ConfigCheck:
-    """problems: why cells cannot be trained with the installed packages, a line each.
+    """The result of verl's checks.
 
+    problems: why cells cannot be trained with the installed packages, one line each.
     attention: the implementations of attention that the cells select.
     """
 
@@ -28,12 +29,15 @@ class ConfigCheck:
 
 def check_configs(experiment: Experiment) -> ConfigCheck:
     """Verify the config of every cell; takes ten seconds."""
-    words, section = [sys.executable, "-m", __name__], section_of(experiment, cell="")
-    done = subprocess.run(words, input=json.dumps(section), capture_output=True, text=True)
+    command = [sys.executable, "-m", __name__]
+    section = section_of(experiment, cell="")
+    done = subprocess.run(command, input=json.dumps(section), capture_output=True, text=True)
     if done.returncode:
-        last = (done.stderr.strip() or "no message").splitlines()[-1]
-        return ConfigCheck([f"verl's config could not be verified: {last}"])
-    return ConfigCheck(**json.loads(done.stdout.splitlines()[-1]))
+        message = done.stderr.strip() or "no message"
+        last_line = message.splitlines()[-1]
+        return ConfigCheck([f"verl's config could not be verified: {last_line}"])
+    result = done.stdout.splitlines()[-1]  # libraries may print lines before it
+    return ConfigCheck(**json.loads(result))
 
 
 def main() -> None:
@@ -41,17 +45,18 @@ def main() -> None:
     from rspo.training.verl.run import verified_config
 
     experiment = experiment_of(json.load(sys.stdin))
-    # What verl verifies depends on nothing else of a cell.
+    # One cell stands for all with its model and n: what verl verifies depends on nothing else.
     cells = {(cell.model, cell.n): name for name, cell in experiment.cells.items()}
     check = ConfigCheck()
     for name in cells.values():
         try:
-            model = verified_config(experiment, name).actor_rollout_ref.model
-            check.attention.append(model.override_config.attn_implementation)
-            require_attention(check.attention[-1])
+            config = verified_config(experiment, name)
+            attention = config.actor_rollout_ref.model.override_config.attn_implementation
+            check.attention.append(attention)
+            require_attention(attention)
         except InputError as error:
             check.problems.append(str(error))
-    check.problems = list(dict.fromkeys(check.problems))
+    check.problems = list(dict.fromkeys(check.problems))  # without repetitions
     print(json.dumps(asdict(check)))
 
 

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from rspo.policies.transformers_sampler import TransformersModel
 
 # Requests arrive one by one. A batch is complete when none has arrived for this long.
-SECONDS_OF_QUIET = 0.05
-# Measured with the tiny models: in products of a multiple of this, no row depends on the others.
-ROWS = 32
+QUIET_SECONDS = 0.05
+# Measured with the tiny models: if the number of rows of a matrix is a multiple of this, no row of
+# a product depends on the other rows.
+ROW_MULTIPLE = 32
 
 
 @dataclass
@@ -54,13 +55,16 @@ class Request:
 
 
 class Server:
-    """Answers requests in batches. Everything but the sampling runs in one thread.
+    """Answers requests in batches. Everything except the sampling runs in one thread.
 
     verl samples either for training or for validation, so all requests that wait have the same
     temperature and top-p; prompts of models from scratch have the same length.
 
-    A response depends only on its request and the weights, and not on its batch (of models of the
-    hub up to rounding). So it is the same from any server and at any time.
+    A response depends only on its request and the weights, and not on its batch (up to rounding,
+    with a published model). So it is the same from any server and at any time.
+
+    Ray shows the name of this class in the titles of processes and in messages about lost ones. It
+    is the name of the server on GPUs too (`vllm_rollout.py`).
     """
 
     def __init__(self, policy: Path, max_tokens: int, seed: int) -> None:
@@ -77,8 +81,14 @@ class Server:
     ) -> Output:
         """One response, its tokens' log-probabilities, and the training steps of the weights."""
         result: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-        limits = sampling_params["temperature"], sampling_params.get("top_p", 1.0)
-        self.waiting.append(Request(request_id, tuple(prompt_ids), *limits, result))
+        request = Request(
+            name=request_id,
+            prompt=tuple(prompt_ids),
+            temperature=sampling_params["temperature"],
+            top_p=sampling_params.get("top_p", 1.0),
+            result=result,
+        )
+        self.waiting.append(request)
         if self.work is None or self.work.done():
             self.work = asyncio.create_task(self._answer_waiting())
         return await result
@@ -88,14 +98,15 @@ class Server:
             seen = 0
             while len(self.waiting) > seen:
                 seen = len(self.waiting)
-                await asyncio.sleep(SECONDS_OF_QUIET)
-            batch, self.waiting = self.waiting, []
+                await asyncio.sleep(QUIET_SECONDS)
+            batch = self.waiting
+            self.waiting = []
             await self._answer(batch)
 
     async def _answer(self, batch: list[Request]) -> None:
         try:
             responses = await asyncio.to_thread(self._sample, batch)
-        except Exception as error:  # passed on to the clients
+        except Exception as error:  # raised again in the clients
             for request in batch:
                 if not request.result.done():
                     request.result.set_exception(error)
@@ -148,7 +159,8 @@ class TinyPolicy:
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer) -> None:
         self.model = qwen2.load(folder)
-        self.end, self.pad = tokenizer.end, tokenizer.pad
+        self.end = tokenizer.end
+        self.pad = tokenizer.pad
 
     def sample(
         self,
@@ -159,26 +171,31 @@ class TinyPolicy:
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> list[Drawn]:
-        """Sample one response to each prompt (token ids), with random numbers of its own."""
+        """Sample one response to each prompt (token ids), each with its own generator."""
         if top_p != 1:
             raise InputError(f"top_p = {top_p}: models from scratch sample with top_p = 1 only")
-        copies = -len(prompts) % ROWS  # of the first response, which take no time of their own
+        # Copies of the first response fill up the batch. They end together with it, so they add no
+        # steps of sampling.
+        copies = -len(prompts) % ROW_MULTIPLE
         drawn = sample(
             self.model,
-            [*prompts, *[prompts[0]] * copies],
+            list(prompts) + [prompts[0]] * copies,
             1,
             max_tokens=max_tokens,
             end=self.end,
             pad=self.pad,
-            generator=[*generators, *(generators[0].clone_state() for _ in range(copies))],
+            generator=list(generators) + [generators[0].clone_state() for _ in range(copies)],
             temperature=temperature,
-            multiple=ROWS,
+            multiple=ROW_MULTIPLE,
         )
-        columns = (column.tolist() for column in (drawn.tokens, drawn.log_probs, drawn.lengths))
-        return [
-            Drawn(tokens[:length], log_probs[:length])
-            for tokens, log_probs, length in list(zip(*columns, strict=True))[: len(prompts)]
-        ]
+        tokens = drawn.tokens.tolist()
+        log_probs = drawn.log_probs.tolist()
+        lengths = drawn.lengths.tolist()
+        responses = []
+        for row in range(len(prompts)):
+            length = lengths[row]
+            responses.append(Drawn(tokens[row][:length], log_probs[row][:length]))
+        return responses
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         """Replace the weights, which have the names of transformers."""

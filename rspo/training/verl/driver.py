@@ -25,7 +25,7 @@ from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"
 POLL_SECONDS = 1.0
-DETECTION_SECONDS = 30.0  # in which Ray detects a lost process
+DETECTION_SECONDS = 30.0  # Ray detects a lost process within this time
 MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
@@ -49,7 +49,7 @@ def main(config_file: Path, folder: Path) -> None:
 
 
 def train(config: Any) -> None:
-    """Imports verl, for which the environment must be set."""
+    """Train with verl. This imports verl, so the environment must be set before."""
     from rspo.training.verl import trainer
 
     trainer.train(config)
@@ -72,7 +72,10 @@ def _run(config: Any) -> None:
 
 
 def _reason(error: BaseException) -> Exception:
-    """The original error, in whatever process it was raised; an unexpected one as a LostProcess."""
+    """The error that ended the training, as it was raised in the process where it occurred.
+
+    An error of an unexpected type becomes a LostProcess.
+    """
     import ray
 
     while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
@@ -80,8 +83,10 @@ def _reason(error: BaseException) -> Exception:
     if isinstance(error, InputError | LostProcess | Stopped):
         return error
     traceback.print_exc()
-    last = str(error).strip().splitlines()[-1:]
-    message = ": ".join([type(error).__name__, *last])
+    message = type(error).__name__
+    lines = str(error).strip().splitlines()
+    if lines:
+        message += f": {lines[-1]}"
     return LostProcess(f"verl's driver has failed, see above: {message}")
 
 
@@ -89,7 +94,9 @@ class _Outcome:
     """Writes how the training ended; only the first record counts."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.lock, self.recorded = file, threading.Lock(), False
+        self.file = file
+        self.lock = threading.Lock()  # the main thread and the watchdogs record
+        self.recorded = False
 
     def record(self, kind: str, message: str) -> None:
         with self.lock:
@@ -98,7 +105,7 @@ class _Outcome:
             self.recorded = True
             try:
                 self._write(kind, message)
-            except OSError as error:  # such as a disk filled by an incomplete checkpoint
+            except OSError as error:  # an incomplete checkpoint may have filled the disk
                 with suppress(OSError):
                     keep_the_last(self.file.parent)
                 self._write(kind, f"{message} ({error})" if message else "")
@@ -117,8 +124,11 @@ class _Watchdog(threading.Thread):
     def __init__(self, check: Callable[[], str | None], outcome: _Outcome) -> None:
         """`check` returns a message if a process was lost."""
         super().__init__(daemon=True)
-        self.check, self.outcome, self.stopped = check, outcome, threading.Event()
-        self.parent, self.failed = os.getppid(), 0
+        self.check = check
+        self.outcome = outcome
+        self.stopped = threading.Event()
+        self.parent = os.getppid()
+        self.failed_checks = 0  # in a row
 
     def __enter__(self) -> None:
         self.start()
@@ -140,12 +150,12 @@ class _Watchdog(threading.Thread):
         try:
             lost = self.check()
         except Exception as error:  # Ray raises many types, also for a slow head
-            self.failed += 1
-            if self.failed < MAX_FAILED_CHECKS:
+            self.failed_checks += 1
+            if self.failed_checks < MAX_FAILED_CHECKS:
                 return None
             message = " ".join(f"{type(error).__name__}: {error}".split())
-            return f"Ray has not answered {self.failed} times in a row: {message}"
-        self.failed = 0
+            return f"Ray has not answered {self.failed_checks} times in a row: {message}"
+        self.failed_checks = 0
         return lost
 
 

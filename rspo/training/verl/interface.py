@@ -1,11 +1,14 @@
-"""The supported version of verl, and checks of the installed one."""
+"""The supported version of verl, and checks of the installed packages.
+
+Importing this module does not import verl.
+"""
 
 import importlib.util
 
 from rspo.core.errors import InputError
 
 SUPPORTED_VERSION = "0.9.1"
-FLASH = "flash_attention_2"  # needs the package flash-attn
+FLASH_ATTN = "flash_attention_2"  # attn_implementation that needs the package flash-attn
 
 
 def require_version() -> None:
@@ -29,7 +32,7 @@ def require_attention(implementation: str) -> None:
 
     transformers raises the same later, in the workers, after Ray and the servers have started.
     """
-    if implementation == FLASH and importlib.util.find_spec("flash_attn") is None:
+    if implementation == FLASH_ATTN and importlib.util.find_spec("flash_attn") is None:
         raise InputError(
             "actor_rollout_ref.model.override_config.attn_implementation is flash_attention_2, and "
             "flash-attn is not installed: run `make setup-gpu`, which compiles it, or set the key, "

@@ -1,4 +1,8 @@
-"""verl's optimizer settings, with a learning rate schedule."""
+"""verl's optimizer settings, with a learning rate schedule.
+
+verl imports this module by the name in common.yaml (`_target_`), also in processes that only check
+a config. It is therefore separate from worker.py, which imports verl's workers.
+"""
 
 from dataclasses import dataclass
 

@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 
 class Peak(threading.Thread):
-    """Calls the function every few seconds until its block ends, or this process."""
+    """Calls the function every few seconds until the `with` block or the process ends."""
 
     def __init__(self, value: Callable[[], float], seconds: float = 1.0) -> None:
         super().__init__(daemon=True)
+        self.value = value
+        self.highest = 0.0
         self._seconds = seconds
-        self.value, self.highest, self._stopped = value, 0.0, threading.Event()
+        self._stopped = threading.Event()
         self._lock = threading.Lock()
         self.start()
 
@@ -28,8 +30,9 @@ class Peak(threading.Thread):
                 self.highest = max(self.highest, value)
 
     def take(self) -> float:
-        """The highest value since the last call, that of now included."""
+        """The highest value since the last call, including the current value."""
         value = self.value()  # less than an interval may have passed
         with self._lock:
-            highest, self.highest = max(self.highest, value), 0.0
+            highest = max(self.highest, value)
+            self.highest = 0.0
         return highest

@@ -33,15 +33,14 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
             self.rows = [0]  # verl's loader rejects an empty data set
             return
         experiment = experiment_of(config.rspo)
-        cell, training = experiment.cell(config.rspo.cell), experiment.config.training
+        cell = experiment.cell(config.rspo.cell)
+        training = experiment.config.training
         tokenizer = ChatTokenizer(experiment.policy(base_name(cell.model)))
         sampling = experiment.config.sampling
-        self.prompts = read_prompts(Path(data_files), tokenizer, sampling)[0]
-        self.rows = [
-            row
-            for step in range(training.steps)
-            for row in prompts_of_step(self.prompts.families, training, cell.seed, step)
-        ]
+        self.prompts, _too_long = read_prompts(Path(data_files), tokenizer, sampling)
+        self.rows = []
+        for step in range(training.steps):
+            self.rows += prompts_of_step(self.prompts.families, training, cell.seed, step)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,7 +61,7 @@ class PromptLoop(AgentLoopBase):
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         prompt = [int(token) for token in kwargs["raw_prompt"]]
-        # The same in every run: the server on CPUs seeds its random numbers with it.
+        # The name is the same in every run: the server on CPUs seeds its random numbers with it.
         name = f"{kwargs['global_steps']}-{kwargs['name']}-{kwargs['session_id']}"
         output = await self.server_manager.generate(
             request_id=name, prompt_ids=prompt, sampling_params=sampling_params

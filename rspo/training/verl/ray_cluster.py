@@ -1,7 +1,7 @@
 """The Ray cluster of a cell on this node, which starts and ends with verl's driver.
 
-Several cells may train beside each other: each has a folder and a token of its own, and Ray chooses
-free ports.
+Several cells may train on a node at the same time: each has its own folder and token, and Ray
+chooses free ports.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Slots are not cores. verl has three actors per rank and one per storage unit. They mostly wait,
 # but without enough slots verl blocks forever.
 _MIN_SLOTS = 64
-# Of Ray and its processes. By default, Ray starts one process per slot in advance.
+# Variables for Ray and its processes. By default, Ray starts one process per slot in advance.
 _ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -52,20 +52,19 @@ def start(config: "DictConfig", folder: Path) -> None:
     tempfile.tempdir = str(temporary)
     os.environ |= _ENVIRONMENT | {"TMPDIR": str(temporary), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # 30 is too short on a busy host
-    os.environ.pop("RAY_ADDRESS", None)  # of another cluster
+    os.environ.pop("RAY_ADDRESS", None)  # may be the address of another cluster
 
     import ray
     from omegaconf import OmegaConf
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
     settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    of_processes = OmegaConf.merge(
-        get_ppo_ray_runtime_env(config), settings.pop("runtime_env", None) or {}
-    )
+    configured = settings.pop("runtime_env", None) or {}
+    environment = OmegaConf.merge(get_ppo_ray_runtime_env(config), configured)
     # Ray would count all CPUs of the host, of which the job may have only a few.
     slots = settings.get("num_cpus") or max(_MIN_SLOTS, len(os.sched_getaffinity(0)))
-    own = {"_temp_dir": str(folder), "num_cpus": slots}
-    ray.init(**(settings | own), runtime_env=OmegaConf.to_container(of_processes))
+    settings |= {"_temp_dir": str(folder), "num_cpus": slots}
+    ray.init(**settings, runtime_env=OmegaConf.to_container(environment))
 
 
 def lost_process() -> str | None:
@@ -93,8 +92,9 @@ def lost_actor() -> str | None:
 
     for actor in state.actors().values():
         if actor["State"] == "DEAD":
-            cause, kind = actor["DeathCause"], actor["ActorClassName"].rsplit(".")[-1]
-            process = f"process {actor['Pid']} ({kind})"
+            cause = actor["DeathCause"]
+            class_name = actor["ActorClassName"].rsplit(".")[-1]
+            process = f"process {actor['Pid']} ({class_name})"
             if cause.HasField("oom_context"):
                 return f"{process} was killed by Ray: this node's memory was nearly full"
             if cause.actor_died_error_context.reason in (died.WORKER_DIED, died.NODE_DIED):

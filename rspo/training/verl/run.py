@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _SECONDS_BETWEEN_POLLS = 0.5
-_SECONDS_OF_A_LOOK = 30.0  # at most, at a file on a slow disk
+# Longest time between two calls of `HangDetector.overdue`: the file may be on a slow disk.
+_MAX_SECONDS_BETWEEN_CHECKS = 30.0
 DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
-_CPU = {
+_CPU_ENVIRONMENT = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
     "OMP_NUM_THREADS": "1",  # more threads are slower and change rounding
@@ -58,14 +59,14 @@ _CPU = {
 def config_text(experiment: Experiment, name: str) -> str:
     """verl's complete config of a cell as YAML; see `verified_config`."""
     config = verified_config(experiment, name)
-    from omegaconf import OmegaConf
+    from omegaconf import OmegaConf  # installed with verl, as `verified_config` has checked
 
     text: str = OmegaConf.to_yaml(config)
     return text
 
 
 def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Trained:
-    """Train the remaining steps of a cell. Besides a cell's other files it writes verl.yaml.
+    """Train the remaining steps of a cell. It writes verl.yaml in addition to a cell's other files.
 
     Args:
         begin: called when the inputs are verified; chooses the checkpoint.
@@ -74,21 +75,25 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """
     if experiment.trains_on_gpus:
         require_visible_gpus()
-    folder, checkpoint = experiment.folder(name), experiment.checkpoint(name)
+    folder = experiment.folder(name)
+    checkpoint = experiment.checkpoint(name)
     config = verified_config(experiment, name)
-    require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
-    data, sampling = experiment.problems("train"), experiment.config.sampling
-    tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
-    _, too_long = read_prompts(data, tokenizer, sampling)
+    model = config.actor_rollout_ref.model
+    require_attention(model.override_config.attn_implementation)
+    sampling = experiment.config.sampling
+    tokenizer = ChatTokenizer(Path(model.path))
+    _, too_long = read_prompts(experiment.problems("train"), tokenizer, sampling)
     notes = report_too_long(too_long, sampling, "left out of training")
-    from omegaconf import OmegaConf
+    from omegaconf import OmegaConf  # installed with verl, as `verified_config` has checked
 
     begin()
     write_text(folder / CONFIG_FILE, OmegaConf.to_yaml(config))
     keep_the_last(checkpoint)
-    started, ranks = time.monotonic(), config.trainer.n_gpus_per_node
+    started = time.monotonic()
+    ranks = config.trainer.n_gpus_per_node
     steps = config.trainer.total_training_steps
-    if done := last_step(checkpoint):
+    done = last_step(checkpoint)
+    if done:
         print(f"{name} resumes from step {done} of {steps}", flush=True)
     if done < steps:
         require_ranks(checkpoint, ranks)
@@ -96,7 +101,8 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
         assert settings is not None  # by the config's check
         _run(folder, checkpoint, settings)
     last = checkpoint / f"global_step_{steps}"
-    gpu_seconds = (time.monotonic() - started) * (ranks if experiment.trains_on_gpus else 0)
+    gpus = ranks if experiment.trains_on_gpus else 0
+    gpu_seconds = (time.monotonic() - started) * gpus
     return Trained(
         records=json.loads((last / RECORDS_FILE).read_text()),
         save=partial(_copy_weights, last / "actor" / "huggingface"),
@@ -115,22 +121,22 @@ def _copy_weights(source: Path, folder: Path) -> None:
 def verified_config(experiment: Experiment, name: str) -> "DictConfig":
     """verl's complete config of a cell, verified by verl. Needs no GPU and no Ray.
 
-    It sets the variables that verl and Ray read, for this process and all that it starts, before
-    verl is imported.
+    Before it imports verl, it sets the variables that verl and Ray read, for this process and all
+    processes that it starts.
     """
     # SLURM sets a variable of every GPU vendor; verl rejects more than one.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)
     set_environment()
     if not experiment.trains_on_gpus:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        os.environ.update(_CPU)
+        os.environ.update(_CPU_ENVIRONMENT)
     require_version()
     from rspo.training.verl.verl_config import verl_config
 
     return verl_config(experiment, name)
 
 
-class _Steps:
+class HangDetector:
     """Tells when a step takes so long that a process must hang.
 
     The driver reports each step in a file. This process watches it, because a call that hangs may
@@ -138,54 +144,85 @@ class _Steps:
     """
 
     def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
-        self.file, self.limit = checkpoint / PROGRESS_FILE, settings.hang_seconds
-        self.started = False  # the first step, with the start, may take twice as long
-        self.reported, self.looked, self.waited = self._report(), time.monotonic(), 0.0
+        self.file = checkpoint / PROGRESS_FILE
+        self.limit = settings.hang_seconds
+        self.has_reported = False
+        self.last_report = self._time_of_report()
+        self.last_check = time.monotonic()
+        self.waited = 0.0  # seconds since the last report
 
-    def _report(self) -> int:
+    def _time_of_report(self) -> int:
+        """When the file was last written, in nanoseconds; 0 if there is no file."""
         return self.file.stat().st_mtime_ns if self.file.exists() else 0
 
     def overdue(self) -> str | None:
         """Message about a step that takes too long. Call it every few seconds."""
-        now, reported = time.monotonic(), self._report()
+        now = time.monotonic()
+        report = self._time_of_report()
         # The time while SLURM has suspended the job does not count.
-        self.waited += min(now - self.looked, _SECONDS_OF_A_LOOK)
-        self.looked = now
-        if reported != self.reported:
-            self.started, self.reported, self.waited = True, reported, 0.0
-        if self.waited < self.limit * (1 if self.started else 2):
+        self.waited += min(now - self.last_check, _MAX_SECONDS_BETWEEN_CHECKS)
+        self.last_check = now
+        if report != self.last_report:
+            self.last_report = report
+            self.has_reported = True
+            self.waited = 0.0
+        # The first step includes the start of Ray and the servers, so it may take twice as long.
+        limit = self.limit if self.has_reported else 2 * self.limit
+        if self.waited < limit:
             return None
         return f"no step for {self.waited:.0f} s: a process hangs, or raise verl.hang_seconds"
 
 
 def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
-    """Train until the last checkpoint is written; raises the driver's error, if any."""
-    key, folder = cluster.key_of(cell), cluster.folder_of(cell)
+    """Train until the last checkpoint is written.
+
+    Raises: InputError and Stopped as the driver does; LostProcess if a process died or hangs, or
+        for any other error of the driver.
+    """
+    key = cluster.key_of(cell)
+    folder = cluster.folder_of(cell)
     clean_up(key, folder)  # after a run whose supervisor was killed
     outcome = checkpoint / OUTCOME_FILE
     outcome.unlink(missing_ok=True)
     command = [sys.executable, "-m", DRIVER, str(cell / CONFIG_FILE), str(folder)]
     try:
         with supervised(command, key, folder) as process:
-            forwarded, steps, hang = False, _Steps(checkpoint, settings), None
-            while process.poll() is None and (hang := steps.overdue()) is None:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_SECONDS_BETWEEN_POLLS)
-                if is_requested() and not forwarded:
-                    forwarded = True
-                    process.send_signal(REQUEST)
+            hang = _wait(process, HangDetector(checkpoint, settings))
     finally:
         print(file=sys.stderr)  # verl's progress bar does not end its line
-    words = hang or f"verl's driver exited with status {process.returncode} and no message"
-    result = {"kind": LostProcess.__name__, "words": words}
-    if hang is None and outcome.exists():
+    kind = LostProcess.__name__
+    message = f"verl's driver exited with status {process.returncode} and no message"
+    if hang is not None:
+        message = hang
+    elif outcome.exists():
         result = json.loads(outcome.read_text())
-    if result["kind"] != TRAINED:
-        with suppress(OSError):  # a process that could not be killed may still write there
-            keep_the_last(checkpoint)  # an incomplete one may have filled the disk
-        kind, words, step = result["kind"], result["words"], last_step(checkpoint)
-        if kind == Stopped.__name__:
-            raise Stopped(step)
-        if kind == InputError.__name__:
-            raise InputError(words)
-        raise LostProcess(f"{cell.name}: {words}; the same command resumes from step {step}")
+        kind = result["kind"]
+        message = result["words"]
+    if kind == TRAINED:
+        return
+    with suppress(OSError):  # a process that could not be killed may still write there
+        keep_the_last(checkpoint)  # an incomplete one may have filled the disk
+    step = last_step(checkpoint)
+    if kind == Stopped.__name__:
+        raise Stopped(step)
+    if kind == InputError.__name__:
+        raise InputError(message)
+    raise LostProcess(f"{cell.name}: {message}; the same command resumes from step {step}")
+
+
+def _wait(process: "subprocess.Popen[bytes]", detector: HangDetector) -> str | None:
+    """Wait until the driver ends or hangs, and forward a request to stop.
+
+    Returns: a message if the driver hangs.
+    """
+    is_forwarded = False
+    while process.poll() is None:
+        hang = detector.overdue()
+        if hang is not None:
+            return hang
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_SECONDS_BETWEEN_POLLS)
+        if is_requested() and not is_forwarded:
+            is_forwarded = True
+            process.send_signal(REQUEST)
+    return None

@@ -20,12 +20,16 @@ def section_of(experiment: Experiment, cell: str) -> dict[str, Any]:
 
 
 def experiment_of(section: Mapping[str, Any]) -> Experiment:
-    """The experiment of a section, plain or of OmegaConf. Runs the extensions of its config."""
+    """The experiment of a section, which is a `dict` or a section of OmegaConf.
+
+    Runs the extensions of its config.
+    """
     values: Any = section
     if not isinstance(section, dict):
         from omegaconf import OmegaConf
 
         values = OmegaConf.to_container(section, resolve=True)
-    root, scale = Path(values["root"]), values["scale"]
+    root = Path(values["root"])
+    scale = values["scale"]
     config = config_of(values["config"], root, f"config/{scale}.yaml")
     return Experiment(scale, config, Path(values["results"]), Path(), root=root)

@@ -60,7 +60,7 @@ from rspo.training.verl.verification import POLL_SECONDS, Verification, sample_h
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
-_SECONDS_BETWEEN_LOOKS = 5.0  # at the memory in use: on GPUs, each starts a process
+_SECONDS_BETWEEN_READINGS = 5.0  # of the memory in use; on GPUs, each reading starts a process
 
 
 def train(config: DictConfig) -> None:
@@ -73,10 +73,10 @@ def train(config: DictConfig) -> None:
     experiment = experiment_of(config.rspo)
     verdicts = experiment.verdicts(config.rspo.cell, "train")
     transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
-    verifier, gpus = experiment.config.verifier, _gpus(experiment)
+    verifier = experiment.config.verifier
     # The judge's servers start first: vLLM checks how much memory of a GPU is free.
-    with verifier_of(experiment, verifier, verdicts, gpus) as verify:
-        trainer = Trainer(config, verify)
+    with verifier_of(experiment, verifier, verdicts, _gpus(experiment)) as verify:
+        trainer = RSPOTrainer(config, verify)
         trainer.init()
         agents = AgentLoopManagerTQ.create(
             config=config,
@@ -97,15 +97,23 @@ def _gpus(experiment: Experiment) -> list[str]:
     return visible.split(",")[: len(numbers)] if visible else numbers
 
 
-class Trainer(PPOTrainerSync):
-    """Trains one cell, resuming from its last checkpoint if there is one."""
+class RSPOTrainer(PPOTrainerSync):
+    """Trains one cell, resuming from its last checkpoint if there is one.
 
-    progress: Progress  # set when verl looks for a checkpoint, before the first step
-    stopping = False  # a stop was requested and its checkpoint is written
-    clock: Stopwatch  # of the current step
-    weights_seconds: float  # for sending the current step's weights to the servers
-    difference: dict[str, float]  # of the current step, see `sampler_difference`
-    memory_gb: dict[str, float]  # peak of each phase
+    progress: set when verl looks for a checkpoint, before the first step.
+    stopping: whether a stop was requested and its checkpoint is written.
+    clock: measures the phases of the current step.
+    weights_seconds: time for sending the current step's weights to the servers.
+    difference: between sampler and actor in the current step, see `sampler_difference`.
+    memory_gb: peak memory of each phase.
+    """
+
+    progress: Progress
+    stopping = False
+    clock: Stopwatch
+    weights_seconds: float
+    difference: dict[str, float]
+    memory_gb: dict[str, float]
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         super().__init__(config)
@@ -113,14 +121,16 @@ class Trainer(PPOTrainerSync):
         self.experiment = experiment_of(config.rspo)
         self.cell = self.experiment.cell(config.rspo.cell)
         self.training = self.experiment.config.training
-        self.verify, self.ranks = verify, config.trainer.n_gpus_per_node
+        self.verify = verify
+        self.ranks = config.trainer.n_gpus_per_node
         self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
-        # Of the fullest GPU: PyTorch's own peak lacks the servers of policy and judge.
+        # The memory of the fullest GPU: PyTorch's own peak lacks the servers of policy and judge.
         gpus = self.experiment.trains_on_gpus
         used = partial(gpu_bytes, "used") if gpus else lambda: psutil.virtual_memory().used
-        self.memory, self.memory_gb = Peak(used, _SECONDS_BETWEEN_LOOKS), {}
+        self.memory = Peak(used, _SECONDS_BETWEEN_READINGS)
+        self.memory_gb = {}
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates, which verl would overwrite with the number of steps."""
@@ -206,7 +216,7 @@ class Trainer(PPOTrainerSync):
         expected = self.training.prompts_per_step * self.cell.n
         sort_by_prompt(batch, expected, f"step {self.global_steps}")
         self._lap("sample")
-        scored, entropy = self._score(batch, verification.of(batch))
+        scored, entropy = self._score(batch, verification.correct_of(batch))
         self._lap("reward")
         updates = self._updates(batch, scored, metrics)
         self._lap("update")
@@ -216,9 +226,10 @@ class Trainer(PPOTrainerSync):
         record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
-        metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
+        # verl's own entropy depends on loss_agg_mode and on dropping.
+        metrics["actor/entropy"] = entropy
         self.records.append(record)
-        if steps_above(self.records) == [record["step"]]:  # the first one
+        if steps_above(self.records) == [record["step"]]:  # warn once, at the first such step
             _log.warning("%s", sampler_warning({self.cell.name: self.records}))
         self.progress.report(self.global_steps, shown_metrics(record, self.cell))
         timing_raw.update(seconds)
@@ -232,27 +243,32 @@ class Trainer(PPOTrainerSync):
 
         Args:
             batch: sorted by prompt.
-            correct: of each response.
+            correct: whether each response is correct.
         """
+        cell = self.cell
+        tokenizer = self.chat_tokenizer
         data = fields(batch, "responses", "rollout_log_probs")
-        tokens, cell, tokenizer = response_tokens(data), self.cell, self.chat_tokenizer
-        lengths, config = [len(response) for response in tokens], self.experiment.config
+        tokens = response_tokens(data)
+        lengths = [len(response) for response in tokens]
+        finished = [response[-1] in tokenizer.ends for response in tokens]
+        config = self.experiment.config
         rewards = torch.from_numpy(named_rewards(cell.reward, correct, tokens, tokenizer, config))
         k = self.training.k_at(self.global_steps - 1, cell.k)
         advantages = response_advantages(rewards.view(-1, cell.n), cell.objective, k)
-        finished = [response[-1] in tokenizer.ends for response in tokens]
-        scored = Scored.of(lengths, finished, correct, rewards, advantages / cell.n)
+        scored = Scored.from_columns(lengths, finished, correct, rewards, advantages / cell.n)
         # Columns that verl's actor and its metrics read.
         on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
         on_ends = on_last_token(rewards.tolist(), lengths)
         columns = {"advantages": on_tokens, "returns": on_tokens, "rm_scores": on_ends}
         put_fields(batch, columns)
-        return scored, -torch.cat(data["rollout_log_probs"].unbind()).double().mean().item()
+        log_probs = torch.cat(data["rollout_log_probs"].unbind()).double()
+        return scored, -log_probs.mean().item()
 
     def _validation(self) -> dict[str, dict[str, float]]:
         """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""
         assert self.held_out is not None  # because `is_due`
-        prompts, samples = self.held_out, self.training.validation.samples
+        prompts = self.held_out
+        samples = self.training.validation.samples
         rollout = self.config.actor_rollout_ref.rollout
         parameters = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
         parameters["repetition_penalty"] = 1.0  # as verl's agent loops do in training
@@ -261,45 +277,62 @@ class Trainer(PPOTrainerSync):
             self.get_llm_client(), prompts.tokens, samples, self.global_steps, parameters
         )
         self.checkpoint_manager.sleep_replicas()
-        rows = [row for row in range(len(prompts.tokens)) for _ in range(samples)]
+        rows: list[int] = []  # for each response, the row of its prompt
+        for row in range(len(prompts.tokens)):
+            rows += [row] * samples
         correct = verify_tokens(tokens, rows, prompts, self.chat_tokenizer, self.verify)
         return validation_record(correct, tokens, self.chat_tokenizer, self.experiment.config)
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
     ) -> list[dict[str, float]]:
-        """One update per mini-batch of prompts, on its responses with non-zero weight."""
-        mini_batch = self.training.prompts_per_update * self.cell.n
-        advantages, lengths = scored.weights.flatten(), scored.lengths.flatten()
-        # With `token-mean`, verl's actor divides the loss by the number of tokens that it receives.
-        drops = self.training.drop_zero_weights and self.training.loss_aggregation != "token-mean"
-        parts = []
-        for first in range(0, len(batch), mini_batch):
-            part = slice(first, first + mini_batch)
-            rows = list(range(len(advantages[part])))
-            if drops:
-                rows = kept_rows(advantages[part], lengths[part], self.ranks)
-            parts.append(self._balanced([first + row for row in rows], lengths))
-        remaining = self._balanced([row for rows in parts for row in rows], lengths)
-        with_log_probs = self._select(batch, remaining)
+        """One update per mini-batch of prompts, on its responses with non-zero weight.
+
+        Returns: the metrics of each update for training.jsonl; verl's go into `metrics`.
+        """
+        mini_batches = self._mini_batches(scored)
+        lengths = scored.lengths.flatten()
+        remaining: list[int] = []
+        for rows in mini_batches:
+            remaining += rows
+        with_log_probs = self._select(batch, self._balanced(remaining, lengths))
         self._compute_old_log_prob(with_log_probs, metrics)
         self.difference = sampler_difference(with_log_probs)
-        updates = [self._update(self._select(batch, rows), mini_batch) for rows in parts]
+        size = self.training.prompts_per_update * self.cell.n
+        updates = [self._update(self._select(batch, rows), size) for rows in mini_batches]
         step = reduce_metrics({key: [update[key] for update in updates] for key in updates[0]})
-        metrics.update({key if "/" in key else f"actor/{key}": step[key] for key in step})
+        for key, value in step.items():
+            name = key if "/" in key else f"actor/{key}"
+            metrics[name] = value
+        first = (self.global_steps - 1) * len(updates)
+        return [self._record(number, update) for number, update in enumerate(updates, first)]
+
+    def _mini_batches(self, scored: Scored) -> list[list[int]]:
+        """The rows of each mini-batch to update on, balanced among the ranks."""
+        weights = scored.weights.flatten()
+        lengths = scored.lengths.flatten()
+        size = self.training.prompts_per_update * self.cell.n
+        # With `token-mean`, verl's actor divides the loss by the number of tokens that it receives.
+        drops = self.training.drop_zero_weights and self.training.loss_aggregation != "token-mean"
+        mini_batches = []
+        for first in range(0, len(weights), size):
+            part = slice(first, first + size)
+            rows = list(range(len(weights[part])))
+            if drops:
+                rows = kept_rows(weights[part], lengths[part], self.ranks)
+            mini_batches.append(self._balanced([first + row for row in rows], lengths))
+        return mini_batches
+
+    def _record(self, number: int, update: dict[str, float]) -> dict[str, float]:
+        """The metrics of an update for training.jsonl; `number` counts updates from 0."""
         optim = self.config.actor_rollout_ref.actor.optim
-        first = (self.global_steps - 1) * len(parts)
-        return [
-            {
-                "gradient_norm": update["grad_norm"],
-                "clipped": update["actor/pg_clipfrac"],
-                "learning_rate": optim.lr
-                * learning_rate_factor(
-                    number / optim.total_training_steps, self.training.optimizer
-                ),
-            }
-            for number, update in enumerate(updates, first)
-        ]
+        done = number / optim.total_training_steps
+        factor = learning_rate_factor(done, self.training.optimizer)
+        return {
+            "gradient_norm": update["grad_norm"],
+            "clipped": update["actor/pg_clipfrac"],
+            "learning_rate": optim.lr * factor,
+        }
 
     def _update(self, batch: KVBatchMeta, mini_batch: int) -> dict[str, float]:
         """One update on the remaining responses of a mini-batch; returns verl's metrics."""
@@ -308,7 +341,7 @@ class Trainer(PPOTrainerSync):
         output = self.actor_rollout_wg.update_actor(batch)
         metrics: dict[str, float] = reduce_metrics(output["metrics"])
         rate = section.actor.optim.lr
-        # verl would skip the update.
+        # verl skips an update whose gradient is not finite, and goes on.
         require_finite(metrics["grad_norm"], self.cell.name, self.global_steps, rate)
         return metrics
 

@@ -1,8 +1,8 @@
-"""Verification of a batch of responses, most of it while the servers sample the others.
+"""Verifies a batch of responses, most of them while the servers still sample.
 
 verl can compute rewards in its reward-loop workers, response by response. Here the trainer verifies
-the responses itself, which gives the stored verdicts of a judge model one writer, and the first
-failure of a judge one error that ends the training.
+the responses itself. The stored verdicts of a judge model therefore have one writer, and the first
+failure of a judge ends the training with one error.
 
 Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses) and
 verl/workers/rollout/llm_server.py (requests to the servers).
@@ -10,7 +10,8 @@ verl/workers/rollout/llm_server.py (requests to the servers).
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import transfer_queue
@@ -25,10 +26,10 @@ from rspo.training.prompts import Prompts
 from rspo.training.rewards import verify_tokens
 from rspo.training.verl.batches import fields, response_tokens
 
-# Between checks for sampled responses; verl's own 2 seconds are a tenth of a short step.
+# Time between checks for sampled responses. verl's own 2 seconds are a tenth of a short step.
 POLL_SECONDS = 0.2
 _PARTITION = "train"  # of the queue
-_ENDED = ("finished", "failure")  # tags of prompts with all their responses
+_ENDED_STATUSES = ("finished", "failure")  # of prompts whose requests have all ended
 
 
 class Verification:
@@ -38,30 +39,33 @@ class Verification:
         self, prompts: Prompts, rows: Sequence[int], tokenizer: ChatTokenizer, verify: Verify
     ) -> None:
         """`rows` has the row in `prompts` of every `index` in the queue."""
-        self.prompts, self.rows = prompts, rows
-        self.tokenizer, self.verify = tokenizer, verify
+        self.prompts = prompts
+        self.rows = rows
+        self.tokenizer = tokenizer
+        self.verify = verify
         self.correct: dict[str, bool] = {}  # by the response's key
 
     def until_sampled(self, count: int) -> None:
-        """Wait until all responses to `count` prompts are sampled; meanwhile, verify the others."""
+        """Wait until all responses to `count` prompts are sampled.
+
+        Meanwhile, verify the responses to the prompts that have all of them.
+        """
         while True:
             tags = transfer_queue.kv_list(_PARTITION).get(_PARTITION, {})
-            ended = {
-                key
-                for key, tag in tags.items()
-                if tag.get("is_prompt", False) is True and tag["status"] in _ENDED
-            }
+            ended = _ended_prompts(tags)
             if len(ended) >= count:
                 return
             sampled = {key for key in tags.keys() - ended if key.split("_")[0] in ended}
-            if new := sorted(sampled - self.correct.keys()):
-                self._verify(new)
+            unverified = sorted(sampled - self.correct.keys())
+            if unverified:
+                self._verify(unverified)
             else:
                 time.sleep(POLL_SECONDS)
 
-    def of(self, batch: KVBatchMeta) -> NDArray[np.bool_]:
+    def correct_of(self, batch: KVBatchMeta) -> NDArray[np.bool_]:
         """Whether each response of a batch is correct, in order; verifies the remaining ones."""
-        if remaining := [key for key in batch.keys if key not in self.correct]:
+        remaining = [key for key in batch.keys if key not in self.correct]
+        if remaining:
             self._verify(remaining)
         return np.array([self.correct[key] for key in batch.keys])
 
@@ -73,6 +77,15 @@ class Verification:
             response_tokens(data), rows, self.prompts, self.tokenizer, self.verify
         )
         self.correct |= zip(keys, correct.tolist(), strict=True)
+
+
+def _ended_prompts(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The keys of the prompts whose requests have all ended, given the tags in verl's queue."""
+    ended = set()
+    for key, tag in tags.items():
+        if tag.get("is_prompt", False) is True and tag["status"] in _ENDED_STATUSES:
+            ended.add(key)
+    return ended
 
 
 def sample_held_out(
@@ -94,16 +107,15 @@ def sample_held_out(
     """
 
     async def responses() -> list[TokenOutput]:
-        requests = [
-            client.generate(
-                # As in `PromptLoop`: the server on CPUs seeds its random numbers with it.
-                request_id=f"{step}-validation-{row}-{number}",
-                prompt_ids=tokens,
-                sampling_params=dict(sampling),
-            )
-            for row, tokens in enumerate(prompts)
-            for number in range(samples)
-        ]
+        requests = []
+        for row, tokens in enumerate(prompts):
+            for number in range(samples):
+                # As in `PromptLoop`, the server on CPUs seeds its random numbers with the name.
+                name = f"{step}-validation-{row}-{number}"
+                request = client.generate(
+                    request_id=name, prompt_ids=tokens, sampling_params=dict(sampling)
+                )
+                requests.append(request)
         return await asyncio.gather(*requests)
 
     return [list(output.token_ids) for output in asyncio.run(responses())]

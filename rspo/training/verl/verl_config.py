@@ -23,10 +23,10 @@ from rspo.core.settings import leaves
 from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.section import section_of
 
-NO_CLIP = 1.0e6  # of verl, for `ppo_clip: null`
+NO_CLIP = 1.0e6  # clip_ratio of verl for `ppo_clip: null`
 
-# Keys that verl's config lacks, with defaults: of this package, Ray and transformers.
-_ADDED: dict[str, Any] = {
+# Keys of this package, Ray and transformers that verl's config lacks, with their defaults.
+_ADDED_KEYS: dict[str, Any] = {
     "rspo": {},
     "data": {"rspo": "${rspo}"},
     "algorithm": {K_KEY: 1},
@@ -41,7 +41,7 @@ _ADDED: dict[str, Any] = {
     "ray_kwargs": {"ray_init": {"num_gpus": None, "include_dashboard": None}},
 }
 # Sections with keys of another library, which verl's config does not list.
-_OPEN = (
+_OPEN_SECTIONS = (
     "rspo",
     "ray_kwargs.ray_init",
     "actor_rollout_ref.model.override_config",
@@ -50,8 +50,8 @@ _OPEN = (
 
 # Keys and sections that would have no effect, and why. `_require_effect` adds those of common.yaml
 # and `cell_settings`.
-_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-_SCHEDULE = ("lr_scheduler_type", "lr_warmup_steps", "warmup_style", "min_lr_ratio", "num_cycles")
+_ACTOR = "actor_rollout_ref.actor"
+_ROLLOUT = "actor_rollout_ref.rollout"
 _SET_BY_THIS_PACKAGE = "this package sets it from its own config (docs/verl.md)"
 _WITHOUT_EFFECT = {
     "algorithm.rollout_correction": "this section has an effect through bypass_mode only",
@@ -64,15 +64,18 @@ _WITHOUT_EFFECT = {
     f"{_ACTOR}.shuffle": "mini-batches keep the order of the step's prompts",
     f"{_ACTOR}.calculate_entropy": "training.jsonl has the entropy",
     f"{_ACTOR}.use_torch_compile": f"set {_ACTOR}.fsdp_config.use_torch_compile",
-    **dict.fromkeys((f"{_ACTOR}.optim.{key}" for key in _SCHEDULE), "set training.optimizer"),
+    f"{_ACTOR}.optim.lr_scheduler_type": "set training.optimizer",
+    f"{_ACTOR}.optim.lr_warmup_steps": "set training.optimizer",
+    f"{_ACTOR}.optim.warmup_style": "set training.optimizer",
+    f"{_ACTOR}.optim.min_lr_ratio": "set training.optimizer",
+    f"{_ACTOR}.optim.num_cycles": "set training.optimizer",
     "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
 }
-# Type of verl's value -> types of values in its place.
-_NUMBER = ({int, float}, "a number")
-_TYPES: dict[type, tuple[set[type], str]] = {
-    **{bool: ({bool}, "true or false"), int: _NUMBER, float: _NUMBER},
-}
-# Of the sections above and those of the cell, the keys that may be set.
+# Type of verl's value -> the types that may replace it, and their name in a message.
+_BOOLEAN: tuple[set[type], str] = ({bool}, "true or false")
+_NUMBER: tuple[set[type], str] = ({int, float}, "a number")
+_TYPES = {bool: _BOOLEAN, int: _NUMBER, float: _NUMBER}
+# Keys that may be set although they are in a section above or are set from the cell.
 _WITH_EFFECT = {
     "algorithm.rollout_correction.bypass_mode",
     "data.dataloader_num_workers",
@@ -89,19 +92,18 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     settings = experiment.config.verl
     assert settings is not None  # by the config's check
     _require_divisible(experiment.config, cell, settings)
-    device, common = (
-        OmegaConf.load(Path(__file__).with_name(f"{name}.yaml"))
-        for name in (settings.device, "common")
-    )
-    own = {
+    folder = Path(__file__).parent
+    device = OmegaConf.load(folder / f"{settings.device}.yaml")
+    common = OmegaConf.load(folder / "common.yaml")
+    fixed = OmegaConf.merge(common, cell_settings(experiment, cell, settings))
+    config = copy.deepcopy(_verl_defaults())
+    config.merge_with(device, fixed)
+    layers = {
         f"models.{cell.model}.verl": experiment.config.models[cell.model].verl,
         "verl.overrides": settings.overrides,
     }
-    of_cell = OmegaConf.merge(common, cell_settings(experiment, cell, settings))
-    config = copy.deepcopy(_verl_defaults())
-    config.merge_with(device, of_cell)
-    for origin, layer in own.items():
-        _require_effect(layer, origin, of_cell)
+    for origin, layer in layers.items():
+        _require_effect(layer, origin, fixed)
         _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
@@ -111,7 +113,9 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
 def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) -> dict[str, Any]:
     """The settings of the cell and its scale, under verl's keys."""
     config = experiment.config
-    training, sampling, optimizer = config.training, config.sampling, config.training.optimizer
+    training = config.training
+    sampling = config.sampling
+    optimizer = training.optimizer
     updates = training.prompts_per_step // training.prompts_per_update
     return {
         "rspo": section_of(experiment, cell.name),
@@ -178,11 +182,13 @@ def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> No
         )
 
 
-def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: DictConfig) -> None:
-    """Raises: InputError for a key that this package does not read, or sets from the cell."""
-    without = _WITHOUT_EFFECT | dict.fromkeys(dict(leaves(of_cell)), _SET_BY_THIS_PACKAGE)
+def _require_effect(layer: Mapping[str, Any], origin: str, fixed: DictConfig) -> None:
+    """Raises: InputError for a key that this package does not read, or sets itself (`fixed`)."""
+    without_effect = dict(_WITHOUT_EFFECT)
+    for key, _ in leaves(fixed):
+        without_effect[key] = _SET_BY_THIS_PACKAGE
     for key, _ in leaves(layer):
-        for section, instead in without.items():
+        for section, instead in without_effect.items():
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
 
@@ -197,27 +203,31 @@ def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) ->
             default = OmegaConf.select(config, key)
         except OmegaConfBaseException:  # no such key, which `_merge` reports
             continue
-        types, allowed = _TYPES.get(type(default), ({type(value)}, ""))
-        is_given = value is not None and not str(value).startswith("${")
-        if is_given and type(value) not in types:
+        if type(default) not in _TYPES:
+            continue
+        types, allowed = _TYPES[type(default)]
+        is_interpolation = str(value).startswith("${")
+        if value is not None and not is_interpolation and type(value) not in types:
             raise InputError(f"{origin}: {key} = {value!r}; allowed: {allowed}")
 
 
 @cache
 def _verl_defaults() -> DictConfig:
+    """verl's config with its defaults and the added keys. Only open sections accept other keys."""
     from hydra import compose, initialize_config_module
 
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose("ppo_trainer")
     with open_dict(config):
-        config = OmegaConf.merge(config, _ADDED)
+        config = OmegaConf.merge(config, _ADDED_KEYS)
     OmegaConf.set_struct(config, True)
-    for section in _OPEN:
+    for section in _OPEN_SECTIONS:
         OmegaConf.set_struct(OmegaConf.select(config, section), False)
     return config
 
 
 def _merge(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
+    """Raises: InputError for a key that verl does not have."""
     try:
         config.merge_with(layer)
     except OmegaConfBaseException as error:

@@ -37,7 +37,7 @@ class Server(vLLMHttpServer):
     """
 
     async def generate(self, **request: Any) -> TokenOutput:
-        """One response of token ids. Every caller passes its arguments by name."""
+        """Sample one response of token ids. Every caller passes its arguments by name."""
         ids_only = {"detokenize": False, "output_kind": RequestOutputKind.FINAL_ONLY}
         request["sampling_params"] = request["sampling_params"] | ids_only
         return await super().generate(**request)

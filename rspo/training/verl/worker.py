@@ -79,7 +79,7 @@ class Actor(TrainingWorker):
 class PolicyWorker(ActorRolloutRefWorker):
     """verl's worker with the actor above.
 
-    It cannot be named Worker: verl searches the base classes for its own class by that name.
+    It cannot be named Worker: verl searches the base classes for its own class of that name.
     """
 
     @property

@@ -137,8 +137,8 @@ def test_the_time_of_a_suspended_job_does_not_count(
     """SLURM suspends jobs with SIGSTOP, during which the clock goes on."""
     now = iter([0.0, 1.0, 100_000.0, 100_001.0])
     monkeypatch.setattr("time.monotonic", lambda: next(now))
-    steps = run._Steps(tmp_path, SETTINGS.model_copy(update={"hang_seconds": 600.0}))
-    assert [steps.overdue() for _ in range(3)] == [None] * 3
+    detector = run.HangDetector(tmp_path, SETTINGS.model_copy(update={"hang_seconds": 600.0}))
+    assert [detector.overdue() for _ in range(3)] == [None] * 3
 
 
 def test_a_failed_training_leaves_no_incomplete_checkpoint(

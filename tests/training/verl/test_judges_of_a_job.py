@@ -50,7 +50,7 @@ def test_a_training_job_starts_a_judge_on_each_gpu_before_the_policy(
 
     monkeypatch.setattr(trainer.transfer_queue, "init", lambda _: None)
     monkeypatch.setattr(trainer.AgentLoopManagerTQ, "create", lambda **_: None)
-    monkeypatch.setattr(trainer, "Trainer", Trainer)
+    monkeypatch.setattr(trainer, "RSPOTrainer", Trainer)
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:

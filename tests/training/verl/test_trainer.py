@@ -15,10 +15,10 @@ from transfer_queue import KVBatchMeta
 
 from rspo.core.errors import InputError, LostProcess
 from rspo.training.logs import steps_above
-from rspo.training.verl import batches, disk
+from rspo.training.verl import batches
 from rspo.training.verl.batches import kept_rows, sampler_difference, sort_by_prompt
-from rspo.training.verl.checkpoints import LATEST_FILE
-from rspo.training.verl.trainer import Trainer
+from rspo.training.verl.checkpoints import CHECKPOINT_BYTES_PER_PARAMETER, LATEST_FILE
+from rspo.training.verl.trainer import RSPOTrainer
 from rspo.training.verl.verl_config import verl_config
 from tests.support import tiny_world
 from tests.support.cpu_ranks import cpu_ranks
@@ -154,7 +154,7 @@ def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoint
         shards = torch.load(next(checkpoint.rglob("model_world_size_1_*.pt")), weights_only=False)
         parameters = sum(shard.numel() for shard in shards.values())
         measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
-        assert 1 <= measured / (disk.CHECKPOINT * parameters) < 1.1
+        assert 1 <= measured / (CHECKPOINT_BYTES_PER_PARAMETER * parameters) < 1.1
     assert len(notes) == len(PROMPTS_OF_UPDATE) + 1  # of the case `late`
 
 
@@ -190,7 +190,7 @@ def test_responses_of_weight_0_are_dropped(
 
 
 def test_ranks_get_similar_numbers_of_tokens() -> None:
-    trainer, lengths = Trainer.__new__(Trainer), torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
+    trainer, lengths = RSPOTrainer.__new__(RSPOTrainer), torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
     trainer.ranks = 2
     rows = trainer._balanced([0, 1, 2, 3, 4, 5], lengths)
     assert sorted(rows) == [0, 1, 2, 3, 4, 5]
@@ -198,14 +198,14 @@ def test_ranks_get_similar_numbers_of_tokens() -> None:
 
 
 def test_memory_is_recorded_in_gigabytes_with_two_decimals() -> None:
-    trainer = Trainer.__new__(Trainer)
+    trainer = RSPOTrainer.__new__(RSPOTrainer)
     trainer.memory, trainer.memory_gb = SimpleNamespace(take=lambda: 3_141_592_653), {}
     trainer._note_memory("sample")
     assert trainer.memory_gb == {"sample": 3.14}
 
 
 def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
-    trainer = Trainer.__new__(Trainer)
+    trainer = RSPOTrainer.__new__(RSPOTrainer)
     trainer.experiment = tiny_world.load(tmp_path, engine="verl")
     (trainer.cell, *_), trainer.global_steps = trainer.experiment.cells.values(), 1
     trainer.config = verl_config(trainer.experiment, trainer.cell.name)
