@@ -16,6 +16,7 @@ import torch
 
 from benchmarks import Row, median_cpu_seconds, readable
 from rspo.config.experiment import Experiment, base_name
+from rspo.config.files import Files
 from rspo.core.errors import InputError
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import ModelConfig, Qwen2
@@ -90,8 +91,8 @@ def _worker(folder: Path) -> tuple[Any, Any]:
     from rspo.training.verl.worker import PolicyWorker
 
     experiment = Experiment.load("tiny", {"engine": "verl"})
-    experiment = Experiment(experiment.scale, experiment.config, folder, folder)
-    policy = experiment.policy(base_name("small"))
+    experiment = Experiment(experiment.scale, experiment.config, Files(folder, folder))
+    policy = experiment.files.policy(base_name("small"))
     context = PROMPT + LONGEST
     save_tokenizer(policy, PROMPT, context)
     tokenizer = ChatTokenizer(policy)

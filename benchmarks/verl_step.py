@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks import Row, readable
 from rspo.config.experiment import Experiment
+from rspo.config.files import Files
 from rspo.core.errors import InputError
 from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.interface import require_version
@@ -83,7 +84,7 @@ def run() -> list[Row]:
 def _times(folder: Path) -> dict[str, list[dict[str, float]]]:
     """The seconds of each step by trainer and clock, from a run in a process of its own."""
     experiment = Experiment.load("tiny", OVERRIDES)
-    experiment = Experiment(experiment.scale, experiment.config, folder, folder)
+    experiment = Experiment(experiment.scale, experiment.config, Files(folder, folder))
     from rspo.datasets.prepare import prepare
 
     prepare(experiment, "train")
@@ -113,7 +114,7 @@ def train(folder: str) -> None:
     from rspo.training.verl.verl_config import verl_config
 
     experiment = Experiment.load("tiny", OVERRIDES)
-    experiment = Experiment(experiment.scale, experiment.config, Path(folder), Path(folder))
+    experiment = Experiment(experiment.scale, experiment.config, Files(Path(folder), Path(folder)))
     config = verl_config(experiment, CELL)
     config.algorithm.adv_estimator = "grpo"  # for verl's own steps; this package does not read it
     settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init)

@@ -51,12 +51,12 @@ def test_commands_of_rules_read_the_experiment_of_snakemake(
     given = {"scale": "smollm", "set": {"seeds": 3}, "results": str(project / "own")}
     monkeypatch.setenv("RSPO_EXPERIMENT", json.dumps(given))
     seen = experiment_seen_by([], monkeypatch)
-    assert (seen.scale, seen.config.seeds, seen.results) == ("smollm", 3, project / "own")
+    assert (seen.scale, seen.config.seeds, seen.files.results) == ("smollm", 3, project / "own")
     options = ["--scale", "tiny", "--set", "seeds=2", "--results", str(project / "other")]
     seen = experiment_seen_by(options, monkeypatch)
-    assert (seen.scale, seen.config.seeds, seen.results) == ("tiny", 2, project / "other")
+    assert (seen.scale, seen.config.seeds, seen.files.results) == ("tiny", 2, project / "other")
     monkeypatch.setenv("RSPO_EXPERIMENT", '{"scale": "tiny", "set": {}, "results": null}')
-    assert experiment_seen_by([], monkeypatch).results == Path("results/tiny")
+    assert experiment_seen_by([], monkeypatch).files.results == Path("results/tiny")
 
 
 def test_results_do_not_go_into_a_folder_with_other_files(

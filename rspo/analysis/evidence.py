@@ -189,7 +189,7 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
             continue
         for source, version in inputs_of(file, note).items():
             first, other = known.setdefault(str(source), (policy, version))
-            if other != version and experiment.folder(policy) not in source.parents:
+            if other != version and experiment.files.folder(policy) not in source.parents:
                 raise InputError(
                     f"{path}: {policy} was made from another version of {source} than {first}"
                 )
@@ -205,7 +205,7 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
     by_file = dict(iter(evidence.rows.groupby("file", sort=False)))
     for _, path, note in _notes(experiment, evidence.rows):
         if _has_content(path):
-            rows = by_file[str(path.relative_to(experiment.results))]
+            rows = by_file[str(path.relative_to(experiment.files.results))]
             _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
             note |= {"digest": digest(path), "bytes": size_of(path)}
         write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
@@ -218,9 +218,9 @@ def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Tas
     """
     by_policy: dict[str, dict[Path, Task]] = {}
     for path, task in files.items():
-        if not path.is_relative_to(experiment.results):
+        if not path.is_relative_to(experiment.files.results):
             continue
-        parts = path.relative_to(experiment.results).parts
+        parts = path.relative_to(experiment.files.results).parts
         if parts[0] in ("cells", PROBLEMS) and "curves" not in parts:
             policy = parts[1] if parts[0] == "cells" else PROBLEMS
             by_policy.setdefault(policy, {})[path] = task
@@ -254,7 +254,7 @@ def _notes(
     """Each file with its policy and its provenance."""
     noted = rows.dropna(subset="provenance")[["policy", "file", "provenance"]]
     for policy, file, text in noted.itertuples(index=False, name=None):
-        yield policy, experiment.results / file, json.loads(text)
+        yield policy, experiment.files.results / file, json.loads(text)
 
 
 def _rows(
@@ -276,7 +276,7 @@ def _rows(
         elif _has_content(path):
             rows = [{"content": _content(read_json_lines(path), keys)}]
         rows[0]["provenance"] = json.dumps(note)
-        file = str(path.relative_to(experiment.results))
+        file = str(path.relative_to(experiment.files.results))
         policy_rows += [row | {"policy": policy, "file": file} for row in rows]
     return pa.Table.from_pylist(policy_rows, schema=_SCHEMA).to_pandas()
 

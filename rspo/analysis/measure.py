@@ -177,7 +177,7 @@ class Measurer:
 
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""
-        return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
+        return np.array(column(self.experiment.files.training_log(cell), self.log(cell), key))
 
 
 def weights_of(terms: Sequence[Term]) -> Weights:

@@ -62,7 +62,7 @@ def validation(measurer: Measurer, line: Method, k: int) -> float:
     for cell in line.policies:
         value = measurer.log(cell)[-1].get("validation", {}).get(f"pass_at_{k}")
         if not isinstance(value, float):
-            path = measurer.experiment.training_log(cell)
+            path = measurer.experiment.files.training_log(cell)
             raise InputError(
                 f"{path}: the last step has no validation with Pass@{k}, by which the study "
                 "chooses among variants; set training.validation.every and .samples in each"
@@ -125,9 +125,9 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
     """Cells by the processor and the PyTorch that trained them, most cells first."""
     by_origin: dict[str, list[str]] = {}
     for cell in cells:
-        note = read_provenance(experiment.policy(cell))
+        note = read_provenance(experiment.files.policy(cell))
         if not note:  # a cell without a suite may have only its log here
-            note = read_provenance(experiment.training_log(cell))
+            note = read_provenance(experiment.files.training_log(cell))
         processor = note.get("processor", "unknown")
         torch = note.get("packages", {}).get("torch", "unknown")
         by_origin.setdefault(f"{processor}, PyTorch {torch}", []).append(cell)
@@ -139,7 +139,7 @@ def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
     names: list[str] = []
     for cell in cells:
         model = experiment.cell(cell).model
-        inputs = read_provenance(experiment.policy(cell)).get("inputs", {})
+        inputs = read_provenance(experiment.files.policy(cell)).get("inputs", {})
         for path, digest in inputs.items():
             if Path(path).parent.name == base_name(model):
                 names.append(f"{model} {digest[:8]}")
@@ -152,5 +152,5 @@ def _cpu_seconds(measurer: Measurer, cell: str) -> float:
     The wall-clock seconds of training.jsonl depend on what else the machine did. NaN without
     provenance.
     """
-    note = read_provenance(measurer.experiment.policy(cell))
+    note = read_provenance(measurer.experiment.files.policy(cell))
     return float(note.get("cpu_seconds", math.nan)) / len(measurer.log(cell))

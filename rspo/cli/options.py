@@ -79,7 +79,7 @@ def load_experiment(
     if results is None and from_snakemake.get("results"):
         results = Path(from_snakemake["results"])
     experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
-    if by_hand and not experiment.has_own_results:
+    if by_hand and not experiment.files.has_own_results:
         # The settings of the config, too: `rspo.pipeline.run` refuses to put results of other
         # settings among its results.
         return replace(experiment, as_configured=Experiment.load(scale))

@@ -1,7 +1,6 @@
-"""A scale's experiment: its cells, which follow from its config, and the names of its files."""
+"""A scale's experiment: its config and the cells that follow from it."""
 
 import json
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rspo.config.files import Files
 from rspo.config.load import errors_at, load_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, Evaluation, GridEntry, Training
@@ -51,16 +51,11 @@ def base_name(model: str) -> str:
     return f"{model}--{BASE}"
 
 
-# The folders in a folder of results.
-_IN_RESULTS = {"cells", "judge", "logs", "problems", "reports", "tables"}
-
-
 @dataclass(frozen=True)
 class Experiment:
-    """A scale's config, with the cells and file names that follow from it.
+    """A scale's config, with the cells that follow from it.
 
-    results: folder of the results.
-    reports: folder of the reports.
+    files: names of the files of the results and reports.
     root: the folder that has config/; paths of files in the config are relative to it.
     as_configured: the experiment without the settings of the command line, if these would write
         into the folder of the config's results.
@@ -69,8 +64,7 @@ class Experiment:
 
     scale: str
     config: Config
-    results: Path
-    reports: Path
+    files: Files
     root: Path = Path()
     as_configured: "Experiment | None" = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -97,15 +91,8 @@ class Experiment:
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
-        default = root / "results" / scale
-        results = default if results is None else results.expanduser()
-        if results.resolve() == default.resolve():
-            results = default
-            reports = root / "reports"
-        else:
-            reports = results / "reports"
-            _require_folder_of_results(results)
-        return cls(scale, config, results, reports, root, overrides=overrides or {})
+        files = Files.of_scale(scale, root, results)
+        return cls(scale, config, files, root, overrides=overrides or {})
 
     def replacing(self) -> "Experiment":
         """The experiment without the limit `replace_above`."""
@@ -313,62 +300,24 @@ class Experiment:
                 f"no block {block}: config/{self.scale}.yaml has {blocks}, which begin with 0"
             )
 
-    def problems(self, data_set: str) -> Path:
-        return self.results / "problems" / f"{data_set}.parquet"
-
-    def folder(self, policy: str) -> Path:
-        return self.results / "cells" / policy
-
-    def policy(self, policy: str) -> Path:
-        return self.folder(policy) / "policy"
-
     def command(self, *words: str) -> str:
         """The `rspo` command with these words for this experiment, for messages."""
         command = ["rspo"]
         command.extend(words)
         if self.scale != "tiny":
             command += ["--scale", self.scale]
-        if self.has_own_results:
-            command += ["--results", str(self.results)]
+        if self.files.has_own_results:
+            command += ["--results", str(self.files.results)]
         command.extend(_options(self.overrides))
         return shlex.join(command)
 
-    @property
-    def has_own_results(self) -> bool:
-        """Whether the results are in another folder than `results/<scale>`."""
-        return self.reports.parent == self.results
-
-    def training_log(self, cell: str) -> Path:
-        return self.folder(cell) / "training.jsonl"
-
-    def checkpoint(self, policy: str) -> Path:
-        """Folder to resume from; no output of a rule, and removed when the policy is finished."""
-        return self.folder(policy) / "checkpoint"
-
-    def samples(self, policy: str, suite: str, block: int) -> Path:
-        return self.folder(policy) / "samples" / suite / f"{block}.parquet"
-
-    def scores(self, policy: str, suite: str, block: int) -> Path:
-        return self.folder(policy) / "scores" / suite / f"{block}.parquet"
-
-    def verdicts(self, policy: str, responses: str) -> Path:
-        """A judge's verdicts on the responses of "train", or of a suite's block: "standard.0".
-
-        Snakemake never deletes this file, because it is no output of a rule.
-        """
-        return self.folder(policy) / "verdicts" / f"{responses}.jsonl"
-
     def sample_files(self, policy: str, suite: str) -> list[Path]:
-        """The tables with all samples, by block."""
-        return [self.samples(policy, suite, block) for block in self.blocks()]
+        """The tables with all samples of a policy on a suite, by block."""
+        return [self.files.samples(policy, suite, block) for block in self.blocks()]
 
     def score_files(self, policy: str, suite: str) -> list[Path]:
         """The tables with the scores of `sample_files`, in the same order."""
-        return [self.scores(policy, suite, block) for block in self.blocks()]
-
-    @property
-    def judge_prompt(self) -> Path:
-        return self.results / "judge" / "prompt.py"
+        return [self.files.scores(policy, suite, block) for block in self.blocks()]
 
     @property
     def judge_model(self) -> Path | None:
@@ -376,26 +325,7 @@ class Experiment:
         settings = self.config.xverify
         if settings is None or settings.url is not None or Path(settings.model).is_dir():
             return None
-        return self.results / "judge" / "model"
-
-    def table(self, name: str) -> Path:
-        """A table of the whole experiment, such as "curves"."""
-        return self.results / "tables" / f"{name}.csv"
-
-    def curves(self, policy: str, suite: str) -> Path:
-        return self.folder(policy) / "curves" / f"{suite}.parquet"
-
-
-def _require_folder_of_results(folder: Path) -> None:
-    """Raises: InputError for a file, for a folder of something else, and for special characters."""
-    if not re.fullmatch(r"[\w./+@-]+", str(folder)):  # the rules' commands are lines of a shell
-        raise InputError(f"--results {folder}: allowed: letters, digits and any of _ . / + @ -")
-    visible = {path.name for path in folder.glob("[!.]*")}
-    other = visible - _IN_RESULTS
-    is_file = folder.exists() and not folder.is_dir()
-    if is_file or (other and visible.isdisjoint(("cells", "problems"))):
-        what = f"has {min(other)}" if other else "is a file"
-        raise InputError(f"--results {folder}: {what}; expected a folder of results, or a new one")
+        return self.files.judge_model
 
 
 def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

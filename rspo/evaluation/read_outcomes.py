@@ -56,7 +56,7 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
         pd.concat([read_frame(file, table, benchmark) for file in files], ignore_index=True)
         for files, table in ((sample_files, SAMPLES), (score_files, SCORES))
     )
-    problems = read_frame(experiment.problems(benchmark), PROBLEMS).rename(
+    problems = read_frame(experiment.files.problems(benchmark), PROBLEMS).rename(
         columns={"id": "problem_id"}
     )
     joined = samples.drop(columns="benchmark").merge(

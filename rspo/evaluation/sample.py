@@ -32,8 +32,8 @@ def sample_suite(
     """
     experiment.require_block(block)
     task = tasks.sample(experiment, policy, suite, block)
-    folder = experiment.policy(policy)
-    problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
+    folder = experiment.files.policy(policy)
+    problems = {name: experiment.files.problems(name) for name in experiment.benchmarks_of(suite)}
     run(task, lambda: _sample(task, experiment.config, folder, problems, block), force)
 
 

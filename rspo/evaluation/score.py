@@ -77,15 +77,15 @@ def score(
     experiment.require_block(block)
     task = tasks.score(experiment, policy, suite, block)
     (path,) = task.outputs
-    samples = experiment.samples(policy, suite, block)
+    samples = experiment.files.samples(policy, suite, block)
     config = experiment.config
-    problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
+    problems = {name: experiment.files.problems(name) for name in experiment.benchmarks_of(suite)}
     decides = verifier_settings(config, config.verifier)
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)
         responses = _responses(problems, rows)
-        stored = experiment.verdicts(policy, f"{suite}.{block}")
+        stored = experiment.files.verdicts(policy, f"{suite}.{block}")
         with verifier_of(experiment, config.verifier, stored) as verify:
             verdicts = verified(path, responses, verify, decides)
         correct = np.array([verdict.correct for verdict in verdicts])

@@ -52,7 +52,7 @@ def _means_over_seeds(
     frames = []
     for method in methods:
         for policy in method.policies:
-            rows = read_frame(experiment.curves(policy, suite), CURVES)
+            rows = read_frame(experiment.files.curves(policy, suite), CURVES)
             rows = rows[rows["metric"] == figure.metric]
             rows = rows.assign(method=method.label, objective=method.objective)
             frames.append(rows.assign(trained_k=method.k, n=method.n))

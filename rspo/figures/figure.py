@@ -145,7 +145,7 @@ class Figure:
         return chosen
 
     def write(self, experiment: Experiment, force: bool = False) -> None:
-        """Write .pdf, .png and .csv to `experiment.reports`: all or none.
+        """Write .pdf, .png and .csv to `experiment.files.reports`: all or none.
 
         The same input gives the same bytes.
         """

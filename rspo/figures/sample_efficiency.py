@@ -37,7 +37,7 @@ COLUMNS = [
 def first_pass(experiment: Experiment) -> int:
     """The number of training steps before prompts repeat, at most all steps."""
     training = experiment.config.training
-    problems = read_table(experiment.problems("train"), PROBLEMS)
+    problems = read_table(experiment.files.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)
 
 

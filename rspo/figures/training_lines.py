@@ -17,7 +17,7 @@ def logged(experiment: Experiment, method: Method, key: str) -> pd.DataFrame:
     """The values of `key` in a method's logs, [steps, seeds]."""
     columns = {}
     for cell in method.policies:
-        columns[cell] = column(experiment.training_log(cell), read_log(experiment, cell), key)
+        columns[cell] = column(experiment.files.training_log(cell), read_log(experiment, cell), key)
     return pd.DataFrame(columns)
 
 

@@ -24,7 +24,7 @@ def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     task = tasks.cost(experiment)
     if not force:
         require_configured(task)
-    write_csv(experiment.table("cost"), costs(experiment))
+    write_csv(experiment.files.table("cost"), costs(experiment))
     record(task)
 
 
@@ -35,7 +35,7 @@ def costs(experiment: Experiment) -> pd.DataFrame:
         for task, files in _FILES.items():
             if task == "train" and experiment.is_base(policy):
                 task = "pretrain"
-            for path in sorted(experiment.folder(policy).glob(files)):
+            for path in sorted(experiment.files.folder(policy).glob(files)):
                 for process in json.loads(path.read_text())["processes"]:
                     rows.append({"policy": policy, "step": task} | process)
     processes = pd.DataFrame(rows, columns=["policy", "step"] + list(SECONDS))

@@ -84,7 +84,7 @@ def prepare(experiment: Experiment, data_set: str) -> Task:
     settings = source_settings(experiment, data_set)
     if data_set not in ("train", "validation") and experiment.config.evaluation.problems:
         settings["first"] = experiment.config.evaluation.problems
-    return Task((experiment.problems(data_set),), settings)
+    return Task((experiment.files.problems(data_set),), settings)
 
 
 @with_command
@@ -100,10 +100,10 @@ def pretrain(experiment: Experiment, model: str) -> Task:
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
     return Task(
-        (experiment.policy(base),),
+        (experiment.files.policy(base),),
         settings,
-        lock=experiment.folder(base) / LOCK,
-        checkpoint=experiment.checkpoint(base),
+        lock=experiment.files.folder(base) / LOCK,
+        checkpoint=experiment.files.checkpoint(base),
     )
 
 
@@ -135,18 +135,18 @@ def train(experiment: Experiment, cell: str) -> Task:
     settings["rewards"] = reward_settings(config, run.reward)
     settings |= config.rewards.wrong_verdicts
     return Task(
-        (experiment.policy(cell), experiment.training_log(cell)),
+        (experiment.files.policy(cell), experiment.files.training_log(cell)),
         settings,
         inputs,
-        lock=experiment.folder(cell) / LOCK,
-        checkpoint=experiment.checkpoint(cell),
+        lock=experiment.files.folder(cell) / LOCK,
+        checkpoint=experiment.files.checkpoint(cell),
     )
 
 
 @with_command
 def fetch_judge(experiment: Experiment) -> Task:
     """The prompt of the judge, and its model, unless a running server has it."""
-    prompt = experiment.judge_prompt
+    prompt = experiment.files.judge_prompt
     model = experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
@@ -170,7 +170,7 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= config.sampling.model_dump(mode="json")
     settings["sampler"] = config.sampler
-    table = experiment.samples(policy, suite, block)
+    table = experiment.files.samples(policy, suite, block)
     return Task((table,), settings, inputs, lock=lock_of(table))
 
 
@@ -189,7 +189,7 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["max_response_tokens"] = config.sampling.max_response_tokens
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
-    table = experiment.scores(policy, suite, block)
+    table = experiment.files.scores(policy, suite, block)
     return Task((table,), settings, inputs, lock=lock_of(table))
 
 
@@ -199,7 +199,7 @@ def curves(experiment: Experiment, policy: str, suite: str) -> Task:
     settings = experiment.config.evaluation.model_dump(
         mode="json", include={"k", "resamples", "seed"}
     )
-    table = experiment.curves(policy, suite)
+    table = experiment.files.curves(policy, suite)
     return Task((table,), settings, lambda: score_inputs(experiment, policy, suite))
 
 
@@ -221,8 +221,8 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
         }
     settings |= config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
     outputs = (
-        experiment.reports / "claims.csv",
-        experiment.reports / "claim_comparisons.csv",
+        experiment.files.reports / "claims.csv",
+        experiment.files.reports / "claim_comparisons.csv",
     )
     return Task(outputs, settings, inputs)
 
@@ -256,7 +256,7 @@ def study(experiment: Experiment, name: str) -> Task:
                 f"config/{experiment.scale}.yaml: studies.{name}.page = {entry.page}: no such file"
             )
         settings["page"] = digest(file)
-    table = experiment.table(name)
+    table = experiment.files.table(name)
     outputs = (table, table.with_name(f"{name}_methods.csv"), table.with_name(f"{name}.md"))
     return Task(outputs, settings, inputs)
 
@@ -277,7 +277,7 @@ def figure(
         settings: returns what decides the figure with a config (`rspo.figures`).
         inputs: every file that it shows.
     """
-    outputs = tuple(experiment.reports / f"{name}{suffix}" for suffix in suffixes)
+    outputs = tuple(experiment.files.reports / f"{name}{suffix}" for suffix in suffixes)
     return Task(outputs, settings(experiment), inputs)
 
 
@@ -289,7 +289,7 @@ def cost(experiment: Experiment) -> Task:
         return [pair for pair in every_curve(experiment) if pair[0].is_file()]
 
     settings = counted("policies", experiment.policies)
-    return Task((experiment.table("cost"),), settings, inputs)
+    return Task((experiment.files.table("cost"),), settings, inputs)
 
 
 @with_command
@@ -301,7 +301,7 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
     """
     settings = {"scale": experiment.scale}
     settings |= experiment.config.model_dump(mode="json", exclude={"replace_above"})
-    return Task((experiment.reports / "report.html",), settings, inputs)
+    return Task((experiment.files.reports / "report.html",), settings, inputs)
 
 
 def policy_task(experiment: Experiment, policy: str) -> Task:
@@ -323,7 +323,7 @@ def first_output(task: Task) -> Input:
 
 def log_input(experiment: Experiment, cell: str) -> Input:
     """The training log of a cell."""
-    return experiment.training_log(cell), train(experiment, cell)
+    return experiment.files.training_log(cell), train(experiment, cell)
 
 
 def score_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:

@@ -51,9 +51,9 @@ def jobs(experiment: Experiment) -> list[Job]:
     """The jobs that a model takes part in, of all files that do not exist yet."""
     cells = unfinished(experiment)
     remaining = [_training(experiment, cell) for cell in cells]
-    for policy, suite, tokens in _blocks(experiment, experiment.samples, cells):
+    for policy, suite, tokens in _blocks(experiment, experiment.files.samples, cells):
         remaining.append(_sampling(experiment, policy, suite, tokens))
-    for policy, suite, tokens in _blocks(experiment, experiment.scores, cells):
+    for policy, suite, tokens in _blocks(experiment, experiment.files.scores, cells):
         remaining.append(_scoring(experiment, policy, suite, tokens))
     return remaining
 

@@ -37,7 +37,7 @@ def write_results(experiment: Experiment, page: Path) -> None:
     """Write the Markdown page, with its pictures and tables in a folder of the same name."""
     folder = page.with_suffix("")
     inputs = results_inputs(experiment)
-    copied = [path for path, _ in inputs if path.parent == experiment.reports]
+    copied = [path for path, _ in inputs if path.parent == experiment.files.reports]
     commits = set()
     for file in copied:
         note = read_provenance(file)

@@ -99,7 +99,7 @@ def claims(experiment: Experiment) -> list[Row]:
     comparisons = _comparisons(experiment)
     by_id = {comparison["id"]: comparison for comparison in comparisons}
     transfer = [comparison for comparison in comparisons if comparison["family"] == TRANSFER]
-    claim_rows = read_rows(experiment.reports / "claims.csv").to_dict("records")
+    claim_rows = read_rows(experiment.files.reports / "claims.csv").to_dict("records")
     for row in claim_rows:
         deciding = [
             comparison
@@ -139,7 +139,7 @@ def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
 
 def _comparisons(experiment: Experiment) -> list[Row]:
     """Every comparison of the claims; those of Pass@k and of time are in percent."""
-    frame = read_rows(experiment.reports / "claim_comparisons.csv")
+    frame = read_rows(experiment.files.reports / "claim_comparisons.csv")
     frame[_SCALED] = frame[_SCALED].mul(frame["metric"].map(_FACTORS).astype(float), axis="index")
     return frame.assign(ks=frame["k"].str.split()).to_dict("records")
 
@@ -207,7 +207,7 @@ def warnings(experiment: Experiment) -> list[str]:
     """Sentences about what training logs warn of: clipped gradients, a sampler's other weights."""
     logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
-        cell: fmean(column(experiment.training_log(cell), log, "gradient_clipped"))
+        cell: fmean(column(experiment.files.training_log(cell), log, "gradient_clipped"))
         for cell, log in logs.items()
     }
     sentences = [clipping_warning(clipped), sampler_warning(logs)]
@@ -217,7 +217,7 @@ def warnings(experiment: Experiment) -> list[str]:
 def cost(experiment: Experiment) -> list[Row]:
     """The seconds of each policy, training and evaluation together, and of all policies."""
     seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
-    frame = read_rows(experiment.table("cost"))
+    frame = read_rows(experiment.files.table("cost"))
     sums = frame.groupby("policy", sort=False)[seconds].sum()
     sums.loc["all"] = sums.sum()
     return sums.reset_index().to_dict("records")

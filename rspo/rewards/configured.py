@@ -113,7 +113,7 @@ def verifier_of(
     from rspo.rewards.xverify.download import template_in
     from rspo.rewards.xverify.judge import XVerify
 
-    prompt = experiment.judge_prompt
+    prompt = experiment.files.judge_prompt
     template = template_in(prompt.read_text(), str(prompt))
     model = experiment.judge_model
     with XVerify(experiment.config.xverify, template, verdicts, model, gpus) as judge:

@@ -54,7 +54,7 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     sizes = parameters(experiment)
     if not sizes:
         return
-    free = _free_bytes(experiment.results)
+    free = _free_bytes(experiment.files.results)
     least = PEAK_BYTES_PER_PARAMETER * min(sizes)
     at_once = _cells_at_once(launch, sizes)
     others = sum(sizes) - sum(at_once)
@@ -62,15 +62,15 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     if free < least:
         yield Finding(
             ERROR,
-            f"{experiment.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
+            f"{experiment.files.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
             f"{least / 1e9:,.0f} GB while it writes a checkpoint",
         )
     elif free < most:
         yield Finding(
             WARNING,
-            f"{experiment.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a time "
-            f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
-            f"quota, or set fewer `jobs` in {PROFILE}",
+            f"{experiment.files.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a "
+            f"time and the policies of the others need {most / 1e9:,.0f} GB: free space, look at "
+            f"your quota, or set fewer `jobs` in {PROFILE}",
         )
 
 
@@ -96,7 +96,7 @@ def prompts(launch: Launch) -> Iterator[Finding]:
     experiment = launch.experiment
     missing: set[Path] = set()
     for model, data_set in _models_and_data(launch):
-        files = [experiment.policy(base_name(model)), experiment.problems(data_set)]
+        files = [experiment.files.policy(base_name(model)), experiment.files.problems(data_set)]
         absent = [path for path in files if not path.exists()]
         if absent:
             missing.update(absent)
@@ -133,8 +133,8 @@ def _use(experiment: Experiment, model: str, data_set: str) -> None:
     Raises: InputError if they do not fit.
     """
     config = experiment.config
-    data = experiment.problems(data_set)
-    folder = experiment.policy(base_name(model))
+    data = experiment.files.problems(data_set)
+    folder = experiment.files.policy(base_name(model))
     require_context(folder, config.sampling)
     tokenizer = ChatTokenizer(folder)
     if data_set == "train":

@@ -95,15 +95,17 @@ def start_run(
     except OSError as error:  # such as a read-only folder
         raise WorkflowError(f"{error.filename}: {error.strerror}") from None
     # The logger plugin `rspo` shows the progress of the policies of this experiment.
-    logger.info(f"Results are written to {experiment.results}.", extra={"experiment": experiment})
+    logger.info(
+        f"Results are written to {experiment.files.results}.", extra={"experiment": experiment}
+    )
 
 
 def _written_folders(jobs: list[tuple[str, Any]], experiment: Experiment) -> list[Path]:
     """The folder of the results, and that of the reports if a job writes there."""
     for _, job in jobs:
-        if any(Path(path).is_relative_to(experiment.reports) for path in job.output):
-            return [experiment.results, experiment.reports]
-    return [experiment.results]
+        if any(Path(path).is_relative_to(experiment.files.reports) for path in job.output):
+            return [experiment.files.results, experiment.files.reports]
+    return [experiment.files.results]
 
 
 def end_run(workflow: Any, experiment: Experiment) -> None:
@@ -114,6 +116,6 @@ def end_run(workflow: Any, experiment: Experiment) -> None:
     # With --touch, the files of a copy that is not complete are missing.
     if not workflow.touch:
         require_results(workflow.dag)
-    page = str(experiment.reports / "report.html")
+    page = str(experiment.files.reports / "report.html")
     if any(page in job.output for job in workflow.dag.jobs):
         logger.info(f"The report is {page}.")

@@ -37,7 +37,9 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
     if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
         return None
     try:
-        record = json.loads(experiment.training_log(status.policy).read_text().splitlines()[-1])
+        record = json.loads(
+            experiment.files.training_log(status.policy).read_text().splitlines()[-1]
+        )
         metrics = shown_metrics(record, experiment.cell(status.policy))
         return Snapshot(record["step"], record["step"], metrics)
     except (OSError, ValueError, LookupError, TypeError):

@@ -33,7 +33,7 @@ def statuses(experiment: Experiment) -> list[Status]:
         suites[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
     for name, study in experiment.config.studies.items():
         for policy in experiment.policies_of(name):
-            if policy not in experiment.policies and experiment.folder(policy).exists():
+            if policy not in experiment.policies and experiment.files.folder(policy).exists():
                 suites[policy].add(study.suite)
     return [Status(policy, *_state(experiment, policy, suites[policy])) for policy in suites]
 
@@ -45,7 +45,7 @@ def running(experiment: Experiment) -> dict[str, Snapshot]:
         policies |= dict.fromkeys(experiment.policies_of(grid))
     found = {}
     for policy in policies:
-        snapshot = read_progress(experiment.checkpoint(policy))
+        snapshot = read_progress(experiment.files.checkpoint(policy))
         if snapshot is not None and _is_running(experiment, policy):
             found[policy] = snapshot
     return found
@@ -73,7 +73,7 @@ def _state(
     experiment: Experiment, policy: str, suites: Collection[str]
 ) -> tuple[str, Snapshot | None]:
     """The state of a policy for `Status`, and the progress of its job."""
-    snapshot = read_progress(experiment.checkpoint(policy))
+    snapshot = read_progress(experiment.files.checkpoint(policy))
     task = tasks.policy_task(experiment, policy)
     damaged = checkpoint_state(task).is_fault
     if snapshot is not None and not damaged and not is_left(task):
@@ -87,7 +87,7 @@ def _state(
 
 
 def _is_running(experiment: Experiment, policy: str) -> bool:
-    return is_locked(experiment.folder(policy) / LOCK)  # a process ID may be reused
+    return is_locked(experiment.files.folder(policy) / LOCK)  # a process ID may be reused
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:

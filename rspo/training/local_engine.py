@@ -30,19 +30,21 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """
     config = experiment.config
     cell = experiment.cell(name)
-    base = experiment.policy(base_name(cell.model))
+    base = experiment.files.policy(base_name(cell.model))
     tokenizer = ChatTokenizer(base)
-    prompts, too_long = read_prompts(experiment.problems("train"), tokenizer, config.sampling)
+    prompts, too_long = read_prompts(experiment.files.problems("train"), tokenizer, config.sampling)
     notes = report_too_long(too_long, config.sampling, "left out of training")
     held_out = held_out_prompts(experiment, tokenizer)
-    verdicts = experiment.verdicts(name, "train")
+    verdicts = experiment.files.verdicts(name, "train")
     with verifier_of(experiment, config.verifier, verdicts) as verify:
         trainer = Trainer(config, cell, qwen2.load(base), tokenizer, verify)
         begin()
         if config.rewards.wrong_verdicts:
             # Before the checkpoint is loaded: the errors depend on what the base policy answers.
             trainer.accept = simulated_errors(trainer, prompts).accept
-        records = _train_remaining_steps(trainer, prompts, held_out, experiment.checkpoint(name))
+        records = _train_remaining_steps(
+            trainer, prompts, held_out, experiment.files.checkpoint(name)
+        )
     tokens = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
     return Trained(records, lambda folder: qwen2.save(trainer.model, folder, tokens), notes=notes)
 

@@ -26,7 +26,7 @@ def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
 
     Raises: InputError if the training is not finished.
     """
-    path = experiment.training_log(cell)
+    path = experiment.files.training_log(cell)
     steps = experiment.for_cell(cell).config.training.steps
     log = read_json_lines(path)
     if [row.get("step") for row in log] != list(range(1, steps + 1)):

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rspo.config.experiment import Experiment, base_name
+from rspo.config.files import Files
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
@@ -54,7 +55,7 @@ def make_base_policy(
     """
     experiment.require_name("model", model, experiment.config.models)
     source = experiment.config.models[model]
-    checkpoint = experiment.checkpoint(base_name(model))
+    checkpoint = experiment.files.checkpoint(base_name(model))
     task = tasks.pretrain(experiment, model)
     (policy,) = task.outputs
 
@@ -83,10 +84,10 @@ def make_base_policy(
 
 def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
     """The finished base policy in the scale's own folder, for a trial run in another; or None."""
-    if not experiment.has_own_results:
+    if not experiment.files.has_own_results:
         return None
-    own_folder = experiment.root / "results" / experiment.scale
-    task = tasks.pretrain(replace(experiment, results=own_folder), model)
+    files = Files.of_scale(experiment.scale, experiment.root)
+    task = tasks.pretrain(replace(experiment, files=files), model)
     if not state(task, deep=True).is_current:
         return None
     return task.outputs[0]

@@ -42,10 +42,10 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     policy, log = task.outputs
     experiment = experiment.for_cell(name)
     engine = _engine(experiment.config.engine)
-    checkpoint = experiment.checkpoint(name)
-    base = experiment.policy(base_name(experiment.cell(name).model))
-    problems = experiment.problems("train")
-    held_out = experiment.problems("validation")
+    checkpoint = experiment.files.checkpoint(name)
+    base = experiment.files.policy(base_name(experiment.cell(name).model))
+    problems = experiment.files.problems("train")
+    held_out = experiment.files.problems("validation")
     earlier: list[Usage] = []
 
     def begin() -> None:

@@ -44,7 +44,7 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
     sampling = experiment.config.sampling
     if training.validation.every is None:
         return None
-    data = experiment.problems("validation")
+    data = experiment.files.problems("validation")
     require_current(tasks.prepare(experiment, "validation"), data)
     wanted = training.validation.problems
     prompts, left_out = read_prompts(data, tokenizer, sampling)

@@ -37,7 +37,7 @@ UNRESOLVED, TIE = "not resolved at this size", "tie within 5 points"
 
 
 def read(experiment: Experiment, name: str = "claims") -> Rows:
-    return read_csv(experiment.reports / f"{name}.csv").to_dict("records")
+    return read_csv(experiment.files.reports / f"{name}.csv").to_dict("records")
 
 
 def verdicts(experiment: Experiment) -> dict[str, str]:
@@ -123,7 +123,7 @@ def test_claims_and_studies_read_no_file_that_is_no_input_of_their_step(
     read: set[Path] = set()
 
     def recorded(experiment: Experiment, policy: str, suite: str) -> Any:
-        read.add(experiment.scores(policy, suite, 0))
+        read.add(experiment.files.scores(policy, suite, 0))
         return suite_scores(experiment, policy, suite)
 
     monkeypatch.setattr(measure, "suite_scores", recorded)
@@ -202,7 +202,9 @@ def test_entropies_are_compared_within_each_seed(tmp_path: Path) -> None:
         names = row["cells"].split()
 
         def late(name: str) -> float:
-            logged = [one["entropy"] for one in read_json_lines(experiment.training_log(name))]
+            logged = [
+                one["entropy"] for one in read_json_lines(experiment.files.training_log(name))
+            ]
             return float(np.mean(logged[-max(1, len(logged) // 3) :]))
 
         differences = [late(names[seed]) - late(names[seed + 3]) for seed in range(3)]
@@ -215,7 +217,7 @@ def test_with_three_seeds_no_p_value_is_below_a_hundredth(tmp_path: Path) -> Non
     """Holm's method uses the computed ones, which are."""
     experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_only="main")
     write_claims(experiment)
-    rows = read_rows(experiment.reports / "claim_comparisons.csv")
+    rows = read_rows(experiment.files.reports / "claim_comparisons.csv")
     assert (rows["seeds"] == 3).all()
     assert rows["p_computed"].min() < 1e-4
     assert rows["p"].min() == rows["p_adjusted"].min() == 0.01
@@ -228,7 +230,7 @@ def test_with_two_seeds_nothing_is_tested_and_pages_say_so(tmp_path: Path) -> No
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=2, grid_only="main")
     found = verdicts(experiment)
     assert found["C1"] == "not tested: two training seeds give intervals and no p-values"
-    rows = read_rows(experiment.reports / "claim_comparisons.csv")
+    rows = read_rows(experiment.files.reports / "claim_comparisons.csv")
     assert rows["low"].notna().all()
     assert rows[["p", "p_adjusted", "p_tie", "p_tie_adjusted"]].isna().all(axis=None)
     assert set(rows["outcome"]) == {"open"}
@@ -376,7 +378,7 @@ def test_the_time_that_dropping_saves_is_that_of_the_same_steps_without_it(
                 {"keeps": "keep-all" in name, "seed": name[-1], "step": one["step"]}
                 | one["seconds"]
                 for name in row["cells"].split()
-                for one in read_json_lines(experiment.training_log(name))
+                for one in read_json_lines(experiment.files.training_log(name))
             ]
         ).set_index(["seed", "step"])
         keeping, dropping = (seconds[seconds["keeps"] == keeps] for keeps in (True, False))
@@ -399,7 +401,7 @@ def test_other_work_on_the_machine_does_not_change_the_time_that_dropping_saves(
     write_claims(experiment)
     quiet = comparisons(experiment, claim="C11")
     for name in [name for name in experiment.cells if "keep-all" not in name]:
-        path = experiment.training_log(name)
+        path = experiment.files.training_log(name)
         rows = read_json_lines(path)
         for row in rows:
             row["seconds"] = {phase: 5 * value for phase, value in row["seconds"].items()}

@@ -78,9 +78,9 @@ def planted_studies(root: Path, **options: Any) -> Experiment:
     planted.plant_scores(experiment, skill)
     planted.plant_logs(experiment)
     for cell in {*experiment.cells_of("rates"), *experiment.cells_of("errors")}:
-        log = read_json_lines(experiment.training_log(cell.name))
+        log = read_json_lines(experiment.files.training_log(cell.name))
         log[-1]["validation"] = {"pass_at_4": 0.5 + (cell.variant == "rate-triple") / 10}
-        write_json_lines(experiment.training_log(cell.name), log)
+        write_json_lines(experiment.files.training_log(cell.name), log)
     for study in ("rates", "errors"):
         attest(studies.task(experiment, study).inputs())
     return experiment
@@ -189,8 +189,8 @@ def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
     experiment = planted_studies(tmp_path, seeds=3, grid_of={"main": cells})
     write_claims(experiment)
     write_study(experiment, "errors")
-    verdicts = read_csv(experiment.reports / "claims.csv").set_index("claim")["verdict"]
-    tested = read_rows(experiment.reports / "claim_comparisons.csv")
+    verdicts = read_csv(experiment.files.reports / "claims.csv").set_index("claim")["verdict"]
+    tested = read_rows(experiment.files.reports / "claim_comparisons.csv")
     numbers = ["estimate", "error_problems", "error_seeds", "error", "p_computed", "p_tie"]
     for claim in ("C1", "C10"):
         (level,) = rows(experiment, "errors", claim=claim, method_a=claim, variant="default")
@@ -211,7 +211,7 @@ def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
 
 def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
     for row in read_csv(studies.task(made, "rates").outputs[1]).to_dict("records"):
-        log = read_json_lines(made.training_log(row["cells"]))
+        log = read_json_lines(made.files.training_log(row["cells"]))
         late = [record["entropy"] for record in log[-planted.STEPS // 3 :]]
         assert float(row["late_entropy"]) == pytest.approx(np.mean(late))
         zeros = [record["zero_weight"] for record in log]
@@ -220,11 +220,11 @@ def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
 
 def test_a_study_has_a_picture(made: Experiment) -> None:
     draw(made, "fig_rates")
-    drawn = read_csv(made.reports / "fig_rates.csv")
+    drawn = read_csv(made.files.reports / "fig_rates.csv")
     assert set(drawn["part"]) == {"forest", "frontier"}
     assert set(drawn[drawn["part"] == "frontier"]["k"]) == {"1", "8"}
     draw(made, "fig_errors")
-    assert set(read_csv(made.reports / "fig_errors.csv")["part"]) == {"forest"}
+    assert set(read_csv(made.files.reports / "fig_errors.csv")["part"]) == {"forest"}
 
 
 # --- pages ---------------------------------------------------------------------------------------
@@ -433,7 +433,7 @@ def test_a_study_with_its_own_samples_reads_so_many_blocks(own: Experiment) -> N
     """Its k may be larger than those of the others."""
     policy = "small--policy-gradient--k1--n16--s0"
     for name, samples, k in (("overtake", 64, 32), ("knobs", 32, 16)):
-        folder = own.scores(policy, "standard", 0).parent
+        folder = own.files.scores(policy, "standard", 0).parent
         frames = [pd.read_parquet(folder / f"{block}.parquet") for block in range(samples // 16)]
         correct = pd.concat(frames).groupby(["benchmark", "problem_id"])["correct"].sum()
         label = "PG" if name == "overtake" else "PG, n=16"

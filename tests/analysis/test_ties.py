@@ -71,7 +71,7 @@ def test_p_of_a_tie_is_that_of_two_one_sided_tests(tmp_path: Path) -> None:
     """One seed, one benchmark, one k: of Student's paired tests on the problems' estimates."""
     experiment = planted.plant_all(tmp_path, planted.all_alike, seeds=1, grid_only="main")
     write_claims(experiment)
-    rows = read_csv(experiment.reports / "claim_comparisons.csv").to_dict("records")
+    rows = read_csv(experiment.files.reports / "claim_comparisons.csv").to_dict("records")
     label = {"claim": "C1", "method_a": "RSPO k=4", "k": "2", "where": "linear"}
     (found,) = (one for one in rows if label.items() <= one.items())
     first, second = (
@@ -165,7 +165,7 @@ def test_the_p_value_of_a_tie_is_not_below_the_least_of_its_seeds(seeds: int, le
 
 def verdicts(experiment: Experiment) -> dict[str, str]:
     write_claims(experiment)
-    rows = read_csv(experiment.reports / "claims.csv").to_dict("records")
+    rows = read_csv(experiment.files.reports / "claims.csv").to_dict("records")
     return {one["claim"]: one["verdict"] for one in rows}
 
 

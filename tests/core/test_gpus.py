@@ -55,7 +55,7 @@ def test_vllm_for_cpus_in_a_job_with_gpus_is_an_error(
     """It would sample and judge on the CPU without a message."""
     experiment = tiny_world.load(tmp_path)
     make_base_policy(experiment, "small")
-    folder = experiment.policy("small--base")
+    folder = experiment.files.policy("small--base")
     settings = paper_scale.load(tmp_path).config.xverify
     assert settings is not None
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -52,11 +52,11 @@ def start() -> "subprocess.Popen[str]":
 def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> None:
     """Sent to the whole process group, as a batch system does, and more than once."""
     experiment = Experiment.load("tiny", root=project, results=project / "trial")
-    policy, log = experiment.policy(CELL), experiment.training_log(CELL)
+    policy, log = experiment.files.policy(CELL), experiment.files.training_log(CELL)
     stops = []
     for _ in range(2):
         process = start()
-        wait_for_lock(experiment.folder(CELL), process)
+        wait_for_lock(experiment.files.folder(CELL), process)
         os.killpg(process.pid, signal.SIGUSR1)
         os.killpg(process.pid, signal.SIGUSR1)
         _, error = process.communicate(timeout=LONGEST_WAIT)
@@ -67,7 +67,7 @@ def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> No
         )
         stops.append(int(words[4]))
         assert not policy.exists()
-        assert (experiment.checkpoint(CELL) / "state.pt").exists()
+        assert (experiment.files.checkpoint(CELL) / "state.pt").exists()
     assert stops == [1, 2]  # each finished the step that it was asked in, and repeated none
     assert start().wait(timeout=LONGEST_WAIT) == 0
     weights, records = (policy / "model.safetensors").read_bytes(), lasting(log)

@@ -38,7 +38,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 def problems(experiment: Experiment, shared: Path) -> dict[str, Rows]:
     for name in experiment.data_sets:
         prepare(experiment, name, shared / "mirror")
-    return {name: read_table(experiment.problems(name), PROBLEMS) for name in COUNTS}
+    return {name: read_table(experiment.files.problems(name), PROBLEMS) for name in COUNTS}
 
 
 def source_rows(shared: Path, path: str) -> Rows:
@@ -68,7 +68,7 @@ def test_the_two_rows_without_an_answer_are_listed(
 ) -> None:
     source = source_rows(shared, "DigitalLearningGmbH/MATH-lighteval/train")
     empty = [row for row, columns in enumerate(source) if r"\boxed{}" in columns["solution"]]
-    note = read_provenance(experiment.problems("train"))
+    note = read_provenance(experiment.files.problems("train"))
     assert note["notes"]["rows_without_answer"] == [
         f"DigitalLearningGmbH/MATH-lighteval/train, row {row}" for row in empty
     ]

@@ -65,7 +65,7 @@ def with_benchmark(file: str, **keys: Any) -> dict[str, Any]:
 
 def prepared(experiment: Experiment) -> list[dict[str, Any]]:
     prepare(experiment, "mine")
-    return read_table(experiment.problems("mine"), PROBLEMS)
+    return read_table(experiment.files.problems("mine"), PROBLEMS)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -116,7 +116,7 @@ def test_a_bad_row_is_named_with_what_is_allowed(
         for part in (str(tmp_path / "my.jsonl"), KEY, *parts):
             assert part in str(error.value)
         assert "\n" not in str(error.value)
-    assert not experiment.problems("mine").exists()
+    assert not experiment.files.problems("mine").exists()
 
 
 def test_a_character_that_a_model_from_scratch_cannot_read_is_refused(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
     with pytest.raises(InputError, match=f"content: .*{again}"):
         require_problems(experiment)
     prepare(experiment, "mine", force=True)
-    assert len(read_table(experiment.problems("mine"), PROBLEMS)) == 1
+    assert len(read_table(experiment.files.problems("mine"), PROBLEMS)) == 1
     require_problems(experiment)
 
 
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
-    require_current(tasks.prepare(experiment, "mine"), experiment.problems("mine"))
+    require_current(tasks.prepare(experiment, "mine"), experiment.files.problems("mine"))

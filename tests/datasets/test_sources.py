@@ -58,7 +58,7 @@ def row(question: str = "1+1?", answer: Any = "2", **more: Any) -> dict[str, Any
 
 def prepared(experiment: Experiment, mirror: Path | None) -> list[dict[str, Any]]:
     prepare(experiment, "minerva", mirror)
-    return read_table(experiment.problems("minerva"), PROBLEMS)
+    return read_table(experiment.files.problems("minerva"), PROBLEMS)
 
 
 def test_a_trial_has_the_first_problems_of_each_benchmark(
@@ -198,7 +198,7 @@ def test_content_without_an_expected_hash_is_accepted_and_recorded(
     actual = content_sha256([("one", ["2"]), ("two", ["2"])])
     (file,) = mirror.rglob("*.jsonl")
     source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{digest(file)}"
-    assert read_provenance(experiment.problems("minerva"))["notes"] == {
+    assert read_provenance(experiment.files.problems("minerva"))["notes"] == {
         "rows": 2,
         "rows_without_answer": [],
         "content_sha256": actual,
@@ -218,7 +218,7 @@ def test_changed_content_is_refused_and_says_how_to_accept_it(
     write(rows)
     with pytest.raises(InputError) as caught:
         prepare(experiment, "minerva", mirror)
-    assert not experiment.problems("minerva").exists()
+    assert not experiment.files.problems("minerva").exists()
     actual = content_sha256([(r["question"], [r["answer"]]) for r in rows])
     message = str(caught.value)
     assert f"content_sha256 = {expected}, got {actual} from {mirror / MINERVA}" in message
@@ -259,7 +259,7 @@ def test_a_bad_mirror_is_refused(
     experiment = with_hub(tmp_path)
     with pytest.raises(InputError, match=message):
         prepare(experiment, "minerva", write(content))
-    assert not experiment.problems("minerva").exists()
+    assert not experiment.files.problems("minerva").exists()
 
 
 def test_a_folder_that_is_no_mirror_is_refused(tmp_path: Path) -> None:

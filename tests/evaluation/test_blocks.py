@@ -43,7 +43,7 @@ def experiment(world: Path) -> Iterator[Experiment]:
     result = load(world)
     yield result
     for kind in ("samples", "scores"):
-        for path in (result.folder(POLICY) / kind).rglob("*.*"):
+        for path in (result.files.folder(POLICY) / kind).rglob("*.*"):
             path.unlink()
 
 
@@ -65,12 +65,12 @@ def test_a_table_has_the_samples_of_every_problem_of_the_suite(
     experiment: Experiment, drawn: list[tuple[str, int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample_suite(experiment, POLICY, SUITE)
-    path = experiment.samples(POLICY, SUITE, 0)
+    path = experiment.files.samples(POLICY, SUITE, 0)
     rows = read_table(path, SAMPLES)
     assert [(row["benchmark"], row["problem_id"], row["sample_index"]) for row in rows] == [
         (benchmark, problem["id"], index)
         for benchmark in BENCHMARKS
-        for problem in read_table(experiment.problems(benchmark), PROBLEMS)
+        for problem in read_table(experiment.files.problems(benchmark), PROBLEMS)
         for index in range(8)
     ]
     drawn.clear()
@@ -83,7 +83,7 @@ def test_a_killed_job_resumes_from_its_journal_to_the_same_file(
     experiment: Experiment, drawn: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample_suite(experiment, POLICY, SUITE)
-    path = experiment.samples(POLICY, SUITE, 0)
+    path = experiment.files.samples(POLICY, SUITE, 0)
     whole = path.read_bytes()
     record = TorchSampler.draw
 
@@ -110,7 +110,7 @@ def test_more_samples_add_a_block_and_keep_the_old_file(
     world: Path, experiment: Experiment, drawn: list[tuple[str, int]]
 ) -> None:
     sample_suite(experiment, POLICY, SUITE)
-    old = experiment.samples(POLICY, SUITE, 0)
+    old = experiment.files.samples(POLICY, SUITE, 0)
     before = old.read_bytes(), old.stat().st_mtime_ns
     drawn.clear()
     more = load(world, samples=16)
@@ -118,7 +118,7 @@ def test_more_samples_add_a_block_and_keep_the_old_file(
         sample_suite(more, POLICY, SUITE, block)
     assert drawn == [(name, 1) for name in BENCHMARKS]
     assert (old.read_bytes(), old.stat().st_mtime_ns) == before
-    added = read_table(more.samples(POLICY, SUITE, 1), SAMPLES)
+    added = read_table(more.files.samples(POLICY, SUITE, 1), SAMPLES)
     assert {row["sample_index"] for row in added} == {*range(8, 16)}
 
 
@@ -127,9 +127,9 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
 ) -> None:
     sample_suite(experiment, POLICY, SUITE)
     score(experiment, POLICY, SUITE)
-    path = experiment.problems(BENCHMARKS[1])
+    path = experiment.files.problems(BENCHMARKS[1])
     rows = read_table(path, PROBLEMS)
-    samples = experiment.samples(POLICY, SUITE, 0)
+    samples = experiment.files.samples(POLICY, SUITE, 0)
     message = rf"{samples} was made from another version of {path}"
     try:
         write_table(path, PROBLEMS, rows[:-1])
@@ -141,7 +141,7 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
             score(experiment, POLICY, SUITE)
         sample_suite(experiment, POLICY, SUITE, force=True)
         score(experiment, POLICY, SUITE, force=True)
-        assert len(read_table(experiment.scores(POLICY, SUITE, 0), SCORES)) == 8 * (6 + 5)
+        assert len(read_table(experiment.files.scores(POLICY, SUITE, 0), SCORES)) == 8 * (6 + 5)
     finally:
         write_table(path, PROBLEMS, rows)
         record(tasks.prepare(experiment, BENCHMARKS[1]))

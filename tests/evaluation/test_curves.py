@@ -35,7 +35,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 def curves_of(experiment: Experiment, policy: str = POLICY) -> pd.DataFrame:
     curves(experiment, policy, "standard")
-    return read_frame(experiment.curves(policy, "standard"), CURVES)
+    return read_frame(experiment.files.curves(policy, "standard"), CURVES)
 
 
 def points(correct: Any, rewards: Any, k: int, resamples: int = 10, seed: int = 0) -> list[Row]:
@@ -88,8 +88,8 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     cut = tiny_world.load(tmp_path, evaluation=evaluation)
     write_scores(cut, POLICY, "standard", SCORES)
     curves(cut, POLICY, "standard", force=True)
-    pd.testing.assert_frame_equal(read_frame(cut.curves(POLICY, "standard"), CURVES), whole)
-    cut.scores(POLICY, "standard", 1).unlink()
+    pd.testing.assert_frame_equal(read_frame(cut.files.curves(POLICY, "standard"), CURVES), whole)
+    cut.files.scores(POLICY, "standard", 1).unlink()
     command = re.escape(f"`{cut.command('score', POLICY, 'standard', '1')}`")
     with pytest.raises(InputError, match=rf"1\.parquet: no such file; {command}"):
         curves(cut, POLICY, "standard", force=True)

@@ -24,7 +24,7 @@ def experiment(tmp_path: Path) -> Experiment:
     experiment = tiny_world.load(tmp_path)
     for name, answer in zip(BENCHMARKS, ("5", "6"), strict=True):
         problems = [problem("p0", [answer]), problem("p1", ["7", "seven"])]
-        write_table(experiment.problems(name), PROBLEMS, problems)
+        write_table(experiment.files.problems(name), PROBLEMS, problems)
         record(tasks.prepare(experiment, name))
     return experiment
 
@@ -41,7 +41,7 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     """Every policy's reward is 1 - 0.5 * tokens / 18, which Max@k is evaluated on."""
     write_samples(experiment, POLICY, SUITE, dict.fromkeys(BENCHMARKS, SAMPLES_OF_BOTH))
     score(experiment, POLICY, SUITE)
-    path = experiment.scores(POLICY, SUITE, 0)
+    path = experiment.files.scores(POLICY, SUITE, 0)
     linear, divide = BENCHMARKS
     assert [tuple(row.values()) for row in read_table(path, SCORES)] == [
         (linear, "p0", 0, True, "exact", "correct", 0.75),
@@ -55,7 +55,10 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     ]
     note = read_provenance(path)
     assert note["settings"] == tasks.score(experiment, POLICY, SUITE, 0).settings
-    inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
+    inputs = [
+        experiment.files.samples(POLICY, SUITE, 0),
+        *map(experiment.files.problems, BENCHMARKS),
+    ]
     assert list(note["inputs"]) == list(map(str, inputs))
 
 
@@ -75,10 +78,10 @@ def judged_experiment(tmp_path: Path, url: str) -> Experiment:
     policy = experiment.policies[0]
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
     rows = [sample("own/0", index, text) for index, text in enumerate(texts)]
-    write_table(experiment.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
+    write_table(experiment.files.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
     record(tasks.prepare(experiment, "own"))
     write_samples(experiment, policy, "mine", {"own": rows})
-    write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
+    write_text(experiment.files.judge_prompt, f"PROMPT = {TEMPLATE!r}")
     record(tasks.fetch_judge(experiment))
     return experiment
 
@@ -90,7 +93,7 @@ def five(prompt: str) -> judge_server.Answer:
 def scored(experiment: Experiment, force: bool = False) -> list[tuple[bool, str, str]]:
     policy = experiment.policies[0]
     score(experiment, policy, "mine", force=force)
-    rows = read_table(experiment.scores(policy, "mine", 0), SCORES)
+    rows = read_table(experiment.files.scores(policy, "mine", 0), SCORES)
     return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
 
 
@@ -107,7 +110,7 @@ def test_xverify_verifies_every_response_once(
         ]
         assert "Q problem own/0 | O I say five | A 5" in judge.prompts
         assert "2 of 4 responses that the judge model verified count as wrong" in caplog.text
-        path = experiment.scores(experiment.policies[0], "mine", 0)
+        path = experiment.files.scores(experiment.policies[0], "mine", 0)
         note = read_provenance(path)
         assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
         assert note["settings"]["xverify"]["model"] == "IAAR-Shanghai/xVerify-0.5B-I"
@@ -133,7 +136,7 @@ def test_a_run_killed_before_its_provenance_verifies_nothing_again(
             (True, "xverify", "correct"),
         ]
         assert len(judge.requests) == 4
-    assert read_provenance(experiment.scores(experiment.policies[0], "mine", 0))
+    assert read_provenance(experiment.files.scores(experiment.policies[0], "mine", 0))
 
 
 def interrupt(*_: object, **__: object) -> None:

@@ -33,7 +33,7 @@ def test_provenance_names_inputs_and_the_columns_are_the_published_ones(
     write_inputs(experiment, name)
     draw(experiment, name)
     step = figure.task(experiment)
-    assert [path.parent for path in step.outputs] == [experiment.reports] * 3
+    assert [path.parent for path in step.outputs] == [experiment.files.reports] * 3
     for path in step.outputs:
         provenance = read_provenance(path)
         assert list(provenance["inputs"]) == [str(item) for item in step.input_files]
@@ -76,7 +76,7 @@ def test_a_figure_of_ones_own_that_cannot_be_drawn_is_not_registered(
 def test_a_log_without_a_number_is_refused(tmp_path: Path) -> None:
     experiment = experiment_in(tmp_path)
     write_inputs(experiment, "fig_entropy")
-    path = experiment.training_log("small--rspo-pass--k8--n16--s0")
+    path = experiment.files.training_log("small--rspo-pass--k8--n16--s0")
     write_json_lines(path, [*read_json_lines(path)[:-1], {"step": 150}])
     attest(FIGURES["fig_entropy"].task(experiment).inputs())
     with pytest.raises(InputError, match=f"{path}, line 150: entropy is None"):
@@ -96,7 +96,7 @@ def test_a_function_of_ones_own_without_return_is_one_line(
     experiment = experiment_in(tmp_path)
     with pytest.raises(InputError, match=re.escape(message)):
         replace(FIGURES["fig_intro"], **change).write(experiment)
-    assert not experiment.reports.exists()
+    assert not experiment.files.reports.exists()
 
 
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:

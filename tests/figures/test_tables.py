@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import t as student
 
 from rspo.config.experiment import Experiment
+from rspo.config.files import Files
 from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, read_table, write_csv
 from rspo.figures import FIGURES, sample_efficiency, style
@@ -35,7 +36,7 @@ def test_curves_are_means_over_seeds(
     inputs = {
         policy: {
             (row["benchmark"], row["k"]): row
-            for row in read_table(experiment.curves(policy, figure.suite(experiment)), CURVES)
+            for row in read_table(experiment.files.curves(policy, figure.suite(experiment)), CURVES)
             if row["metric"] == metric
         }
         for policy in figure.policies(experiment)
@@ -85,7 +86,7 @@ def test_differences_are_paired_over_problems(
 
 def logs_of(experiment: Experiment, method: Any, key: str) -> np.ndarray:
     """(seeds, steps) of one number."""
-    logs = [read_json_lines(experiment.training_log(cell)) for cell in method.policies]
+    logs = [read_json_lines(experiment.files.training_log(cell)) for cell in method.policies]
     return np.array([[row[key] for row in log] for log in logs])
 
 
@@ -175,7 +176,8 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
 ) -> None:
     """Comparisons of other cells, problems or k are not of the figure."""
     source = experiments["tiny"]
-    experiment, figure = replace(source, reports=tmp_path), FIGURES["fig_difference"]
+    experiment = replace(source, files=Files(source.files.results, tmp_path))
+    figure = FIGURES["fig_difference"]
     (path,) = figure.task(source).input_files
     rows = pd.read_csv(path)
     (target,) = figure.task(experiment).input_files

@@ -31,7 +31,7 @@ def compare(settings: Settings, folder: Path) -> str:
     """
     experiment = settings.experiment()
     tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
-    problems = read_table(experiment.problems(experiment.benchmarks_of(SUITE)[0]), PROBLEMS)
+    problems = read_table(experiment.files.problems(experiment.benchmarks_of(SUITE)[0]), PROBLEMS)
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
     questions = [
         Question(problem["id"], prompt, response_tokens(len(prompt), sampling))

@@ -108,10 +108,10 @@ def test_model_and_problems(settings: Settings, note: Note) -> None:
     mirror = [f"--mirror={settings.mirror}"] if settings.mirror else []
     settings.rspo("pretrain", settings.model, *mirror)
     problems = sum(
-        len(read_table(experiment.problems(name), PROBLEMS)) for name in experiment.data_sets
+        len(read_table(experiment.files.problems(name), PROBLEMS)) for name in experiment.data_sets
     )
     parameters = 0
-    for file in experiment.policy(base_name(settings.model)).glob("*.safetensors"):
+    for file in experiment.files.policy(base_name(settings.model)).glob("*.safetensors"):
         with safe_open(file, "pt") as tensors:
             names = tensors.keys()
             parameters += sum(prod(tensors.get_slice(name).get_shape()) for name in names)
@@ -127,7 +127,9 @@ def test_vllm_sampling_qwen2(settings: Settings, note: Note) -> None:
     from tests.gpu import sampling
 
     folder = settings.folder / "qwen2"
-    sampling.write_random_policy(folder, settings.experiment().policy(base_name(settings.model)))
+    sampling.write_random_policy(
+        folder, settings.experiment().files.policy(base_name(settings.model))
+    )
     note(sampling.compare(settings, folder))
 
 
@@ -135,7 +137,7 @@ def test_vllm_sampling_qwen2(settings: Settings, note: Note) -> None:
 def test_verl_steps(settings: Settings, note: Note) -> None:
     cell = settings.cell(TRAINED)
     settings.rspo("train", cell)
-    records = read_json_lines(settings.experiment().training_log(cell))
+    records = read_json_lines(settings.experiment().files.training_log(cell))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert all(isfinite(record["gradient_norm"]) for record in records), "a gradient is not finite"
     assert any(
@@ -161,15 +163,15 @@ def test_judge_beside_verl(settings: Settings, note: Note) -> None:
     name = judge.write_judge(settings, folder)
     changes = judge.changes_with(settings, folder)
     experiment = settings.experiment(changes)
-    write_text(experiment.judge_prompt, f"PROMPT = {judge.PROMPT!r}\n")
+    write_text(experiment.files.judge_prompt, f"PROMPT = {judge.PROMPT!r}\n")
     record(tasks.fetch_judge(experiment))
     settings.rspo("train", cell, changes=changes)
-    verdicts = [row["verdict"] for row in read_json_lines(experiment.verdicts(cell, "train"))]
+    verdicts = [row["verdict"] for row in read_json_lines(experiment.files.verdicts(cell, "train"))]
     correct, valid = verdicts.count(CORRECT), verdicts.count(CORRECT) + verdicts.count(INCORRECT)
     assert 2 * valid > len(verdicts), (
         f"{name}: only {valid} of {len(verdicts)} replies are verdicts"
     )
-    shutil.rmtree(experiment.folder(cell))
+    shutil.rmtree(experiment.files.folder(cell))
     note(f"{name}: {correct} of {len(verdicts)} different responses judged correct")
 
 
@@ -180,12 +182,12 @@ def test_weights_sent_to_the_sampler(settings: Settings, note: Note) -> None:
     sampler, cell = weights.train(settings), settings.cell(SENT)
     experiment = settings.experiment(weights.changes_for(settings))
     base, actor = (
-        weights.load(experiment.policy(name)) for name in (base_name(settings.model), cell)
+        weights.load(experiment.files.policy(name)) for name in (base_name(settings.model), cell)
     )
     wrong, changed = weights.different(sampler, actor), weights.different(sampler, base)
     assert not wrong, f"{len(wrong)} of {len(sampler)} differ from the checkpoint's: {wrong[0]}"
     assert changed, "the training step has not changed the weights"
-    shutil.rmtree(experiment.folder(cell))
+    shutil.rmtree(experiment.files.folder(cell))
     dtypes = sorted({str(weight.dtype).removeprefix("torch.") for weight in sampler.values()})
     note(
         f"all {len(sampler)} weights of the sampler equal the checkpoint's in "
@@ -197,7 +199,7 @@ def test_weights_sent_to_the_sampler(settings: Settings, note: Note) -> None:
 def test_kill_and_resume(settings: Settings, note: Note) -> None:
     """A fast GPU must not finish before the kill."""
     cell, experiment = settings.cell(KILLED), settings.experiment(TO_BE_KILLED)
-    checkpoint = experiment.checkpoint(cell)
+    checkpoint = experiment.files.checkpoint(cell)
     process = settings.start("train", cell, changes=TO_BE_KILLED)
     while last_step(checkpoint) < 2:
         assert process.poll() is None, "the training ended before it could be killed"
@@ -207,9 +209,9 @@ def test_kill_and_resume(settings: Settings, note: Note) -> None:
     file = checkpoint / f"global_step_{last_step(checkpoint)}" / RECORDS_FILE
     before = json.loads(file.read_text())
     settings.rspo("train", cell, changes=TO_BE_KILLED)
-    records = read_json_lines(experiment.training_log(cell))
+    records = read_json_lines(experiment.files.training_log(cell))
     assert [record["step"] for record in records] == list(range(1, STEPS_OF_KILLED + 1))
     same = records[: len(before)] == before
     assert same, f"steps 1 to {len(before)} changed when the training resumed"
-    shutil.rmtree(experiment.folder(cell))
+    shutil.rmtree(experiment.files.folder(cell))
     note(f"killed after step {len(before)}; resumed; each of {len(records)} steps is there once")

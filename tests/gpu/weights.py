@@ -36,7 +36,7 @@ def train(settings: Settings) -> dict[str, Tensor]:
         patch.setattr(run, "DRIVER", __name__)
         patch.setenv("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # vLLM's workers get a function
         train_cell(experiment, cell)
-    return load_file(experiment.folder(cell) / SAMPLER_FILE)
+    return load_file(experiment.files.folder(cell) / SAMPLER_FILE)
 
 
 def changes_for(settings: Settings) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _train(config: Any) -> None:
             super().on_step_end()
             if self.global_steps < self.training.steps:
                 return
-            file = (self.experiment.folder(self.cell.name) / SAMPLER_FILE).absolute()
+            file = (self.experiment.files.folder(self.cell.name) / SAMPLER_FILE).absolute()
             (replica,) = self.checkpoint_manager.replicas
             server = replica.servers[0]
             if self.config.trainer.device == "cuda":

@@ -49,10 +49,10 @@ def test_the_tree_names_step_settings_commit_time_host_and_revisions(
     text = "\n".join(lines)
     for policy in experiment.policies:
         for path in (
-            experiment.curves(policy, "standard"),
-            experiment.scores(policy, "standard", 0),
-            experiment.samples(policy, "standard", 0),
-            experiment.policy(policy),
+            experiment.files.curves(policy, "standard"),
+            experiment.files.scores(policy, "standard", 0),
+            experiment.files.samples(policy, "standard", 0),
+            experiment.files.policy(policy),
         ):
             assert f" {path}: " in text
     for family in experiment.benchmarks_of("standard"):
@@ -61,7 +61,7 @@ def test_the_tree_names_step_settings_commit_time_host_and_revisions(
     assert "source: generated/worked examples @ seed 0" in text
     # Each file is expanded once.
     assert sum(": generated/linear/train @ 2 in" in line for line in lines) == 1
-    base = f"{experiment.policy('small--base')}: "
+    base = f"{experiment.files.policy('small--base')}: "
     assert sum(base in line for line in lines) == 1
 
 
@@ -116,7 +116,7 @@ def test_depth_limits_the_levels_that_are_shown_and_not_what_is_checked(
         expected = [line for line, level in zip(tree, levels, strict=True) if level <= depth]
         assert shown.splitlines() == expected
         assert data.startswith("data: ")
-    experiment.samples(CELL, "standard", 0).unlink()
+    experiment.files.samples(CELL, "standard", 0).unlink()
     assert main(["trace", path, "--depth=0"]) == 2
 
 
@@ -127,16 +127,19 @@ def broken(path: Path) -> str:
 
 
 def test_edited_and_removed_files_are_named(experiment: Experiment) -> None:
-    scores, policy = experiment.scores(CELL, "standard", 0), experiment.policy(CELL)
-    samples, problems = experiment.samples(CELL, "standard", 0), experiment.problems("divide")
-    curve, base = experiment.curves("small--base", "standard"), "small--base"
+    scores, policy = experiment.files.scores(CELL, "standard", 0), experiment.files.policy(CELL)
+    samples, problems = (
+        experiment.files.samples(CELL, "standard", 0),
+        experiment.files.problems("divide"),
+    )
+    curve, base = experiment.files.curves("small--base", "standard"), "small--base"
     score(small_paper.load({"length_discount": 0.25}), base, "standard", force=True)
     scores.write_bytes(scores.read_bytes() + b"\0")
     (policy / "config.json").write_text("{}")
     samples.unlink()
     Path(f"{problems}.provenance.json").unlink()
     message = broken(figure_of(experiment))
-    other = experiment.scores(base, "standard", 0)
+    other = experiment.files.scores(base, "standard", 0)
     assert f"{curve} was made from another version of {other}" in message
     assert f"{scores} was damaged or changed after it was written" in message
     assert f"{policy} was damaged or changed" in message
@@ -147,7 +150,7 @@ def test_edited_and_removed_files_are_named(experiment: Experiment) -> None:
 
 
 def test_a_history_is_valid_again_after_its_steps_ran_again(experiment: Experiment) -> None:
-    note = Path(f"{experiment.scores(CELL, 'standard', 0)}.provenance.json")
+    note = Path(f"{experiment.files.scores(CELL, 'standard', 0)}.provenance.json")
     for text in ("", "[]", '{"inputs": []}'):
         note.write_text(text)
         assert str(note) in broken(figure_of(experiment))

@@ -109,7 +109,7 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
     make_samples(experiment, name)
     found = numbers(experiment)
     assert (found["train"], found["sample"]) == (24, 2 * (27 + 8) - 2)
-    experiment.samples(name, "standard", 0).unlink()
+    experiment.files.samples(name, "standard", 0).unlink()
     after = jobs(experiment)
     assert numbers(experiment)["sample"] == 2 * (27 + 8) - 1
     assert (sum(hours_of(after, "sample")) < sum(hours_of(before, "sample"))).all()
@@ -117,8 +117,8 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
 
 def make_samples(experiment: Experiment, name: str) -> None:
     """An empty policy and log with samples on the suite `standard`."""
-    experiment.policy(name).mkdir(parents=True)
-    experiment.training_log(name).touch()
+    experiment.files.policy(name).mkdir(parents=True)
+    experiment.files.training_log(name).touch()
     step = tasks.train(experiment, name)
     for path in step.outputs:
         inputs = {str(source): "made" for source in step.input_files}
@@ -192,7 +192,7 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
     first = {"job": "7", "host": "n1", "process": 1}
     first |= {"wall_seconds": 10.0, "cpu_seconds": 9.0, "gpu_seconds": 80.0}
     second = first | {"job": "12", "host": "n2", "wall_seconds": 5.0, "gpu_seconds": 40.0}
-    folder = experiment.folder(cell)
+    folder = experiment.files.folder(cell)
     (folder / "samples").mkdir(parents=True)
     note = json.dumps({"processes": [first, second]})
     (folder / "policy.provenance.json").write_text(note)
@@ -201,7 +201,7 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
         path = folder / "samples" / f"{benchmark}.parquet.provenance.json"
         path.write_text(json.dumps({"processes": [first]}))
     write_cost_table(experiment)
-    with (experiment.results / "tables" / "cost.csv").open() as stream:
+    with (experiment.files.results / "tables" / "cost.csv").open() as stream:
         rows = list(csv.reader(stream))
     assert rows == [
         ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds"],

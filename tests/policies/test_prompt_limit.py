@@ -44,7 +44,7 @@ def experiment(tmp_path: Path) -> Experiment:
         prepare(experiment, name)
     for name in ("train", "linear"):
         problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
-        write_table(experiment.problems(name), PROBLEMS, problems)
+        write_table(experiment.files.problems(name), PROBLEMS, problems)
         record(tasks.prepare(experiment, name))
     return experiment
 
@@ -61,7 +61,7 @@ def test_training_leaves_long_prompts_out_and_lists_them(
     train(experiment, CELL)
     assert "1 prompts of more than sampling.max_prompt_tokens = 10 tokens" in caplog.text
     assert "left out of training: train/1" in caplog.text
-    for path in (experiment.policy(CELL), experiment.training_log(CELL)):
+    for path in (experiment.files.policy(CELL), experiment.files.training_log(CELL)):
         assert notes(path) == {"prompts_too_long": ["train/1"]}
 
 
@@ -69,7 +69,7 @@ def test_evaluation_keeps_long_prompts_with_shorter_responses(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
     sample_suite(experiment, "small--base", "standard")
-    path = experiment.samples("small--base", "standard", 0)
+    path = experiment.files.samples("small--base", "standard", 0)
     rows = [row for row in read_table(path, SAMPLES) if row["benchmark"] == "linear"]
     n = experiment.config.evaluation.samples
     assert [row["problem_id"] for row in rows] == [

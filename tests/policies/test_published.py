@@ -37,7 +37,7 @@ def test_a_model_in_the_mirror_becomes_the_base_policy(
 ) -> None:
     (mirror / ID / "README.md").write_text("not part of a policy")
     make_base_policy(experiment, MODEL, mirror)
-    folder = experiment.policy(f"{MODEL}--base")
+    folder = experiment.files.policy(f"{MODEL}--base")
     for name in ("config.json", "model.safetensors"):
         assert (folder / name).read_bytes() == (mirror / ID / name).read_bytes()
     ours, published = (AutoTokenizer.from_pretrained(path) for path in (folder, mirror / ID))
@@ -63,7 +63,7 @@ def test_without_hub_and_mirror_the_error_names_both(
         make_base_policy(experiment, other, mirror)
     with pytest.raises(InputError, match=r"no/where: no such folder"):
         make_base_policy(experiment, MODEL, Path("no/where"))
-    assert not experiment.policy(f"{other}--base").exists()
+    assert not experiment.files.policy(f"{other}--base").exists()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_model_that_cannot_be_used_is_an_error_when_it_is_fetched(
     with pytest.raises(InputError, match=message) as error:
         make_base_policy(experiment, MODEL, mirror)
     assert "\n" not in str(error.value)
-    assert not experiment.policy(f"{MODEL}--base").exists()
+    assert not experiment.files.policy(f"{MODEL}--base").exists()
 
 
 def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=re.escape(expected)):
         require_current(step, model)
     fetch_judge(experiment, tmp_path / "mirror")
-    folder = experiment.results / "judge" / "model"
+    folder = experiment.files.results / "judge" / "model"
     weights = "model.safetensors"
     assert (folder / weights).read_bytes() == (published / weights).read_bytes()
     note = json.loads(folder.with_name("model.provenance.json").read_text())

@@ -42,7 +42,7 @@ def base_policy(tmp_path: Path) -> Any:
         hub = {"template": template} if template else {}
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
         make_base_policy(experiment, MODEL, mirror)
-        return experiment.policy(f"{MODEL}--base")
+        return experiment.files.policy(f"{MODEL}--base")
 
     return make
 
@@ -93,7 +93,7 @@ def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(tmp_path
     lengths = {"max_prompt_tokens": 128, "max_response_tokens": 16}
     experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": OWN_MODEL}}, sampling=lengths)
     make_base_policy(experiment, MODEL, tmp_path / "mirror")
-    folder = experiment.policy(f"{MODEL}--base")
+    folder = experiment.files.policy(f"{MODEL}--base")
     turns = [
         f"<|im_start|>system\n{llama_model.SYSTEM}<|im_end|>\n",
         "<|im_start|>user\nWhat is 'é' + {{1}}?<|im_end|>\n",

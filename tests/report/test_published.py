@@ -50,7 +50,7 @@ def add(*words: str) -> int:
 
 
 def scores_of(experiment: Experiment) -> Path:
-    return experiment.scores(experiment.cells_of("errors")[0].name, "standard", 0)
+    return experiment.files.scores(experiment.cells_of("errors")[0].name, "standard", 0)
 
 
 def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experiment) -> None:
@@ -133,7 +133,7 @@ def test_a_policy_that_was_trained_again_is_compared_by_counts(
 def test_trainings_of_another_processor_are_named_on_the_page(project: Experiment) -> None:
     cell = project.cells_of("errors")[0].name
     page = Path("docs/studies/errors.md")
-    path = provenance_path(project.training_log(cell))
+    path = provenance_path(project.files.training_log(cell))
     for processor, named in (("unknown", False), ("Another", True)):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"processor": processor}))
         add("--force")
@@ -175,12 +175,12 @@ def test_policies_from_another_base_policy_are_refused(
 ) -> None:
     add()
     (base,) = project.bases_of("errors")
-    path = provenance_path(project.training_log(project.cells_of("errors")[0].name))
+    path = provenance_path(project.files.training_log(project.cells_of("errors")[0].name))
     note = json.loads(path.read_text())
     (source,) = (name for name in note["inputs"] if name.endswith(f"{base}/policy"))
     note["inputs"][source] = "another"
     path.write_text(json.dumps(note))
-    assert f"was made from another version of {project.policy(base)} than" in refusal(
+    assert f"was made from another version of {project.files.policy(base)} than" in refusal(
         capsys, *ADD, "--set=seeds=2", "--force"
     )
 

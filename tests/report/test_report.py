@@ -102,13 +102,13 @@ def test_every_figure_is_there_with_its_caption(made: Experiment, tree: Tree) ->
 
 def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     text = tree.sections["setup"]
-    files = [made.scores(policy, "standard", 0) for policy in made.policies]
+    files = [made.files.scores(policy, "standard", 0) for policy in made.policies]
     verified = sum(len(read_table(file, SCORES)) for file in files)
     assert f"{verified:,}, of {len(made.policies)} policies" in text
 
 
 def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment) -> None:
-    path, title = experiment.reports / "claims.csv", "<script>alert(1)</script>"
+    path, title = experiment.files.reports / "claims.csv", "<script>alert(1)</script>"
     write_csv(path, read_csv(path).assign(title=title, hypothesis="a < b & b > c"))
     adopt(path)
     page = page_of(experiment)
@@ -120,7 +120,7 @@ def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment)
 
 
 def test_cost_is_summed_over_steps(experiment: Experiment) -> None:
-    path = experiment.table("cost")
+    path = experiment.files.table("cost")
     rows = read_csv(path).assign(wall_seconds="3661.5", cpu_seconds="59.4", gpu_seconds="0")
     write_csv(path, rows)
     adopt(path)
@@ -166,8 +166,8 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     def write(place: int, row: dict[str, object]) -> None:
         row["text"], row["tokens"] = f"answer {place}.", 17 if place == 5 else 3
 
-    rewrite(experiment.scores(CELL, "standard", 0), SCORES, judge)
-    rewrite(experiment.samples(CELL, "standard", 0), SAMPLES, write)
+    rewrite(experiment.files.scores(CELL, "standard", 0), SCORES, judge)
+    rewrite(experiment.files.samples(CELL, "standard", 0), SAMPLES, write)
     text = Tree(page_of(experiment)).sections["samples"]
     linear = text[text.index(f"linear, by {CELL}") : text.index(f"linear, by {GRADIENT}")]
     assert re.findall(r"answer (\d+)\.", linear) == ["9", "0", "5"]
@@ -183,7 +183,9 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
 
 def test_model_output_stays_text(experiment: Experiment) -> None:
     rewrite(
-        experiment.samples(CELL, "standard", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE)
+        experiment.files.samples(CELL, "standard", 0),
+        SAMPLES,
+        lambda _, row: row.update(text=HOSTILE),
     )
     page = page_of(experiment)
     assert "<script" not in page
@@ -223,7 +225,7 @@ def test_the_same_files_give_the_same_page_on_any_host(experiment: Experiment) -
 def test_an_unfinished_run_names_what_is_missing_and_writes_nothing(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = experiment.scores(CELL, "standard", 0)
+    path = experiment.files.scores(CELL, "standard", 0)
     path.unlink()
     assert main(["report"]) == 2
     assert f"{path}: no such file; `rspo score {CELL} standard" in capsys.readouterr().err
@@ -233,7 +235,7 @@ def test_an_unfinished_run_names_what_is_missing_and_writes_nothing(
 def test_a_number_that_is_gone_fails_with_the_place_in_the_template(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = experiment.reports / "claims.csv"
+    path = experiment.files.reports / "claims.csv"
     write_csv(path, read_csv(path).drop(columns="title"))
     adopt(path)
     assert main(["report"]) == 2
@@ -247,7 +249,7 @@ def test_a_number_that_is_gone_fails_with_the_place_in_the_template(
 
 
 def test_training_logs_are_complete_and_their_warnings_shown(experiment: Experiment) -> None:
-    log = experiment.training_log(CELL)
+    log = experiment.files.training_log(CELL)
     records = [json.loads(line) for line in log.open()]
     for record, difference in zip(records, [0.002, 0.2] * 3, strict=True):
         record["sampler"] = {"difference": difference}
@@ -264,7 +266,7 @@ def test_training_logs_are_complete_and_their_warnings_shown(experiment: Experim
 def test_a_report_does_not_say_no_while_every_update_is_clipped(experiment: Experiment) -> None:
     row = "Do training logs warn?"
     assert f"{row}No." in Tree(page_of(experiment)).sections["setup"]
-    log = experiment.training_log(CELL)
+    log = experiment.files.training_log(CELL)
     records = [json.loads(line) for line in log.open()]
     write_json_lines(log, [record | {"gradient_clipped": 1.0} for record in records])
     adopt(log)
@@ -296,7 +298,7 @@ def test_the_results_have_every_figure_and_link_to_files_beside_them(
 
 
 def test_the_results_have_the_verdict_of_every_claim(made: Experiment, results: Path) -> None:
-    for claim in rows_of(made.reports / "claims.csv"):
+    for claim in rows_of(made.files.reports / "claims.csv"):
         verdict = claim["verdict"].partition(":")[0]
         cells = f"| {claim['claim']} | {table_cell(claim['title'])} | {verdict} |"
         assert f"\n{cells}" in results.read_text()

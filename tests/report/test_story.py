@@ -67,7 +67,7 @@ def pass_at_k(experiment: Experiment, objective: str, k: int, trained_k: int) ->
         if (cell.objective, cell.k) != (objective, trained_k):
             continue
         for benchmark in experiment.benchmarks_of("standard"):
-            frame = read_frame(experiment.scores(cell.name, "standard", 0), SCORES, benchmark)
+            frame = read_frame(experiment.files.scores(cell.name, "standard", 0), SCORES, benchmark)
             for right in frame.groupby("problem_id")["correct"].sum():
                 wrong = planted.SAMPLES - int(right)
                 values.append(1 - math.comb(wrong, k) / math.comb(planted.SAMPLES, k))
@@ -93,7 +93,7 @@ def test_the_headline_has_the_differences_of_the_scores_and_the_claims_intervals
     as_claimed: Experiment,
 ) -> None:
     sentence = sentence_of(as_claimed)
-    claimed = read_csv(as_claimed.reports / "claim_comparisons.csv").to_dict("records")
+    claimed = read_csv(as_claimed.files.reports / "claim_comparisons.csv").to_dict("records")
     for against, objective, label in (
         ("the baseline", "hitchhiking", "Baseline k={k}"),
         ("policy gradient", "policy_gradient", "PG"),
@@ -130,13 +130,13 @@ def test_a_grid_without_baseline_and_policy_gradient_has_no_headline(
 
 
 def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) -> None:
-    rows = read_csv(opposite.reports / "claims.csv").to_dict("records")
+    rows = read_csv(opposite.files.reports / "claims.csv").to_dict("records")
     found = [one for one in claims(opposite) if one["verdict"] != "supported"]
     assert [one["claim"] for one in found] == [
         row["claim"] for row in rows if row["verdict"] != "supported"
     ]
     assert "contradicted" in {one["verdict"] for one in found}
-    comparisons = read_csv(opposite.reports / "claim_comparisons.csv")
+    comparisons = read_csv(opposite.files.reports / "claim_comparisons.csv")
     for one in found:
         name = one["claim"]
         own = comparisons[(comparisons["claim"] == name) & (comparisons["decides"] == "yes")]
@@ -197,7 +197,7 @@ def test_more_seeds_are_asked_for_only_where_neither_a_difference_nor_a_tie_is_s
 
 def test_the_page_counts_the_verdicts(alike: Experiment) -> None:
     said = one_line(str(sentences(alike).verdicts()))
-    rows = read_csv(alike.reports / "claims.csv")["verdict"].tolist()
+    rows = read_csv(alike.files.reports / "claims.csv")["verdict"].tolist()
     ties, supported = rows.count("tie within 5 points"), rows.count("supported")
     assert ties > 1
     assert f"Of 12 claims {supported} {'is' if supported == 1 else 'are'} supported," in said

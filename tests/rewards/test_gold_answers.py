@@ -56,7 +56,7 @@ def test_the_rules_read_every_answer_of_a_benchmark(
     experiment: Experiment, shared: Path, name: str
 ) -> None:
     prepare(experiment, name, shared / "mirror")
-    rows = read_table(experiment.problems(name), PROBLEMS)
+    rows = read_table(experiment.files.problems(name), PROBLEMS)
     answers = [row["answers"] for row in rows]
     found = is_correct([boxed(rewritten(accepted[0])) for accepted in answers], answers)
     refused = [accepted for accepted, right in zip(answers, found, strict=True) if not right]

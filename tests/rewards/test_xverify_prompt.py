@@ -27,7 +27,7 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
     def fetch(commit: str) -> Path:
         experiment = with_prompt(commit, "http://judge:8000")  # which has the model
         fetch_judge(experiment)
-        return experiment.judge_prompt
+        return experiment.files.judge_prompt
 
     with pytest.raises(InputError, match=rf"upstream/{FILE} @ 0{{40}}: git could not fetch it"):
         fetch("0" * 40)

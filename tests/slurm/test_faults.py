@@ -77,11 +77,11 @@ def results_of(project: Path) -> bytes:
         sample_suite(experiment, CELL, "standard")
         score(experiment, CELL, "standard")
         curves(experiment, CELL, "standard")
-        records = read_json_lines(experiment.training_log(CELL))
+        records = read_json_lines(experiment.files.training_log(CELL))
         assert [record["step"] for record in records] == list(range(1, len(records) + 1))
         for record in records:
             del record["seconds"], record["tokens_per_second"]
-        return experiment.curves(CELL, "standard").read_bytes() + json.dumps(records).encode()
+        return experiment.files.curves(CELL, "standard").read_bytes() + json.dumps(records).encode()
 
 
 def given_up(line: str) -> list[str]:

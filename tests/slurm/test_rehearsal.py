@@ -75,18 +75,18 @@ def run(cluster: Cluster, shared: Path, tmp_path_factory: pytest.TempPathFactory
 
 def test_every_policy_is_evaluated_and_nothing_is_left_to_do(run: Run, cluster: Cluster) -> None:
     assert {status.state for status in statuses(run.experiment)} == {"evaluated"}
-    assert not list(run.experiment.results.glob("cells/*/checkpoint*"))
+    assert not list(run.experiment.files.results.glob("cells/*/checkpoint*"))
     status, output = slurm_world.run(cluster, run.project, "all", config=run.config)
     assert status == 0
     assert "Nothing to be done" in output
 
 
 def test_every_figure_table_claim_and_the_report_exist(run: Run) -> None:
-    reports, figures = run.experiment.reports, figures_of(run.experiment)
+    reports, figures = run.experiment.files.reports, figures_of(run.experiment)
     assert {"fig_main", "fig_model_size"} <= set(figures)
     names = [f"{figure}{suffix}" for figure in figures for suffix in SUFFIXES]
     names += ["claims.csv", "claim_comparisons.csv", "report.html"]
-    tables = [run.experiment.table("cost")]
+    tables = [run.experiment.files.table("cost")]
     files = [*(reports / name for name in names), *tables]
     assert [file for file in files if not file.stat().st_size] == []
     verdicts = list(read_csv(reports / "claims.csv")["verdict"])
@@ -100,7 +100,7 @@ def test_every_figure_table_claim_and_the_report_exist(run: Run) -> None:
 
 def test_every_step_was_judged_and_validated_and_drops_responses(run: Run) -> None:
     for cell in run.experiment.cells:
-        records = read_json_lines(run.experiment.training_log(cell))
+        records = read_json_lines(run.experiment.files.training_log(cell))
         assert [record["step"] for record in records] == [1, 2]
         assert sum(record["correct"] for record in records) > 0
         for record in records:

@@ -273,13 +273,15 @@ def results_of(project: Path) -> dict[str, bytes]:
     experiment = Experiment.load("tiny", root=project)
     results = {name: (project / FOLDERS[0] / name).read_bytes() for name in EVALUATED}
     for cell in CELLS:
-        records = read_json_lines(experiment.training_log(cell))
+        records = read_json_lines(experiment.files.training_log(cell))
         for record in records:
             del record["seconds"], record["tokens_per_second"]
         results[f"{cell} records"] = json.dumps(records).encode()
-        results[f"{cell} weights"] = (experiment.policy(cell) / "model.safetensors").read_bytes()
-        assert not experiment.checkpoint(cell).exists()
-        assert is_finished(experiment.folder(cell))
+        results[f"{cell} weights"] = (
+            experiment.files.policy(cell) / "model.safetensors"
+        ).read_bytes()
+        assert not experiment.files.checkpoint(cell).exists()
+        assert is_finished(experiment.files.folder(cell))
     for target in TARGETS:
         assert provenance_path(project / target).exists()
     return results

@@ -68,36 +68,36 @@ def rules(*names: str) -> Any:
 def test_a_run_locks_its_results_and_tells_the_display_its_experiment(
     experiment: Experiment, messages: list[tuple[str, Any]]
 ) -> None:
-    run = workflow(job("prepare", experiment.problems("train")))
+    run = workflow(job("prepare", experiment.files.problems("train")))
     start_run(run, rules("prepare"), experiment, {})
-    assert is_locked(experiment.results)
-    assert not experiment.reports.exists()
+    assert is_locked(experiment.files.results)
+    assert not experiment.files.reports.exists()
     assert messages == [
-        (f"Results are written to {experiment.results}.", {"experiment": experiment})
+        (f"Results are written to {experiment.files.results}.", {"experiment": experiment})
     ]
 
 
 def test_a_run_that_writes_reports_locks_them_too(experiment: Experiment) -> None:
-    run = workflow(job("claims", experiment.reports / "claims.csv"))
+    run = workflow(job("claims", experiment.files.reports / "claims.csv"))
     start_run(run, rules("claims"), experiment, {})
-    assert is_locked(experiment.results)
-    assert is_locked(experiment.reports)
+    assert is_locked(experiment.files.results)
+    assert is_locked(experiment.files.reports)
 
 
 def test_a_second_run_in_the_same_folder_is_refused(experiment: Experiment) -> None:
-    run = workflow(job("prepare", experiment.problems("train")))
+    run = workflow(job("prepare", experiment.files.problems("train")))
     with (
-        exclusive_lock(experiment.results),
-        pytest.raises(WorkflowError, match=str(experiment.results)),
+        exclusive_lock(experiment.files.results),
+        pytest.raises(WorkflowError, match=str(experiment.files.results)),
     ):
         start_run(run, rules("prepare"), experiment, {})
 
 
 def test_a_folder_that_cannot_be_written_is_named(experiment: Experiment) -> None:
-    experiment.results.parent.mkdir(parents=True)
-    experiment.results.write_text("a file where the folder would be")
-    run = workflow(job("prepare", experiment.problems("train")))
-    with pytest.raises(WorkflowError, match=f"^{experiment.results}.*: "):
+    experiment.files.results.parent.mkdir(parents=True)
+    experiment.files.results.write_text("a file where the folder would be")
+    run = workflow(job("prepare", experiment.files.problems("train")))
+    with pytest.raises(WorkflowError, match=f"^{experiment.files.results}.*: "):
         start_run(run, rules("prepare"), experiment, {})
 
 
@@ -107,10 +107,10 @@ def test_a_missing_package_is_found_before_a_folder_is_made(
     config = experiment.config.model_copy(update={"sampler": "vllm"})
     monkeypatch.setattr(preflight, "find_spec", lambda package: None)
     monkeypatch.setitem(experiment.__dict__, "config", config)
-    run = workflow(job("sample", experiment.samples("small--base", "standard", 0)))
+    run = workflow(job("sample", experiment.files.samples("small--base", "standard", 0)))
     with pytest.raises(WorkflowError, match="needs the package vllm"):
         start_run(run, rules("sample"), experiment, {})
-    assert not experiment.results.exists()
+    assert not experiment.files.results.exists()
     start_run(workflow(*run.dag.jobs, touch=True), rules("sample"), experiment, {})
 
 
@@ -128,8 +128,8 @@ def test_jobs_of_other_rules_do_not_count(
 def test_the_end_names_the_report_if_the_run_has_one(
     experiment: Experiment, messages: list[tuple[str, Any]]
 ) -> None:
-    page = experiment.reports / "report.html"
-    end_run(workflow(job("prepare", experiment.problems("train"))), experiment)
+    page = experiment.files.reports / "report.html"
+    end_run(workflow(job("prepare", experiment.files.problems("train"))), experiment)
     assert messages == []
     end_run(workflow(job("report", page)), experiment)
     assert messages == [(f"The report is {page}.", None)]

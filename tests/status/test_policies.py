@@ -38,7 +38,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 def report(experiment: Experiment, policy: str) -> None:
     """Write the progress file of a job."""
-    folder = experiment.checkpoint(policy)
+    folder = experiment.files.checkpoint(policy)
     folder.mkdir(parents=True)
     metrics = {"reward": 0.25, "pass_at_2": 0.5, "entropy": 0.125}
     snapshot = Snapshot(50, 200, metrics)
@@ -79,7 +79,7 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     report(experiment, RUNNING)
     report(experiment, STOPPED)  # its process ID may be reused
     made(tasks.pretrain(experiment, "small"))
-    with exclusive_lock(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.files.folder(RUNNING)):
         states = {status.policy: status.state for status in statuses(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
@@ -109,7 +109,7 @@ def test_a_policy_stays_finished_without_its_inputs_but_not_with_others(
     experiment: Experiment,
 ) -> None:
     """As where only policies and curves were copied, or a base policy was deleted."""
-    base = experiment.policy("small--base")
+    base = experiment.files.policy("small--base")
     finish(experiment, DONE, 80)
     made(tasks.pretrain(experiment, "small"))
     assert state_of(experiment, DONE) == "evaluated"
@@ -128,7 +128,7 @@ def test_damaged_weights_and_checkpoints_are_stale(experiment: Experiment, damag
         made(tasks.train(experiment, DONE), bytes=1)
     else:
         report(experiment, DONE)
-        file = experiment.checkpoint(DONE) / STATE_FILE
+        file = experiment.files.checkpoint(DONE) / STATE_FILE
         torch.save({"step": 3}, file)
         write_text(file.with_name("origin.json"), "{}")
         assert state_of(experiment, DONE) == "stopped"
@@ -141,7 +141,7 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
 ) -> None:
     finish(experiment, DONE, 80)
     assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "trained"
-    scores = experiment.scores(DONE, "standard", 0)
+    scores = experiment.files.scores(DONE, "standard", 0)
     assert state_of(experiment, DONE) == "evaluated"
     made(tasks.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
     assert state_of(experiment, DONE) == "evaluated"
@@ -155,7 +155,7 @@ def test_the_line_has_jobs_and_some_of_the_running_policies(
     assert line(experiment) == ""
     report(experiment, STOPPED)
     report(experiment, RUNNING)
-    with exclusive_lock(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.files.folder(RUNNING)):
         assert line(experiment, (3, 9)) == (
             f"3 of 9 jobs done | {RUNNING} step 50/200 reward 0.250 Pass@k 0.500 entropy 0.125"
         )
@@ -169,23 +169,25 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING)
-    with exclusive_lock(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.files.folder(RUNNING)):
         rows = [row.split() for row in table_text(experiment).splitlines()]
     assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy"]
     assert [row[0] for row in rows[1:28]] == experiment.policies
     assert [RUNNING, "running", "50/200", "0.250", "0.500", "0.125"] in rows
     assert [DONE, "evaluated"] in rows
-    shutil.rmtree(experiment.checkpoint(RUNNING))
+    shutil.rmtree(experiment.files.checkpoint(RUNNING))
     assert table_text(experiment).splitlines()[-1] == "27 of 27 policies trained, 27 evaluated"
     changed = tiny_world.load(tmp_path, training={"steps": 7})
     *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
     assert summary.startswith("2 of 27 policies trained, ")
     cell = next(iter(changed.cells))
     assert first == (
-        f"{changed.policy(cell)} was made with other settings (training.steps: 6 -> 7); "
+        f"{changed.files.policy(cell)} was made with other settings (training.steps: 6 -> 7); "
         f"`{tasks.train(changed, cell).command} --force` makes it again"
     )
-    assert second.startswith(f"{changed.policy([*changed.cells][1])} was made with other settings")
+    assert second.startswith(
+        f"{changed.files.policy([*changed.cells][1])} was made with other settings"
+    )
     assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"
 
 
@@ -198,8 +200,8 @@ def test_the_command_prints_what_is_done_running_and_left(
 ) -> None:
     finish(experiment, DONE, 80)
     report(experiment, RUNNING)
-    monkeypatch.chdir(experiment.reports.parent)
-    with exclusive_lock(experiment.folder(RUNNING)):
+    monkeypatch.chdir(experiment.files.reports.parent)
+    with exclusive_lock(experiment.files.folder(RUNNING)):
         assert main(promised) == 0
     rows = {row.split()[0]: row.split()[1] for row in capsys.readouterr().out.splitlines()[1:28]}
     assert (rows.pop(DONE), rows.pop(RUNNING)) == ("evaluated", "running")
@@ -210,7 +212,7 @@ def test_the_table_has_the_values_of_the_last_step_of_finished_cells(
     experiment: Experiment,
 ) -> None:
     finish(experiment, DONE, 80)
-    log = experiment.training_log(DONE)
+    log = experiment.files.training_log(DONE)
 
     def rows_with(text: str) -> list[list[str]]:
         log.write_text(text)
@@ -236,7 +238,7 @@ def test_a_training_by_hand_shows_its_progress_in_a_terminal(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: in_terminal)
     report(experiment, RUNNING)
-    with exclusive_lock(experiment.folder(RUNNING)), shown_in_terminal(experiment):
+    with exclusive_lock(experiment.files.folder(RUNNING)), shown_in_terminal(experiment):
         pass
     assert (f"{RUNNING} step 50/200 reward 0.250" in capsys.readouterr().err) == in_terminal
 

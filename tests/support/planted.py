@@ -193,7 +193,7 @@ def plant_logs(
             }
             for step in range(steps_of_cell)
         ]
-        write_json_lines(experiment.training_log(name), rows)
+        write_json_lines(experiment.files.training_log(name), rows)
         attest([tasks.log_input(experiment, name)])
 
 
@@ -242,7 +242,7 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
 def write_problems(experiment: Experiment, count: int) -> None:
     """A training set of so many problems."""
     rows = [problem("linear/train", row, "1+x=2") for row in range(count)]
-    write_table(experiment.problems("train"), PROBLEM_ROWS, rows)
+    write_table(experiment.files.problems("train"), PROBLEM_ROWS, rows)
 
 
 def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:

@@ -124,9 +124,9 @@ class Verifier:
     """
 
     def __init__(self, experiment: Experiment, cell: str) -> None:
-        tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
+        tokenizer = ChatTokenizer(experiment.files.policy(base_name("small")))
         sampling, training = experiment.config.sampling, experiment.config.training
-        prompts, _ = read_prompts(experiment.problems("train"), tokenizer, sampling)
+        prompts, _ = read_prompts(experiment.files.problems("train"), tokenizer, sampling)
         second, third = (
             prompts_of_step(prompts.families, training, experiment.cell(cell).seed, step)
             for step in (1, 2)
@@ -358,8 +358,8 @@ def locally(experiment: Experiment, cell: str, verify: Verifier) -> dict[str, An
         verifier_of.return_value.__enter__.return_value = verify
         train_locally(experiment, cell)
     return {
-        "records": read_json_lines(experiment.training_log(cell)),
-        "weights": qwen2.to_hub(qwen2.load(experiment.policy(cell))),
+        "records": read_json_lines(experiment.files.training_log(cell)),
+        "weights": qwen2.to_hub(qwen2.load(experiment.files.policy(cell))),
     }
 
 
@@ -392,10 +392,10 @@ def main(folder: Path) -> None:
         local, Servers.late = locally(experiment, cell, verify), case.late
         stop = case.stop if RANKS == 1 else STEPS  # several ranks write no checkpoint
         result = with_verl(load_experiment(root, case, "verl"), cell, verify, stop)
-        start = qwen2.to_hub(qwen2.load(experiment.policy(base_name("small"))))
+        start = qwen2.to_hub(qwen2.load(experiment.files.policy(base_name("small"))))
         weights = result.pop("weights"), local["weights"], start
         if case.settings.get("entropy_bonus"):  # of responses with a padding token, too
-            pad = ChatTokenizer(experiment.policy(base_name("small"))).pad
+            pad = ChatTokenizer(experiment.files.policy(base_name("small"))).pad
             weights = tuple(without(pad, one) for one in weights)
         result["distance"] = distance(*weights)
         result["expected"] = local["records"]

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from rspo.config.experiment import Experiment
+from rspo.config.files import Files
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.tables import PROBLEMS, read_table
@@ -57,8 +58,8 @@ def elsewhere(world: Experiment, folder: Path) -> Experiment:
     """The same experiment with the same base policy and problems, and its own cells."""
     (folder / "cells").mkdir(parents=True)
     for part in ("problems", "cells/small--base"):
-        (folder / part).symlink_to((world.results / part).resolve())
-    return dataclasses.replace(world, results=folder)
+        (folder / part).symlink_to((world.files.results / part).resolve())
+    return dataclasses.replace(world, files=Files(folder, world.files.reports))
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +70,12 @@ def undisturbed(world: Experiment, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def weights_of(experiment: Experiment) -> bytes:
-    return (experiment.policy(CELL) / "model.safetensors").read_bytes()
+    return (experiment.files.policy(CELL) / "model.safetensors").read_bytes()
 
 
 def without_times(experiment: Experiment) -> list[dict[str, object]]:
     """The training log without seconds and speed, which differ between runs."""
-    records = [json.loads(line) for line in experiment.training_log(CELL).open()]
+    records = [json.loads(line) for line in experiment.files.training_log(CELL).open()]
     return [
         {key: value for key, value in record.items() if key not in ("seconds", "tokens_per_second")}
         for record in records
@@ -91,10 +92,10 @@ def test_training_changes_the_policy_logs_each_step_and_leaves_no_checkpoint(
         assert line["entropy"] > 0
         assert line["pass_at_1"] == pytest.approx(line["correct"])
         assert line["pass_at_1"] <= line["pass_at_2"] <= line["pass_at_4"]
-    base = undisturbed.policy("small--base") / "model.safetensors"
+    base = undisturbed.files.policy("small--base") / "model.safetensors"
     assert weights_of(undisturbed) != base.read_bytes()
-    assert not undisturbed.checkpoint(CELL).exists()
-    qwen2.load(undisturbed.policy(CELL))
+    assert not undisturbed.files.checkpoint(CELL).exists()
+    qwen2.load(undisturbed.files.policy(CELL))
 
 
 def test_the_same_cell_again_gives_the_same_file(
@@ -102,12 +103,12 @@ def test_the_same_cell_again_gives_the_same_file(
 ) -> None:
     """Without Snakemake's timestamp of the base: the new policy would look as old as the base."""
     again = elsewhere(world, tmp_path / "results")
-    stamp = again.policy("small--base") / ".snakemake_timestamp"
+    stamp = again.files.policy("small--base") / ".snakemake_timestamp"
     stamp.touch()
     train(again, CELL)
     stamp.unlink()
     assert weights_of(again) == weights_of(undisturbed)
-    assert not (again.policy(CELL) / stamp.name).exists()
+    assert not (again.files.policy(CELL) / stamp.name).exists()
 
 
 @pytest.mark.parametrize(("clip", "clipped"), [(1e-3, True), (1e3, False)])
@@ -115,7 +116,7 @@ def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
     world: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture, clip: float, clipped: bool
 ) -> None:
     changes = TRAINING | {"steps": 2, "optimizer": {"gradient_clip": clip}}
-    own = tiny_world.load(world.reports.parent, training=changes)
+    own = tiny_world.load(world.files.reports.parent, training=changes)
     experiment = elsewhere(own, tmp_path / "results")
     train(experiment, CELL)
     assert [record["gradient_clipped"] for record in without_times(experiment)] == [clipped] * 2
@@ -131,7 +132,7 @@ def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
 def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     world: Experiment, tmp_path: Path
 ) -> None:
-    own = tiny_world.load(world.reports.parent, training=TRAINING | {"steps": 2})
+    own = tiny_world.load(world.files.reports.parent, training=TRAINING | {"steps": 2})
     experiment = elsewhere(own, tmp_path / "results")
     cell = "small--rspo-pass--k4--n16--responses-14--s0"
     assert experiment.for_cell(cell).config.sampling != experiment.config.sampling
@@ -152,19 +153,20 @@ def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     draw = random.Random(attempt)
     for _ in range(3):
         process = start(experiment)
-        wait_for_lock(experiment.folder(CELL), process)
+        wait_for_lock(experiment.files.folder(CELL), process)
         for _ in range(draw.randrange(4)):  # of 13 checkpoints
             wait_for_a_new_checkpoint(experiment, process)
         time.sleep(draw.uniform(0, 0.05))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-        assert not experiment.policy(CELL).exists()
-    assert (experiment.checkpoint(CELL) / "state.pt").exists()
+        assert not experiment.files.policy(CELL).exists()
+    assert (experiment.files.checkpoint(CELL) / "state.pt").exists()
     assert start(experiment).wait() == 0
     assert weights_of(experiment) == weights_of(undisturbed)
     assert without_times(experiment) == without_times(undisturbed)
     names = {
-        path.name.removesuffix(".provenance.json") for path in experiment.folder(CELL).iterdir()
+        path.name.removesuffix(".provenance.json")
+        for path in experiment.files.folder(CELL).iterdir()
     }
     assert names == {".lock", "policy", "training.jsonl"}
 
@@ -180,13 +182,13 @@ def test_a_base_model_killed_in_the_middle_ends_in_the_same_file(
     steps: list[int] = []
     monkeypatch.setattr("rspo.training.pretraining.CHECKPOINT_EVERY", 10)
     monkeypatch.setattr(Progress, "report", report)
-    experiment = dataclasses.replace(world, results=tmp_path / "results")
+    experiment = dataclasses.replace(world, files=Files(tmp_path / "results", world.files.reports))
     with pytest.raises(Killed):
         make_base_policy(experiment, "small")
     make_base_policy(experiment, "small")
     assert steps == [*range(1, 26), *range(21, 41)]
     name = "model.safetensors"
-    there, here = (e.policy("small--base") / name for e in (world, experiment))
+    there, here = (e.files.policy("small--base") / name for e in (world, experiment))
     assert there.read_bytes() == here.read_bytes()
 
 
@@ -197,7 +199,7 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
 
     def kill(checkpoint: Path) -> None:
         assert weights_of(experiment) == weights_of(undisturbed)
-        assert provenance_path(experiment.training_log(CELL)).exists()
+        assert provenance_path(experiment.files.training_log(CELL)).exists()
         raise Killed
 
     experiment = elsewhere(world, tmp_path / "results")
@@ -205,9 +207,9 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
         patch.setattr("rspo.training.train.remove_checkpoint", kill)
         with pytest.raises(Killed):
             train(experiment, CELL)
-    assert (experiment.checkpoint(CELL) / "state.pt").exists()
+    assert (experiment.files.checkpoint(CELL) / "state.pt").exists()
     train(experiment, CELL)
-    assert not experiment.checkpoint(CELL).exists()
+    assert not experiment.files.checkpoint(CELL).exists()
     assert weights_of(experiment) == weights_of(undisturbed)
     assert without_times(experiment) == without_times(undisturbed)
 
@@ -215,7 +217,7 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
 def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: Path) -> None:
     experiment = elsewhere(world, tmp_path / "results")
     process = start(experiment)
-    wait_for_lock(experiment.folder(CELL), process)
+    wait_for_lock(experiment.files.folder(CELL), process)
     with pytest.raises(InputError, match=f"process {process.pid} on .* is running here"):
         train(experiment, CELL)
     process.kill()
@@ -226,15 +228,15 @@ def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: P
 def start(experiment: Experiment) -> subprocess.Popen[bytes]:
     """Start training in another process, on this experiment's folders."""
     return subprocess.Popen(
-        tiny_world.command("train", CELL, f"--results={experiment.results}"),
-        cwd=experiment.reports.parent,
+        tiny_world.command("train", CELL, f"--results={experiment.files.results}"),
+        cwd=experiment.files.reports.parent,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
 
 
 def wait_for_a_new_checkpoint(experiment: Experiment, process: subprocess.Popen[bytes]) -> None:
     def version() -> int:
-        state = experiment.checkpoint(CELL) / "state.pt"
+        state = experiment.files.checkpoint(CELL) / "state.pt"
         return state.stat().st_ino if state.exists() else 0
 
     before, deadline = version(), time.monotonic() + 300
@@ -249,9 +251,9 @@ def test_a_checkpoint_of_another_base_is_not_used(
 ) -> None:
     """tests/training/verl/test_start.py has checkpoints of other settings."""
     experiment = elsewhere(world, tmp_path / "results")
-    base = experiment.policy("small--base")
+    base = experiment.files.policy("small--base")
     base.parent.unlink()  # a symlink
-    shutil.copytree(world.policy("small--base"), base)
+    shutil.copytree(world.files.policy("small--base"), base)
     model = qwen2.load(base)
     with torch.no_grad():
         model.final_norm.mul_(1.01)
@@ -259,13 +261,13 @@ def test_a_checkpoint_of_another_base_is_not_used(
     record(tasks.pretrain(experiment, "small"))
     interrupt_after_a_checkpoint(experiment)
     shutil.rmtree(base)
-    shutil.copytree(world.policy("small--base"), base)
+    shutil.copytree(world.files.policy("small--base"), base)
     record(tasks.pretrain(experiment, "small"))
     with pytest.raises(InputError, match=r"base\.model\.safetensors: .*--force"):
         train(experiment, CELL)
     train(experiment, CELL, force=True)
     assert weights_of(experiment) == weights_of(undisturbed)
-    removed = f"{experiment.checkpoint(CELL)} is removed (base.model.safetensors: "
+    removed = f"{experiment.files.checkpoint(CELL)} is removed (base.model.safetensors: "
     assert removed in capsys.readouterr().out
 
 
@@ -280,7 +282,7 @@ def interrupt_after_a_checkpoint(experiment: Experiment) -> None:
         patch.setattr("rspo.training.local_engine.save_checkpoint", save)
         with pytest.raises(Killed):
             train(experiment, CELL)
-    assert (experiment.checkpoint(CELL) / "state.pt").exists()
+    assert (experiment.files.checkpoint(CELL) / "state.pt").exists()
 
 
 def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(
@@ -296,7 +298,7 @@ def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(
     monkeypatch.setattr("rspo.training.local.backward", explode)
     with pytest.raises(InputError, match=f"{CELL}: the gradient is not finite at step 1"):
         train(experiment, CELL)
-    assert not experiment.policy(CELL).exists()
+    assert not experiment.files.policy(CELL).exists()
 
 
 def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) -> None:
@@ -315,14 +317,16 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
         experiment = tiny_world.load(
             tmp_path, training=training, verifier="xverify", xverify=settings | {"url": judge.url}
         )
-        write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
+        write_text(
+            experiment.files.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'"
+        )
         record(tasks.fetch_judge(experiment))
         for _ in range(2):
             train(experiment, CELL)
-            shutil.rmtree(experiment.policy(CELL))
+            shutil.rmtree(experiment.files.policy(CELL))
             assert [record["correct"] for record in without_times(experiment)] == [1.0, 1.0]
             assert len(set(judge.prompts)) == len(judge.prompts) > 0
     questions = {
-        row["prompt"][0]["content"] for row in read_table(world.problems("train"), PROBLEMS)
+        row["prompt"][0]["content"] for row in read_table(world.files.problems("train"), PROBLEMS)
     }
     assert {prompt[2:].split(" | O ")[0] for prompt in judge.prompts} <= questions

@@ -52,23 +52,23 @@ def test_the_policy_is_the_same_with_and_without_validation(
 ) -> None:
     never = make(tmp_path, EVERY_TWO | {"every": None}, steps=5)
     train(never, CELL)
-    with_, without = (e.policy(CELL) / "model.safetensors" for e in (validated, never))
+    with_, without = (e.files.policy(CELL) / "model.safetensors" for e in (validated, never))
     assert with_.read_bytes() == without.read_bytes()
-    records, plain = (read_json_lines(e.training_log(CELL)) for e in (validated, never))
+    records, plain = (read_json_lines(e.files.training_log(CELL)) for e in (validated, never))
     assert without_seconds(records) == without_seconds(plain)
     assert not any("validation" in record for record in plain)
 
 
 def test_validation_runs_every_so_many_steps_and_after_the_last(validated: Experiment) -> None:
     """The log's provenance has its settings, which are no setting of the policy."""
-    records = read_json_lines(validated.training_log(CELL))
+    records = read_json_lines(validated.files.training_log(CELL))
     assert [record["step"] for record in records if "validation" in record] == [2, 4, 5]
     for record in records:
         entry = record.get("validation")
         assert entry is None or 0 < entry["pass_at_1"] <= entry["pass_at_2"] <= entry["pass_at_4"]
-    note = read_provenance(validated.training_log(CELL))
+    note = read_provenance(validated.files.training_log(CELL))
     assert note["notes"]["validation"].items() >= EVERY_TWO.items()
-    assert note["notes"]["validation"]["set"] == digest(validated.problems("validation"))
+    assert note["notes"]["validation"]["set"] == digest(validated.files.problems("validation"))
     assert "validation" not in note["settings"]["training"]
 
 
@@ -90,14 +90,17 @@ def test_the_record_is_the_mean_over_all_subsets_of_k_samples(tmp_path: Path) ->
 def test_every_cell_is_validated_on_the_same_problems_of_all_families(
     validated: Experiment,
 ) -> None:
-    tokenizer = ChatTokenizer(validated.policy("small--base"))
+    tokenizer = ChatTokenizer(validated.files.policy("small--base"))
     drawn = held_out_prompts(validated, tokenizer)
     assert drawn is not None
     assert drawn == held_out_prompts(validated, tokenizer)
     assert len(drawn.tokens) == 40
     assert len(set(drawn.families)) == 5
     held_out, trained_on = (
-        {row["prompt"][-1]["content"] for row in read_table(validated.problems(name), PROBLEMS)}
+        {
+            row["prompt"][-1]["content"]
+            for row in read_table(validated.files.problems(name), PROBLEMS)
+        }
         for name in ("validation", "train")
     )
     assert set(drawn.questions) <= held_out - trained_on

@@ -39,7 +39,7 @@ def pooled(experiment: Experiment) -> dict[tuple[str, int], float]:
         (row["cell"], row["k"]): row["estimate"]
         for policy, suite in experiment.evaluations
         if suite == "standard"
-        for row in read_table(experiment.curves(policy, suite), CURVES)
+        for row in read_table(experiment.files.curves(policy, suite), CURVES)
         if row["benchmark"] == "pooled" and row["metric"] == "pass_at_k"
     }
 
@@ -50,7 +50,7 @@ def name(objective: str, k: int = 1, n: int = 16) -> str:
 
 def test_all_cells_of_a_suite_and_both_bases_were_evaluated(experiment: Experiment) -> None:
     for policy, suite in experiment.evaluations:
-        assert experiment.curves(policy, suite).is_file()
+        assert experiment.files.curves(policy, suite).is_file()
     found = {policy for policy, _ in experiment.evaluations}
     assert len(found) == 25 + 2 * 8 + 2  # eight cells have three seeds
 
@@ -86,7 +86,7 @@ def test_entropy_is_highest_at_the_largest_k(experiment: Experiment) -> None:
     """Mean over the last third of training."""
     entropies = []
     for cell in [name("policy-gradient"), *(name("rspo-pass", k) for k in (2, 4, 8))]:
-        records = [json.loads(line) for line in experiment.training_log(cell).open()]
+        records = [json.loads(line) for line in experiment.files.training_log(cell).open()]
         entropies.append(fmean(record["entropy"] for record in records[-len(records) // 3 :]))
     assert entropies[-1] > max(entropies[:-1])
 

@@ -78,13 +78,15 @@ def test_one_command_makes_everything(
         experiment = load(words, Path("rehearsal"))
         assert {status.state for status in statuses(experiment)} == {"evaluated"}
         for cell in experiment.cells:
-            steps = [record["step"] for record in read_json_lines(experiment.training_log(cell))]
+            steps = [
+                record["step"] for record in read_json_lines(experiment.files.training_log(cell))
+            ]
             assert steps == [1, 2]
         for policy, suite in experiment.evaluations:
-            rows = read_table(experiment.scores(policy, suite, 0), SCORES)
+            rows = read_table(experiment.files.scores(policy, suite, 0), SCORES)
             assert {row["verifier"] for row in rows} == {"xverify"}
         names = [f"{figure}{suffix}" for figure in figures_of(experiment) for suffix in SUFFIXES]
-        files = [experiment.reports / name for name in (*names, "report.html")]
+        files = [experiment.files.reports / name for name in (*names, "report.html")]
         assert [file for file in files if not file.stat().st_size] == []
-        verdicts = read_csv(experiment.reports / "claims.csv").set_index("claim")["verdict"]
+        verdicts = read_csv(experiment.files.reports / "claims.csv").set_index("claim")["verdict"]
         assert not any(verdicts[claim].startswith("not tested") for claim in ("C1", "C3"))

@@ -71,11 +71,11 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
 def inputs_of(experiment: Experiment, job: dict[str, object]) -> set[str]:
     """The inputs of a job, with the files of the judge in place of their stamp."""
     inputs = set(job["input"])  # type: ignore[call-overload]
-    stamp = str(experiment.results / "judge" / "ready")
+    stamp = str(experiment.files.results / "judge" / "ready")
     if stamp in inputs:
-        files = experiment.judge_prompt, experiment.judge_model
+        files = experiment.files.judge_prompt, experiment.judge_model
         inputs |= {str(file) for file in files if file}
-    unread = {str(experiment.problems("validation"))} if job["rule"] == "train" else set()
+    unread = {str(experiment.files.problems("validation"))} if job["rule"] == "train" else set()
     return inputs - {stamp} - unread
 
 

@@ -271,7 +271,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     ]
     for step in made:
         make(step)
-    (experiment.results / "judge" / "ready").touch()
+    (experiment.files.results / "judge" / "ready").touch()
     make(tasks.train(experiment, cell))
     return experiment
 
@@ -296,10 +296,10 @@ def make(step: Task) -> None:
 def test_a_cell_trains_again_for_its_problems_but_not_for_the_validation_or_the_stamp_of_the_judge(
     trained: Experiment, remade: str, plan: dict[str, int]
 ) -> None:
-    policy = trained.policy(next(iter(trained.cells)))
+    policy = trained.files.policy(next(iter(trained.cells)))
     target = ["-n", str(policy), "--config", "scale=paper"]
     assert jobs(snakemake(Path.cwd(), *target)) == {}
-    os.utime(trained.results / remade)
+    os.utime(trained.files.results / remade)
     assert jobs(snakemake(Path.cwd(), *target)) == plan
 
 
@@ -307,7 +307,7 @@ def test_a_policy_without_a_record_of_snakemake_trains_again_with_other_settings
     trained: Experiment,
 ) -> None:
     """As one of a SLURM job that ended after its Snakemake was killed."""
-    policy = str(trained.policy(next(iter(trained.cells))))
+    policy = str(trained.files.policy(next(iter(trained.cells))))
     done = snakemake(Path.cwd(), "-n", policy, "--config", "scale=paper", "set=training.steps=7")
     assert jobs(done) == {"train": 1, "total": 1}
 
@@ -323,7 +323,7 @@ def test_a_missing_policy_that_was_trained_again_is_made_before_what_depends_on_
     samples, train = tasks.sample(trained, cell, suite, 0), tasks.train(trained, cell)
     make(samples)
     target = ["-n", str(samples.outputs[0]), "--config", "scale=paper"]
-    policy = trained.policy(cell)
+    policy = trained.files.policy(cell)
     shutil.rmtree(policy)
     assert jobs(snakemake(Path.cwd(), *target)) == {}
     policy.mkdir()
@@ -347,7 +347,7 @@ def test_what_was_made_from_another_version_of_an_older_input_is_made_again(
     samples = tasks.sample(trained, cell, suite, 0)
     make(samples)
     target = ["-n", str(samples.outputs[0]), "--config", "scale=paper"]
-    policy = trained.policy(cell)
+    policy = trained.files.policy(cell)
     times = policy.stat()
     (policy / "weights").write_text("others")
     os.utime(policy, ns=(times.st_atime_ns, times.st_mtime_ns))

@@ -30,8 +30,8 @@ try:
 except InputError as error:
     raise WorkflowError(str(error))
 
-RESULTS = str(experiment.results)
-REPORTS = str(experiment.reports)
+RESULTS = str(experiment.files.results)
+REPORTS = str(experiment.files.reports)
 MIRROR_OPTION = shlex.join(["--mirror", str(given.mirror)]) if given.mirror else ""
 JUDGE = f"{RESULTS}/judge/ready"
 # Stamp for the files that a verifier with a judge model needs.
@@ -61,7 +61,7 @@ def rspo_command(words):
 
 
 def figure_of(wildcards):
-    """The step of the figure with the requested file name."""
+    """The task of the figure with the requested file name."""
     try:
         return named(figures, wildcards.figure).task(experiment)
     except InputError as error:

@@ -50,7 +50,7 @@ rule fetch_judge:
 # trigger re-scoring.
 rule judge:
     input:
-        [file for file in (experiment.judge_prompt, experiment.judge_model) if file],
+        [file for file in (experiment.files.judge_prompt, experiment.judge_model) if file],
     output:
         touch(JUDGE),
     localrule: True

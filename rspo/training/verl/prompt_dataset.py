@@ -35,7 +35,7 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
         experiment = experiment_of(config.rspo)
         cell = experiment.cell(config.rspo.cell)
         training = experiment.config.training
-        tokenizer = ChatTokenizer(experiment.policy(base_name(cell.model)))
+        tokenizer = ChatTokenizer(experiment.files.policy(base_name(cell.model)))
         sampling = experiment.config.sampling
         self.prompts, _too_long = read_prompts(Path(data_files), tokenizer, sampling)
         self.rows = []

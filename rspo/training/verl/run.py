@@ -75,14 +75,14 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """
     if experiment.trains_on_gpus:
         require_visible_gpus()
-    folder = experiment.folder(name)
-    checkpoint = experiment.checkpoint(name)
+    folder = experiment.files.folder(name)
+    checkpoint = experiment.files.checkpoint(name)
     config = verified_config(experiment, name)
     model = config.actor_rollout_ref.model
     require_attention(model.override_config.attn_implementation)
     sampling = experiment.config.sampling
     tokenizer = ChatTokenizer(Path(model.path))
-    _, too_long = read_prompts(experiment.problems("train"), tokenizer, sampling)
+    _, too_long = read_prompts(experiment.files.problems("train"), tokenizer, sampling)
     notes = report_too_long(too_long, sampling, "left out of training")
     from omegaconf import OmegaConf  # installed with verl, as `verified_config` has checked
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
+from rspo.config.files import Files
 from rspo.config.load import config_of
 
 
@@ -13,7 +14,7 @@ def section_of(experiment: Experiment, cell: str) -> dict[str, Any]:
     return {
         "scale": experiment.scale,
         "cell": cell,
-        "results": str(experiment.results.absolute()),
+        "results": str(experiment.files.results.absolute()),
         "root": str(experiment.root.absolute()),
         "config": experiment.config.model_dump(mode="json", exclude_unset=True),
     }
@@ -32,4 +33,5 @@ def experiment_of(section: Mapping[str, Any]) -> Experiment:
     root = Path(values["root"])
     scale = values["scale"]
     config = config_of(values["config"], root, f"config/{scale}.yaml")
-    return Experiment(scale, config, Path(values["results"]), Path(), root=root)
+    files = Files(Path(values["results"]), Path())
+    return Experiment(scale, config, files, root)

@@ -71,7 +71,7 @@ def train(config: DictConfig) -> None:
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
     experiment = experiment_of(config.rspo)
-    verdicts = experiment.verdicts(config.rspo.cell, "train")
+    verdicts = experiment.files.verdicts(config.rspo.cell, "train")
     transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
     verifier = experiment.config.verifier
     # The judge's servers start first: vLLM checks how much memory of a GPU is free.
@@ -162,7 +162,7 @@ class RSPOTrainer(PPOTrainerSync):
         super()._load_checkpoint()
         if self.global_steps:
             self.records = json.loads(self._records_file.read_text())
-        checkpoints = self.experiment.checkpoint(self.cell.name)
+        checkpoints = self.experiment.files.checkpoint(self.cell.name)
         self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
 
     def on_init_end(self) -> None:

@@ -120,14 +120,14 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
     return {
         "rspo": section_of(experiment, cell.name),
         "data": {
-            "train_files": str(experiment.problems("train").absolute()),
+            "train_files": str(experiment.files.problems("train").absolute()),
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
             "max_response_length": sampling.max_response_tokens,
         },
         "algorithm": {"adv_estimator": estimator_name(cell.objective), K_KEY: cell.k},
         "actor_rollout_ref": {
-            "model": {"path": str(experiment.policy(base_name(cell.model)).absolute())},
+            "model": {"path": str(experiment.files.policy(base_name(cell.model)).absolute())},
             "actor": {
                 "ppo_mini_batch_size": training.prompts_per_update,
                 "clip_ratio": training.ppo_clip or NO_CLIP,
@@ -161,7 +161,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "device": settings.device,
             "total_training_steps": training.steps,
             "save_freq": training.checkpoint_every,
-            "default_local_dir": str(experiment.checkpoint(cell.name).absolute()),
+            "default_local_dir": str(experiment.files.checkpoint(cell.name).absolute()),
         },
         "ray_kwargs": {
             # On a CPU, logical GPUs: one slot per rank.

@@ -21,7 +21,7 @@ class Command:
         **settings: object,
     ) -> None:
         """The process has the variables of `environment` too; `settings` are overrides."""
-        root = experiment.reports.parent
+        root = experiment.files.reports.parent
         self.log = root / "log"
         with self.log.open("w") as output:
             self.process = psutil.Popen(

@@ -46,7 +46,7 @@ def make_inputs(folder: Path, **changes: object) -> Experiment:
 
 def start(experiment: Experiment) -> Command:
     """Start the training with its own folder for temporary files."""
-    root = experiment.reports.parent
+    root = experiment.files.reports.parent
     (root / "temporary").mkdir(exist_ok=True)
     own = {"TMPDIR": str(root / "temporary")}
     with pytest.MonkeyPatch.context() as patch:
@@ -68,15 +68,15 @@ class Killed:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     root = tmp_path_factory.mktemp("verl")
     experiment = make_inputs(root, engine="verl")
-    checkpoint, first = experiment.checkpoint(CELL), start(experiment)
+    checkpoint, first = experiment.files.checkpoint(CELL), start(experiment)
     while not (checkpoint / LATEST_FILE).exists():
         first.require_running()
         time.sleep(0.05)
-    processes = processes_with(key_of(experiment.folder(CELL)))
+    processes = processes_with(key_of(experiment.files.folder(CELL)))
     environments = {" ".join(each.cmdline()): each.environ() for each in processes}
     first.process.kill()
     first.process.wait()
-    assert not experiment.policy(CELL).exists()
+    assert not experiment.files.policy(CELL).exists()
     records = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / RECORDS_FILE
     before = json.loads(records.read_text())
     start(experiment).require_success()
@@ -100,19 +100,19 @@ def trained_locally(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 def test_every_step_is_logged_once(killed: Killed) -> None:
     """Steps before the checkpoint are those of the killed run."""
-    records = read_json_lines(killed.experiment.training_log(CELL))
+    records = read_json_lines(killed.experiment.files.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert records[:CHECKPOINT_EVERY] == killed.before
 
 
 def test_no_temporary_file_is_left(killed: Killed) -> None:
     """Except the caches of compiled code."""
-    folder = killed.experiment.reports.parent / "temporary"
+    folder = killed.experiment.files.reports.parent / "temporary"
     assert [path.name for path in folder.iterdir() if "caches" not in path.name] == []
 
 
 def test_driver_ranks_and_servers_use_caches_of_this_node(killed: Killed) -> None:
-    folder = killed.experiment.reports.parent / "temporary"
+    folder = killed.experiment.files.reports.parent / "temporary"
     for part in ("verl.driver", "ray::WorkerDict", "ray::Server"):
         found = [its for name, its in killed.environments.items() if part in name]
         assert found, list(killed.environments)
@@ -126,7 +126,8 @@ def test_the_files_are_those_of_the_local_engine(
     trained: Experiment, trained_locally: Experiment
 ) -> None:
     records, expected = (
-        read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
+        read_json_lines(experiment.files.training_log(CELL))
+        for experiment in (trained, trained_locally)
     )
     for ours, theirs in zip(records, expected, strict=True):
         assert set(ours) == {*theirs, "sampler", "memory_gb"}
@@ -136,7 +137,11 @@ def test_the_files_are_those_of_the_local_engine(
         assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
     assert max(record["gradient_clipped"] for record in records) > 0
     ours, theirs = (
-        {file.relative_to(e.folder(CELL)) for file in e.folder(CELL).rglob("*") if file.is_file()}
+        {
+            file.relative_to(e.files.folder(CELL))
+            for file in e.files.folder(CELL).rglob("*")
+            if file.is_file()
+        }
         for e in (trained, trained_locally)
     )
     assert ours - theirs == {Path("verl.yaml"), Path("verl.yaml.provenance.json")}
@@ -148,7 +153,8 @@ def test_with_the_same_random_numbers_the_records_are_the_same(
 ) -> None:
     """Rounding differs, but hardly ever enough to sample another token."""
     records, expected = (
-        read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
+        read_json_lines(experiment.files.training_log(CELL))
+        for experiment in (trained, trained_locally)
     )
     sampled = ("reward", "pass_at_4", "response_tokens", "finished", "zero_weight", "learning_rate")
     for ours, theirs in zip(records, expected, strict=True):

@@ -20,7 +20,7 @@ def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """The paper's scale with the files of the judge, and a server without a model."""
     monkeypatch.setenv("PYTHONPATH", fake_vllm.PATH)
     experiment = paper_scale.load(tmp_path)
-    write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
+    write_text(experiment.files.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
     assert experiment.judge_model is not None
     experiment.judge_model.mkdir(parents=True)
     return experiment
@@ -58,7 +58,7 @@ def test_a_training_job_starts_a_judge_on_each_gpu_before_the_policy(
     trainer.train(verl_config(judged, CELL))
     assert events == ["correct", "trained"]
     assert processes_with(str(judged.judge_model)) == []
-    logs = judged.verdicts(CELL, "train").parent.glob("train.server.*.log")
+    logs = judged.files.verdicts(CELL, "train").parent.glob("train.server.*.log")
     gpus = [log.read_text().split(":")[0] for log in sorted(logs)]
     expected = visible.split(",") if visible else [str(number) for number in range(8)]
     assert gpus == [f"on GPU {gpu}" for gpu in expected]

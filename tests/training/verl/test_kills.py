@@ -43,7 +43,7 @@ class Run(Command):
 
     def wait_for(self, step: int) -> None:
         """Wait until this run has finished a step."""
-        checkpoint = self.experiment.checkpoint(CELL)
+        checkpoint = self.experiment.files.checkpoint(CELL)
         self.descendants("gcs_server")  # which the driver starts, as its supervisor does the driver
         driver = self.descendants("-m rspo.training.verl.driver")[-1].pid
         while (
@@ -57,7 +57,7 @@ class Run(Command):
 
 def left_over(experiment: Experiment) -> list[str]:
     """Remaining processes of the cell, and Ray's folder if it exists."""
-    cell = experiment.folder(CELL)
+    cell = experiment.files.folder(CELL)
     folder = cluster.folder_of(cell)
     remaining = [str(process) for process in processes_with(cluster.key_of(cell))]
     return [*remaining, *([str(folder)] if folder.exists() else [])]
@@ -74,7 +74,7 @@ VICTIMS = {
 
 def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None:
     draw = random.Random(0)
-    checkpoint, done = experiment.checkpoint(CELL), 0
+    checkpoint, done = experiment.files.checkpoint(CELL), 0
     for victim, words in VICTIMS.items():
         run = Run(experiment)
         run.wait_for(done + draw.randint(1, 2))
@@ -92,7 +92,7 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
             assert line.endswith(f"resumes from step {last_step(checkpoint)}"), (victim, line)
             assert left_over(experiment) == []
         done = last_step(checkpoint)
-        assert not experiment.policy(CELL).exists()
+        assert not experiment.files.policy(CELL).exists()
 
     run = Run(experiment)
     run.descendants("gcs_server")
@@ -112,8 +112,8 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
     run = Run(experiment)
     run.require_success()
     assert left_over(experiment) == []
-    records = read_json_lines(experiment.training_log(CELL))
+    records = read_json_lines(experiment.files.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert records[: done + 1] == first
     assert not checkpoint.exists()
-    assert (experiment.policy(CELL) / "model.safetensors").exists()
+    assert (experiment.files.policy(CELL) / "model.safetensors").exists()

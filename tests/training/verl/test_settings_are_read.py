@@ -83,17 +83,17 @@ def reads(tmp_path_factory: pytest.TempPathFactory) -> Reads:
     config.write_text(config_text(experiment, CELL))
     modules = ("rspo.training.verl.cpu_platform", "tests.support.config_reads")
     own = {"VERL_USE_EXTERNAL_MODULES": ",".join(modules), "RSPO_CONFIG_READS": str(folder)}
-    cell = experiment.folder(CELL)
+    cell = experiment.files.folder(CELL)
     key, ray_folder = key_of(cell), folder_of(cell)
     driver = [sys.executable, "-m", "rspo.training.verl.driver", str(config), str(ray_folder)]
-    experiment.checkpoint(CELL).mkdir(parents=True)
+    experiment.files.checkpoint(CELL).mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in own.items():
             patch.setenv(name, value)
         patch.setenv("PYTHONPATH", str(ROOT))
         with supervised(driver, key, ray_folder) as process:
             assert process.wait() == 0
-        assert (experiment.checkpoint(CELL) / "global_step_1").is_dir()
+        assert (experiment.files.checkpoint(CELL) / "global_step_1").is_dir()
         patch.setenv("PYTHONPATH", path_with_vllm(root))
         command = [sys.executable, "-m", "tests.support.config_reads", str(config)]
         subprocess.run(command, cwd=ROOT, check=True, timeout=600)

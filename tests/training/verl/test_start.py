@@ -39,10 +39,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise Started
 
     experiment = load(tmp_path)
-    save_tokenizer(experiment.policy("small--base"), prompt_tokens=10, context=28)
-    (experiment.policy("small--base") / "a.safetensors").touch()
+    save_tokenizer(experiment.files.policy("small--base"), prompt_tokens=10, context=28)
+    (experiment.files.policy("small--base") / "a.safetensors").touch()
     problems = [problem("train", 0, "1+1=?"), problem("train", 1, "(12)+(34)-5=?")]
-    write_table(experiment.problems("train"), PROBLEMS, problems)
+    write_table(experiment.files.problems("train"), PROBLEMS, problems)
     record_inputs(experiment)
     monkeypatch.setattr(run, "_run", start)
     return tmp_path
@@ -68,7 +68,7 @@ def start(experiment: Experiment) -> None:
 
 def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
     """Write what verl writes; return the folder of the weights."""
-    checkpoint = experiment.checkpoint(CELL)
+    checkpoint = experiment.files.checkpoint(CELL)
     folder = checkpoint / f"global_step_{step}"
     (folder / "actor" / "huggingface").mkdir(parents=True)
     (folder / "actor" / f"model_world_size_{ranks}_rank_0.pt").touch()
@@ -80,7 +80,7 @@ def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
 
 def names(experiment: Experiment) -> list[str]:
     """Names of the folders in the cell's folder."""
-    return sorted(path.name for path in experiment.folder(CELL).iterdir() if path.is_dir())
+    return sorted(path.name for path in experiment.files.folder(CELL).iterdir() if path.is_dir())
 
 
 def test_other_settings_start_over_in_snakemake_only(
@@ -91,16 +91,16 @@ def test_other_settings_start_over_in_snakemake_only(
     leave_checkpoint(first, step=2)
     with pytest.raises(InputError, match=r"ppo_clip: 0\.1 -> 0\.2\): --results DIR .*--force"):
         start(second)
-    assert first.checkpoint(CELL).is_dir()
+    assert first.files.checkpoint(CELL).is_dir()
     monkeypatch.setenv(SNAKEMAKE, "")
     capsys.readouterr()
     start(second)
     assert capsys.readouterr().out == (
-        f"{first.checkpoint(CELL)} is removed (settings.training.ppo_clip: 0.1 -> 0.2): "
+        f"{first.files.checkpoint(CELL)} is removed (settings.training.ppo_clip: 0.1 -> 0.2): "
         "starting from step 1\n"
     )
     assert names(second) == ["checkpoint"]
-    assert [*second.checkpoint(CELL).glob("global_step_*")] == []
+    assert [*second.files.checkpoint(CELL).glob("global_step_*")] == []
     assert {one.state for one in statuses(second) if one.policy == CELL} == {"waiting"}
 
 
@@ -111,7 +111,7 @@ def test_other_settings_that_verl_rejects_keep_the_checkpoint(root: Path) -> Non
     training = tiny_world.OVERRIDES["training"] | {"ppo_clip": 0.2}
     with pytest.raises(InputError, match=r"trainer\.nonsense"):
         train(load(root, training=training, verl={"overrides": {"trainer": {"nonsense": 1}}}), CELL)
-    assert (first.checkpoint(CELL) / "global_step_2").is_dir()
+    assert (first.files.checkpoint(CELL) / "global_step_2").is_dir()
 
 
 def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
@@ -120,7 +120,7 @@ def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
     actor = {"ppo_max_token_len_per_gpu": 8192, "fsdp_config": {"param_offload": True}}
     faster = load(root, verl={"overrides": {"actor_rollout_ref": {"actor": actor}}})
     start(faster)
-    assert (faster.checkpoint(CELL) / "global_step_2").is_dir()
+    assert (faster.files.checkpoint(CELL) / "global_step_2").is_dir()
     assert names(faster) == ["checkpoint"]
 
 
@@ -139,7 +139,7 @@ def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) 
     start(experiment)
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
     train(experiment, CELL)
-    assert (experiment.policy(CELL) / "model.safetensors").read_text() == "trained"
+    assert (experiment.files.policy(CELL) / "model.safetensors").read_text() == "trained"
     assert names(experiment) == ["policy"]
-    note = json.loads((experiment.folder(CELL) / "policy.provenance.json").read_text())
+    note = json.loads((experiment.files.folder(CELL) / "policy.provenance.json").read_text())
     assert note["notes"] == {"prompts_too_long": ["train/1"]}
