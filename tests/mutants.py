@@ -189,9 +189,18 @@ def faults_of(group: Group) -> list[str]:
 def missed_of(faults: list[str]) -> list[str]:
     """Those that the tests do not find."""
     mutmut("run", "--max-children", str(len(os.sched_getaffinity(0))), *faults)
+    status = status_of(faults)
+    slow = [fault for fault in faults if status[fault] == "timeout"]
+    if slow:
+        print(f"{len(slow)} faults made the tests exceed their time limit: {', '.join(slow)}")
+    return [fault for fault in faults if status[fault] in ("survived", "no tests")]
+
+
+def status_of(faults: list[str]) -> dict[str, str]:
+    """mutmut's word for what became of each fault, such as "killed"."""
     status = dict(line.strip().split(": ") for line in mutmut("results", "--all", "true"))
     assert not any(status[fault] == "not checked" for fault in faults)
-    return [fault for fault in faults if status[fault] in ("survived", "no tests")]
+    return status
 
 
 def let_run(tests: str, faults: list[str]) -> None:
