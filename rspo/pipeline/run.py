@@ -1,8 +1,8 @@
 """Run a task: check what it reads and replaces, do its work under its lock, record its provenance.
 
-A file that was made by hand, or with other settings than the config's, does not get into a result.
-A command overwrites a result only with `--force`; under Snakemake the outdated one is already
-deleted.
+The commands that write results call `run`. It refuses inputs that were made by hand, or with other
+settings than the config's. It overwrites a result only with `--force`; under Snakemake this is not
+needed, because Snakemake deletes an outdated result before it starts the command.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,14 +29,20 @@ FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
 
 
 def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> None:
-    """Check the inputs, and do the work unless the outputs are current, under the lock.
+    """Do the work of a task under its lock, unless its outputs are current.
 
     The contents of inputs and outputs are read only if there is work to do. Work that an earlier
     process began with the settings of the task is continued.
 
+    Args:
+        work: writes the outputs, and may report more about them than they contain.
+        force: do the work in any case, and replace the outputs.
+
     Raises: InputError for an output that this would replace without `force`, and for an input that
         is missing, stale, damaged or foreign.
     """
+    # An earlier process that left a checkpoint was allowed to replace the outputs, so the process
+    # that resumes it is allowed to as well.
     replaces = force or is_begun_with_settings(task)
     if not replaces:
         require_configured(task)
@@ -48,7 +54,8 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
         _require_no_faulty_outputs(task)
     with locked(task):
         if not force and is_good(task) and not is_begun_with_settings(task):
-            return  # the process that held the lock has made them
+            return  # while this process waited for the lock, its holder made the outputs
+        # Before the work reads the inputs: if one changes meanwhile, the result is then stale.
         digests = digests_of(task.input_files)
         done = work()
         record(task, done, digests)
@@ -57,8 +64,8 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
 
 
 def require_configured(task: Task) -> None:
-    """Raises: InputError for other settings than the config's."""
-    if task.configured is None:
+    """Raises: InputError if the command line gives other settings than the config."""
+    if task.configured is None:  # the command line gives none
         return
     changed = differences(task.configured, task.settings)
     if changed:
@@ -69,7 +76,7 @@ def require_configured(task: Task) -> None:
 
 
 def require_replaceable(task: Task) -> None:
-    """Raises: InputError for an output that exists and was not made with these settings."""
+    """Raises: InputError if an output exists that was not made with these settings."""
     for path in task.outputs:
         if state_of(task, path).reason in (Reason.NO_PROVENANCE, Reason.OTHER_SETTINGS):
             raise InputError(
@@ -79,14 +86,14 @@ def require_replaceable(task: Task) -> None:
 
 
 def require_current(task: Task, path: Path) -> None:
-    """Raises: InputError for an output that is missing, stale, damaged or foreign."""
+    """Raises: InputError if an output is missing, stale, damaged or foreign. Reads the output."""
     output = state_of(task, path, deep=True)
     if not output.is_current:
         raise InputError(output.refusal)
 
 
 def _require_inputs(task: Task) -> None:
-    """Check the contents of the inputs, and by size and provenance all that they are made from."""
+    """Check the inputs by their contents, and the files behind them by size and provenance."""
     for path, maker in task.inputs():
         require_current(maker, path)
     for _, refusal in refusals(behind(task.inputs()).values()):
@@ -100,7 +107,10 @@ def _require_no_faulty_outputs(task: Task) -> None:
 
 
 def locked(task: Task) -> AbstractContextManager[None]:
-    """Hold the lock of the task. It may wait, and then find the outputs made."""
+    """Hold the lock of the task.
+
+    This may wait for another process, which may have made the outputs when the wait ends.
+    """
     if task.lock is None:
         return nullcontext()
     return exclusive_lock(task.lock.parent, task.lock.name)
@@ -110,7 +120,7 @@ def record(task: Task, done: Done | None = None, digests: Mapping[Path, str] | N
     """Write the provenance of the outputs.
 
     Args:
-        digests: those that the inputs had when the work read them. Default: those of now.
+        digests: the digests that the inputs had when the work read them. Default: the present ones.
     """
     done = done or Done()
     if digests is None:
@@ -120,5 +130,5 @@ def record(task: Task, done: Done | None = None, digests: Mapping[Path, str] | N
 
 
 def digests_of(paths: Iterable[Path]) -> dict[Path, str]:
-    """The digests of files and folders, to be taken before they are read; a pipe has none."""
+    """The digest of each file and folder. A pipe has none, because it can be read only once."""
     return {path: digest(path) for path in paths if path.is_file() or path.is_dir()}

@@ -1,8 +1,10 @@
-"""The state of a result: the only judge of whether it is still good, and the words for it.
+"""The state of a result: whether it is still good, and the words that say so.
 
-Snakemake decides which tasks run: it asks `recorded_staleness` for each job. A command of `rspo`
-refuses what this module does not find current. `rspo status`, `rspo trace` and the check of
-Snakemake's plan only format a state.
+No other module judges results. Snakemake decides which tasks run by asking `recorded_staleness` for
+each job. A command of `rspo` refuses to read what this module does not find current. `rspo status`,
+`rspo trace` and the check of Snakemake's plan only format a state.
+
+A file is "behind" another one if the other one was made from it, directly or through further files.
 """
 
 import json
@@ -25,8 +27,9 @@ from rspo.pipeline.provenance import (
 )
 from rspo.pipeline.task import Task
 
-# In a checkpoint folder: the settings and inputs of its training. It is written first and removed
-# first, so a folder without it is what a killed removal has left.
+# This file in a checkpoint folder has the settings and inputs of the training. It is written before
+# all other files there and removed before them, so a folder without it is what remains of a killed
+# removal.
 ORIGIN_FILE = "origin.json"
 
 Inputs = Sequence[tuple[Path, Task]]  # files, each with the task that writes it
@@ -90,11 +93,11 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class State:
-    """The condition of a result, and why it is in it.
+    """What a result is good for, and why.
 
     path: the file or folder.
     detail: what the reason names, such as the settings that differ.
-    task: the task that writes it, if it is known.
+    task: the task that writes the result, if it is known.
     """
 
     path: Path
@@ -120,13 +123,14 @@ class State:
 
     @property
     def refusal(self) -> str:
-        """The state, and how to repair it: with a command, or by removing files."""
+        """A sentence with the state and how to repair it: with a command, or by removing files."""
         assert self.task is not None  # only the task knows the command
         if self.reason is Reason.NO_FILE:
             return f"{self}; `{self.task.command}` makes it"
         if self.reason is Reason.NOT_COMPLETE:  # a checkpoint, from which nothing can resume
             return f"{self}; `{self.task.command} --force` starts from step 1"
         if self.condition is Condition.DAMAGED and not is_begun_with_settings(self.task):
+            # If nothing but new files distinguishes the folder, removing them repairs it.
             settings_then = read_provenance(self.path).get("settings")
             added = added_files(self.path)
             if added and not differences(settings_then, self.task.settings):
@@ -158,7 +162,7 @@ def state(task: Task, deep: bool = False) -> State:
 
 
 def state_of(task: Task, path: Path, deep: bool = False) -> State:
-    """The state of one output of a task; see `state`."""
+    """The state of one output of a task; `deep` is that of `state`."""
     if not path.exists():
         return State(path, Reason.NO_FILE, task=task)
     note = read_provenance(path)
@@ -173,7 +177,7 @@ def state_of(task: Task, path: Path, deep: bool = False) -> State:
 
 
 def content_state(path: Path, deep: bool = False, task: Task | None = None) -> State:
-    """The state of a result by its own provenance, whatever its task would write now."""
+    """Whether a result is still what its task wrote, even if the task would write another now."""
     note = read_provenance(path)
     if not path.exists():
         return State(path, Reason.REMOVED, task=task)
@@ -191,10 +195,11 @@ def content_state(path: Path, deep: bool = False, task: Task | None = None) -> S
 
 
 def _state_of_inputs(task: Task, path: Path, note: Mapping[str, Any]) -> State:
-    """The state of an output by the inputs of its task, now and when it was written."""
+    """Whether an output was made from the files and versions that are its task's inputs now."""
     inputs_then = inputs_of(path, note)
     originals = {Path(name) for name in note.get("originals", ())}
     inputs_now = {Path(os.path.normpath(source)) for source in task.input_files}
+    # The first input that differs is enough for the message.
     for source in sorted(inputs_now - inputs_then.keys()):
         return State(path, Reason.NEW_INPUT, str(source), task)
     for source in sorted(inputs_then.keys() - originals - inputs_now):
@@ -208,7 +213,12 @@ def _state_of_versions(
     inputs_now: Iterable[Path],
     task: Task | None = None,
 ) -> State:
-    """The state of a result by the versions of its inputs: those that it was made from, and now."""
+    """Whether the inputs of a result still have the versions from which it was made.
+
+    Args:
+        inputs_then: the inputs when it was made, with their digests.
+        inputs_now: the inputs of its task now. Those that are not in `inputs_then` are ignored.
+    """
     for source in inputs_now:
         if source in inputs_then and was_made_again(source, inputs_then[source]):
             return State(path, Reason.OTHER_VERSION, str(source), task)
@@ -216,19 +226,20 @@ def _state_of_versions(
 
 
 def has_settings_hash(path: Path) -> bool:
-    """Whether the provenance of a result tells the settings that made it."""
+    """Whether the provenance of a result exists and has the fingerprint of its settings."""
     return read_provenance(path).get("settings_hash") is not None
 
 
 def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path]) -> State | None:
-    """How a result is stale by provenance, names and sizes; None if it is not.
+    """Why a result is stale; None if it is not stale, or has no provenance.
 
-    Snakemake asks this for every job that it plans, so it reads no result. It acts on no other
-    state. A damaged result, or one of somebody else, is refused, because to replace it is the
-    decision of its owner. A result that was removed on purpose is not made again for its inputs.
+    Snakemake asks this for every job that it plans, so it reads provenance, names and sizes but no
+    contents. Snakemake makes stale results again and acts on no other state. It does not replace a
+    damaged or foreign result, because that is the decision of its owner; the check of the plan
+    reports it. A result that was removed on purpose is not made again because its inputs changed.
 
     Args:
-        settings_hash: of the task's settings now.
+        settings_hash: the fingerprint of the task's settings now.
         job_inputs: the results that the job reads. The provenance of a missing one still tells
             which version it was.
     """
@@ -237,7 +248,7 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
         return None
     if note["settings_hash"] != settings_hash:
         return State(path, Reason.OTHER_SETTINGS, note["settings_hash"])
-    if not content_state(path).is_current:
+    if not content_state(path).is_current:  # missing or damaged, which is not stale
         return None
     inputs_now = (Path(os.path.normpath(source)) for source in job_inputs)
     versions = _state_of_versions(path, inputs_of(path, note), inputs_now)
@@ -245,7 +256,7 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
 
 
 def behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, State]:
-    """The states of files and of all that they were made from, those nearest to the data first.
+    """The states of files and of all files behind them, those nearest to the data first.
 
     Args:
         planned: files that will be made again. They are skipped, and so is whatever only they
@@ -255,7 +266,7 @@ def behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, State]:
 
 
 def files_behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, Task]:
-    """The files of `behind`, each with the task that writes it."""
+    """The files whose states `behind` returns, each with the task that writes it."""
     tasks: dict[Path, Task] = {}
     seen = set(planned)
 
@@ -264,14 +275,17 @@ def files_behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, Tas
             if path not in seen:
                 seen.add(path)
                 visit(task.inputs())
-                tasks[path] = task
+                tasks[path] = task  # after its inputs: the order is that of the data
 
     visit(inputs)
     return tasks
 
 
 def refusals(states: Iterable[State]) -> Iterator[tuple[Task, str]]:
-    """A sentence for each task some of whose results have a fault, in the order of the states."""
+    """Each task with a faulty result, and a sentence about its first one, in the order of `states`.
+
+    A task with several faulty results is yielded once, because one command repairs them all.
+    """
     refused = set()
     for result in states:
         task = result.task
@@ -281,7 +295,10 @@ def refusals(states: Iterable[State]) -> Iterator[tuple[Task, str]]:
 
 
 def is_good(task: Task) -> bool:
-    """Whether the outputs of a task are current, and so is every existing file behind them."""
+    """Whether the outputs of a task are current, and no existing file behind them has a fault.
+
+    A file behind them may be missing: a user may remove what is not needed any more.
+    """
     if not state(task).is_current:
         return False
     return not any(source.is_fault for source in behind(task.inputs()).values())
@@ -293,7 +310,11 @@ def is_removed(path: Path) -> bool:
 
 
 def added_files(folder: Path) -> list[str]:
-    """The files of a folder that its provenance does not name; none if another one changed."""
+    """The files that were added to a folder since it was written, if nothing else changed there.
+
+    Returns: the sorted paths relative to the folder; empty if a file was changed or removed, and if
+        the provenance does not list the files.
+    """
     note = read_provenance(folder)
     if not folder.is_dir() or "files" not in note:
         return []
@@ -306,7 +327,7 @@ def added_files(folder: Path) -> list[str]:
 
 
 def origin_of(checkpoint: Path) -> dict[str, Any]:
-    """Settings and inputs of a checkpoint; empty if there is none, or its file is damaged."""
+    """The settings and inputs of a checkpoint; empty if it does not exist or they are damaged."""
     try:
         origin: dict[str, Any] = json.loads((checkpoint / ORIGIN_FILE).read_text())
     except (OSError, ValueError):
@@ -321,16 +342,20 @@ def is_begun(task: Task) -> bool:
 
 
 def is_begun_with_settings(task: Task) -> bool:
-    """Whether that process had the settings of the task, whatever its inputs."""
+    """Whether `is_begun`, and the earlier process had the settings of the task.
+
+    Its inputs may have been others.
+    """
     if task.checkpoint is None or not is_begun(task):
         return False
     return not differences(origin_of(task.checkpoint).get("settings"), task.settings)
 
 
 def is_left(task: Task) -> bool:
-    """Whether the checkpoint is of a process that finished and was killed before it removed it.
+    """Whether the process that wrote the checkpoint finished, but did not remove it.
 
-    A process writes the provenance of all outputs last, so it is then newer than the origin file.
+    Such a process was killed in its last moments. It writes the provenance of all outputs when it
+    finishes, so this provenance is newer than the origin file, which it wrote when it began.
     """
     origin = _origin_file(task)
     if origin is None or not origin.is_file():
@@ -342,7 +367,7 @@ def is_left(task: Task) -> bool:
 
 
 def has_outputs(task: Task) -> bool:
-    """Whether all outputs exist and have provenance, be they current or not."""
+    """Whether all outputs exist and have provenance; they may be stale."""
     return all(path.exists() and read_provenance(path) for path in task.outputs)
 
 

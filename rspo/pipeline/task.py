@@ -1,6 +1,6 @@
 """A task of the pipeline as data: one call of the `rspo` command that writes results.
 
-`rspo.pipeline.tasks` has all of them, `rspo.pipeline.state` judges their results, and
+`rspo.pipeline.tasks` defines all of them, `rspo.pipeline.state` judges their results, and
 `rspo.pipeline.run` does their work.
 """
 
@@ -15,9 +15,10 @@ from rspo.pipeline.usage import Usage
 
 
 class SettingsHash(str):
-    """Fingerprint of a task's settings, with the task.
+    """The fingerprint of a task's settings, which also holds the task.
 
-    Rules give it to Snakemake as a parameter, which leads from a job to its task.
+    Rules pass it to Snakemake as the parameter `settings`. Snakemake keeps the object, so that
+    `rspo.snakemake.patches.task_of` finds the task of a job.
     """
 
     task: "Task"
@@ -28,13 +29,14 @@ class Task:
     """One call of the `rspo` command that writes results.
 
     outputs: the files and folders that it writes.
-    settings: what decides their content besides the inputs, as plain data.
+    settings: what decides their content, except the inputs, as plain data.
     inputs: returns the results that it reads, each with the task that writes it.
-    lock: a file that a call locks, so that only one works on the outputs at the same time.
+    lock: the file that a call locks, so that no two calls work on the outputs at the same time.
     command: the call, for messages, such as "rspo prepare train".
-    configured: the settings according to the config file, where the command line gave others.
-    checkpoint: the folder from which a killed call resumes, if there is one.
-    replace_above: Snakemake does not replace outputs that took more minutes; None: no limit.
+    configured: the settings without those of the command line; None if the command line gave none.
+    checkpoint: the folder from which a killed call resumes; None if it cannot resume.
+    replace_above: Snakemake does not replace outputs that took more than this many minutes; None
+        sets no limit.
     """
 
     outputs: tuple[Path, ...]
@@ -48,12 +50,12 @@ class Task:
 
     @property
     def input_files(self) -> list[Path]:
-        """The results that it reads, each once."""
+        """The results that the task reads, without duplicates."""
         return list(dict.fromkeys(path for path, _ in self.inputs()))
 
     @property
     def settings_hash(self) -> SettingsHash:
-        """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
+        """The fingerprint of the settings, by which Snakemake recognizes outdated files."""
         result = SettingsHash(fingerprint(self.settings))
         result.task = self
         return result
@@ -63,12 +65,13 @@ class Task:
 class Done:
     """What the work of a task reports once its outputs exist.
 
-    gpu_seconds: of this process, outside SLURM (see `rspo.pipeline.usage.usage_so_far`).
-    notes: other information, such as the rows that were left out.
-    earlier: usage of earlier processes that worked on the outputs and were killed or stopped.
-    files: further files that it wrote, which get the same provenance.
-    originals: files of the user that it read, with which a history may begin, with the digests that
-        they had before it read them.
+    gpu_seconds: the time for which this process used GPUs; ignored in a SLURM job, which counts all
+        GPUs that it was granted (`rspo.pipeline.usage.usage_so_far`).
+    notes: other information for the provenance, such as the rows that were left out.
+    earlier: the usage of earlier processes that worked on the outputs and were killed or stopped.
+    files: further files that the work wrote, which get the same provenance.
+    originals: the files of the user that the work read, with the digests that they had before. They
+        need no provenance: the history of a result may begin with them.
     clean_up: called after the provenance is written; removes what a killed run resumes from.
     """
 

@@ -14,12 +14,13 @@
     report        reports/report.html
 
 Each function has the name of its command and of its rule in workflow/rules/, and takes their
-arguments. The code that knows which results a claim, a figure or the report reads is further up
-(rspo.analysis, rspo.figures, rspo.report), so these three get their inputs as an argument.
+arguments. Claims, figures and the report get their inputs as an argument, because the packages that
+know which results they read are in higher layers (rspo.analysis, rspo.figures, rspo.report), which
+this module cannot import.
 
-Snakemake decides which tasks run. Its rules have the settings of a task as a parameter, and repeat
+Snakemake decides which tasks run. Its rules pass the settings of a task as a parameter. They repeat
 the paths of its files, because a reader of the workflow wants to see them; a test compares the two.
-What is in the settings of a task makes Snakemake run it again when it changes. So they have what
+Snakemake runs a task again when its settings change. So the settings of a task contain whatever
 decides the content of its files, and nothing else.
 """
 
@@ -48,17 +49,17 @@ from rspo.pipeline.verl_fingerprint import policy_settings
 
 Input = tuple[Path, Task]  # a file or folder, and the task that writes it
 Inputs = Callable[[], Sequence[Input]]
-Words = ParamSpec("Words")
+Words = ParamSpec("Words")  # the words of a command line after the name of the command
 
 
 def with_command(
     make: Callable[Concatenate[Experiment, Words], Task],
 ) -> Callable[Concatenate[Experiment, Words], Task]:
-    """Complete the task that a function makes with what every task has.
+    """Decorate a function that returns a task: add the fields that all tasks get in the same way.
 
-    That is its command, which has the function's name and positional arguments; the limit
-    `replace_above`; and the settings according to the config alone, where the command line gave
-    others.
+    command: consists of the function's name and positional arguments.
+    replace_above: is the limit of the config.
+    configured: the settings that the function returns for the config without the command line.
     """
 
     @wraps(make)
@@ -71,7 +72,7 @@ def with_command(
             return task
         try:
             configured = make(experiment.as_configured, *words, **named).settings
-        except (InputError, LookupError):  # something that only the command line adds
+        except (InputError, LookupError):  # the command line alone defines what `words` name
             return task
         return replace(task, configured=configured)
 
@@ -83,6 +84,7 @@ def prepare(experiment: Experiment, data_set: str) -> Task:
     """The problems of a data set."""
     settings = source_settings(experiment, data_set)
     if data_set not in ("train", "validation") and experiment.config.evaluation.problems:
+        # Only benchmarks are limited to their first problems.
         settings["first"] = experiment.config.evaluation.problems
     return Task((experiment.files.problems(data_set),), settings)
 
@@ -121,6 +123,7 @@ def train(experiment: Experiment, cell: str) -> Task:
     settings = asdict(run) | verifier_settings(config, config.verifier)
     del settings["variant"]  # its settings follow
     settings.pop("rules", None)  # a new version of the rules must not rerun weeks of training
+    # A version is raised when the code computes something else with the same settings.
     settings["objective_version"] = OBJECTIVES[run.objective].version
     settings["learning_rate"] = config.models[run.model].learning_rate
     settings |= config.model_dump(mode="json", include={"engine", "sampling"})
@@ -145,7 +148,7 @@ def train(experiment: Experiment, cell: str) -> Task:
 
 @with_command
 def fetch_judge(experiment: Experiment) -> Task:
-    """The prompt of the judge, and its model, unless a running server has it."""
+    """The prompt of the judge, and its model unless the config names a running server."""
     prompt = experiment.files.judge_prompt
     model = experiment.judge_model
     xverify = experiment.config.xverify
@@ -165,7 +168,7 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
         return [trained] + _problems(experiment, experiment.benchmarks_of(suite))
 
     config = experiment.config
-    # Settings of one block; the number of blocks does not change a block.
+    # The number of blocks is left out: more blocks do not change those that exist.
     settings = config.evaluation.model_dump(mode="json", include={"block", "seed"})
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= config.sampling.model_dump(mode="json")
@@ -211,7 +214,7 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
         inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`).
     """
     config = experiment.config
-    # The grid and its seeds determine the compared cells; `k` the values of k.
+    # The grid and its seeds determine which cells are compared.
     settings = config.model_dump(mode="json", include={"grid", "seeds"})
     settings["scale"] = experiment.scale
     settings["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
@@ -229,7 +232,7 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
 
 @with_command
 def study(experiment: Experiment, name: str) -> Task:
-    """The tables and the page of a comparison beyond the paper's.
+    """The tables and the page of a study, which compares methods beyond those of the paper.
 
     Its inputs are the scores of its policies, base policies included, and the logs of its cells.
     """
@@ -270,12 +273,12 @@ def figure(
     settings: Callable[[Experiment], Settings],
     inputs: Inputs,
 ) -> Task:
-    """A figure, as pictures and the table of its numbers.
+    """A figure: its pictures, and the table of its numbers.
 
     Args:
-        suffixes: of its files.
-        settings: returns what decides the figure with a config (`rspo.figures`).
-        inputs: every file that it shows.
+        suffixes: the suffix of each file, such as ".pdf".
+        settings: returns the settings that decide the figure of an experiment (`rspo.figures`).
+        inputs: returns every file whose numbers the figure shows.
     """
     outputs = tuple(experiment.files.reports / f"{name}{suffix}" for suffix in suffixes)
     return Task(outputs, settings(experiment), inputs)
@@ -283,8 +286,9 @@ def figure(
 
 @with_command
 def cost(experiment: Experiment) -> Task:
-    """The time that every policy used. Its inputs are the curves that exist so far."""
+    """The table of the time that every policy used, whose inputs are the curves that exist."""
 
+    # The table can be made before all policies are finished, so missing curves are no inputs.
     def inputs() -> list[Input]:
         return [pair for pair in every_curve(experiment) if pair[0].is_file()]
 
@@ -305,14 +309,14 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
 
 
 def policy_task(experiment: Experiment, policy: str) -> Task:
-    """The task that makes a policy, of a cell or a model."""
+    """The task that makes a policy: `pretrain` for a base policy, `train` for that of a cell."""
     if experiment.is_base(policy):
         return pretrain(experiment, policy.removesuffix(f"--{BASE}"))
     return train(experiment, policy)
 
 
 def lock_of(table: Path) -> Path:
-    """The lock of a table that has a journal."""
+    """The lock of a table that a killed command resumes from its journal (samples, scores)."""
     return table.with_name(f".{table.stem}{LOCK}")
 
 
@@ -327,12 +331,12 @@ def log_input(experiment: Experiment, cell: str) -> Input:
 
 
 def score_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
-    """The scores of a policy on a suite."""
+    """The scores of a policy on a suite, a file for each block."""
     return [first_output(score(experiment, policy, suite, n)) for n in experiment.blocks()]
 
 
 def scored_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
-    """The samples and the scores of a policy on a suite."""
+    """The samples and scores of a policy on a suite, two files for each block."""
     files = []
     for block in experiment.blocks():
         files.append(first_output(sample(experiment, policy, suite, block)))
@@ -341,7 +345,7 @@ def scored_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input
 
 
 def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
-    """The files that decide a judge model's verdict besides the response and the answers."""
+    """The files of the judge model, if the verifier is one; otherwise none."""
     if verifier != "xverify":
         return []
     fetching = fetch_judge(experiment)
@@ -356,7 +360,7 @@ def every_curve(experiment: Experiment) -> list[Input]:
 
 
 def results(experiment: Experiment) -> list[Input]:
-    """The files of data and policies, without tables and figures."""
+    """The problems, policies, logs, samples, scores and curves: all but tables and figures."""
     files = _problems(experiment, experiment.data_sets)
     for policy in experiment.policies:
         files.append(first_output(policy_task(experiment, policy)))
@@ -368,16 +372,18 @@ def results(experiment: Experiment) -> list[Input]:
 
 
 def _problems(experiment: Experiment, data_sets: Iterable[str]) -> list[Input]:
+    """The file with the problems of each data set."""
     return [first_output(prepare(experiment, name)) for name in data_sets]
 
 
 def source_settings(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set.
+    """The settings that decide the problems of a data set, before it is cut to the first ones.
 
     Raises: InputError for a file of the user that cannot be read.
     """
     data_set = experiment.data_set(name)
-    # Expectations check the rows but do not change them. Only a file has columns of its own.
+    # The expected counts and hash check the rows and do not change them. The columns at this level
+    # belong to `file`; a data set of the hub has its columns in `hub`.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
     if data_set.file is None:
         unused |= dict.fromkeys(Columns.model_fields, True)
@@ -397,7 +403,7 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
 
 
 def verifier_settings(config: Config | None, verifier: str) -> Settings:
-    """The settings that decide a verdict. The address and limits of a judge's server do not."""
+    """The settings that decide verdicts. The address and limits of a judge's server are left out."""
     settings: Settings = {"verifier": verifier}
     if verifier in VERIFIER_VERSIONS:
         settings["rules"] = VERIFIER_VERSIONS[verifier]
@@ -408,7 +414,7 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
 
 
 def reward_settings(config: Config, name: str) -> Settings:
-    """The settings of a reward."""
+    """The settings that decide a reward: the version of the user's function, or the discount."""
     if name in OWN_REWARDS:
         return {"version": OWN_REWARDS[name].version}
     if name == "binary":
@@ -417,5 +423,8 @@ def reward_settings(config: Config, name: str) -> Settings:
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:
-    """A long list as its number and fingerprint, for the message about other settings."""
+    """Settings that stand for a long list: its length and its fingerprint.
+
+    They keep the message about other settings short.
+    """
     return {what: len(names), "names": fingerprint(list(names))}

@@ -1,4 +1,8 @@
-"""`rspo trace FILE`, in the project's folder: the provenance of a file, back to the data."""
+"""`rspo trace FILE`: the provenance of a file, and of everything behind it, back to the data.
+
+Provenance names the files of the user relative to the folder in which the command ran, so
+`rspo trace` must run in the same folder.
+"""
 
 import json
 import math
@@ -11,13 +15,14 @@ from rspo.core.files import digest
 from rspo.pipeline.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
 from rspo.pipeline.state import Reason, State, content_state
 
-_SHOWN_DIGITS = 12  # of a digest or commit
+_SHOWN_DIGITS = 12  # hexadecimal digits of a digest or commit
 
-History = Mapping[Path, Mapping[str, Any]]  # the provenance of each file, which may be empty
+# The provenance of a file and of all files behind it; empty for a file that has none.
+History = Mapping[Path, Mapping[str, Any]]
 
 
 def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """The provenance of the files and of everything that they were made from, breadth first.
+    """The provenance of the files and of everything behind them, breadth first.
 
     Raises: InputError for provenance that cannot be read.
     """
@@ -34,7 +39,7 @@ def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
 
 
 def faults(notes: History) -> list[str]:
-    """Gaps and contradictions in a history, one sentence each. Reads every file."""
+    """A sentence for each gap or contradiction in a history. This reads every file."""
     own_files = originals(notes)
     sentences = []
     for path, note in notes.items():
@@ -47,6 +52,7 @@ def faults(notes: History) -> list[str]:
         elif not state.is_current and not is_own:
             sentences.append(str(state))
         for source, digest_then in inputs_of(path, note).items():
+            # A removed file without provenance counts as unchanged: the loop over files reports it.
             digest_now = notes[source].get("digest", digest_then)
             if not notes[source] and source.exists():
                 digest_now = digest(source)
@@ -58,7 +64,10 @@ def faults(notes: History) -> list[str]:
 
 
 def sources(notes: History) -> dict[str, list[Path]]:
-    """Each revision of a hub data set or generator, with the files made from it directly."""
+    """The sources of the data, each with the files that were made directly from it.
+
+    A source is a revision of a data set on the hub, or of the generator of problems.
+    """
     holders: dict[str, list[Path]] = {}
     for path, note in notes.items():
         for source in note.get("notes", {}).get("sources", []):
@@ -67,12 +76,12 @@ def sources(notes: History) -> dict[str, list[Path]]:
 
 
 def content_of(note: Mapping[str, Any]) -> str:
-    """Hash of a file's content; for a hub data set, the SHA-256 that the config expects."""
+    """The hash of a file's content; for a hub data set, the SHA-256 that the config expects."""
     return str(note["notes"].get("content_sha256") or note["digest"])
 
 
 def originals(notes: History) -> dict[Path, str]:
-    """The files of a history that a user made, with the digests that they had when last read."""
+    """The files that the user made, with the digests that they had when a task last read them."""
     return {
         Path(name): note["inputs"][name]
         for note in notes.values()
@@ -81,10 +90,13 @@ def originals(notes: History) -> dict[Path, str]:
 
 
 def trace(path: Path, depth: int | None = None) -> Iterator[str]:
-    """The history of a file, indented, to a depth of inputs; all are checked.
+    """The lines that `rspo trace` prints.
 
-    Raises: InputError for a file that does not exist or has no provenance, and, after the last
-        line, for a history with gaps or contradictions.
+    Args:
+        depth: levels of inputs to show; None shows all. All levels are checked in any case.
+
+    Raises: InputError if the file does not exist or has no provenance, and, after the last line, if
+        the history has gaps or contradictions.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
@@ -111,6 +123,7 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
         if path in expanded:
             yield f"{indent}{path} (see above)"
             return
+        # A file whose inputs the depth cuts off may show them where it appears at a lower level.
         if level < depth:
             expanded.add(path)
         note = notes[path]
@@ -119,7 +132,7 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
             return
         yield f"{indent}{path}: {_origin(note)}"
         inputs = inputs_of(path, note)
-        if not inputs:
+        if not inputs:  # the history begins here, so the settings alone decide the file
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
         for source in note["notes"].get("sources", []):
             yield f"{indent}    source: {source}, content {content_of(note)}"

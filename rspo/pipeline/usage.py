@@ -1,4 +1,4 @@
-"""Usage: the time that a process spent, on wall clock, processors and GPUs."""
+"""Usage: the seconds that a process took by the clock, and used of processors and GPUs."""
 
 import os
 import resource
@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from rspo.core.slurm_job import host_name, this_job
 
 SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # fields of `Usage`
-_STARTED = time.time()
+_STARTED = time.time()  # when this module was imported, which is early in every command
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Usage of one process and its finished children. `job` is the SLURM job ID, or empty."""
+    """The usage of one process and its finished children.
+
+    job: the SLURM job ID; empty outside SLURM.
+    process: the process ID on the host.
+    gpu_seconds: the sum over GPUs.
+    """
 
     job: str
     host: str
@@ -24,10 +29,11 @@ class Usage:
 
 
 def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
-    """Usage of this process so far.
+    """The usage of this process so far.
 
     Args:
-        gpu_seconds: used outside SLURM. A SLURM job uses all of its GPUs for as long as it runs.
+        gpu_seconds: what the process itself counted. In a SLURM job this is ignored: the job
+            occupies all of its GPUs for as long as it runs, even when they are idle.
     """
     wall_seconds = time.time() - _STARTED
     own = resource.getrusage(resource.RUSAGE_SELF)

@@ -1,7 +1,8 @@
 """The verl settings that are part of a policy's fingerprint.
 
-Operational settings are not: they change speed and placement, and may change at any time. They can
-still change rounding and, with vLLM, batches of requests, like two runs with the same settings.
+Operational settings are not part of it. They decide speed and placement, so a user may change them
+at any time without training again. They can still change rounding and how vLLM batches requests,
+but these also differ between two runs with the same settings.
 """
 
 from collections.abc import Mapping
@@ -10,10 +11,10 @@ from typing import Any
 from rspo.config.merge import merge
 from rspo.config.schema import VerlSettings
 
-# Names of keys and sections, anywhere in verl's config.
+# The keys and sections that are operational, at any level of verl's config.
 OPERATIONAL = frozenset(
     {
-        # Tokens and responses per forward pass; the loss is a sum over passes.
+        # Tokens and responses per forward pass. They do not change the loss, a sum over passes.
         "ppo_max_token_len_per_gpu",
         "log_prob_max_token_len_per_gpu",
         "max_num_batched_tokens",
@@ -57,7 +58,11 @@ OPERATIONAL = frozenset(
 
 
 def policy_settings(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str, Any]:
-    """The device (it decides the precision) and the keys that are not operational."""
+    """The device, which decides the precision, and the overrides that are not operational.
+
+    Args:
+        of_model: the overrides of the model, over which those of the experiment take precedence.
+    """
     own = _without_operational(merge(of_model, verl.overrides))
     return {"device": verl.device, "overrides": own}
 
