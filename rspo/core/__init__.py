@@ -1,1 +1,1 @@
-"""Files, locks, processes, signals and seeds, used by all other packages."""
+"""Files, locks, processes, signals and seeds: what all other packages use."""

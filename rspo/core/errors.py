@@ -6,22 +6,25 @@ from contextlib import contextmanager
 
 
 class InputError(ValueError):
-    """Bad config, data or command line; the message names the value and what is allowed.
+    """The config, data or command line is wrong; the message names the value and what is allowed.
 
     The `rspo` command prints it as one line, with status 2. Other exceptions keep their traceback.
     """
 
 
 class LostProcess(RuntimeError):
-    """A process or node that a run needs died; the message names it.
+    """A process or node that a run needs has died; the message names it.
 
-    The `rspo` command prints it as one line, with status 1, and resumes when it is run again.
+    The `rspo` command prints it as one line, with status 1. The same command resumes the run.
     """
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Turn a ValueError, such as that of a user's own function, into InputError "WHAT: REASON"."""
+    """Turn a ValueError of the block into an InputError with the message "WHAT: REASON".
+
+    The block may call a function of the user.
+    """
     try:
         yield
     except ValueError as error:
@@ -36,6 +39,6 @@ def allowed_names(name: str, allowed: Collection[str]) -> str:
 
 
 def require_name(what: str, name: str, allowed: Collection[str]) -> None:
-    """Raises: InputError "no WHAT; ..." for a name that is not allowed (see `allowed_names`)."""
+    """Raises: InputError with "no WHAT; ..." if a name is not allowed (see `allowed_names`)."""
     if name not in allowed:
         raise InputError(f"no {what}; {allowed_names(name, allowed)}")

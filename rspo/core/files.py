@@ -15,19 +15,21 @@ from typing import Any, BinaryIO, cast
 
 from rspo.core.errors import InputError
 
-_GZIP = b"\x1f\x8b"  # first bytes of a compressed file
+_GZIP = b"\x1f\x8b"  # the first bytes of every file that gzip has compressed
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Write a file or folder under a temporary name, and rename it to `path` on success.
+    """Yield a temporary path; rename what the block writes there to `path` when the block succeeds.
 
-    If the block fails, `path` stays as it was. After SIGKILL, the next write removes the temporary
-    file. An OSError names `path` if it names no other file.
+    The block may write a file or a folder. If it fails, `path` stays as it was. After SIGKILL, the
+    temporary file remains until the next write of `path`. An OSError names `path` if it names no
+    other file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
         _remove(stale)
+    # The suffix comes last again, because some libraries choose the format by it.
     partial = path.parent / f".{path.name}.partial{path.suffix}"
     try:
         yield partial
@@ -36,6 +38,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         if path.is_dir():  # a rename cannot replace a folder that is not empty
             if not partial.is_dir():
                 raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
+            # After SIGKILL here, the next write removes the old folder: its name begins as `stale`.
             path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)
         _remove(path.parent / f".{path.name}.partial-old")
@@ -47,6 +50,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -54,7 +58,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Flush to disk, so that a crash after the rename cannot leave an empty file."""
+    """Flush a file or folder to disk, so that a crash after the rename cannot leave empty files."""
     for file in path.rglob("*") if path.is_dir() else [path]:
         if file.is_file():
             with file.open("rb") as stream:
@@ -73,22 +77,24 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object per line; empty lines are skipped."""
+    """Read a file with one JSON object per line; empty lines are skipped."""
     return [row for _, row in numbered_json_lines(path)]
 
 
 def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number, from 1, and the JSON object of each line that is not empty.
+    """Yield the number and the JSON object of each line that is not empty.
 
-    The file has UTF-8, and may be compressed with gzip.
+    Lines are counted from 1, including empty ones. The file must be UTF-8, and may be compressed
+    with gzip.
 
     Raises: InputError that names the line.
     """
     require_file(path)
-    number = 0
+    number = 0  # for an error before the first line is read
     try:
         with _uncompressed(path) as lines:
             for number, line in enumerate(lines, start=1):
+                # Editors on Windows begin a file with a byte order mark, which utf-8-sig skips.
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 if not text.strip():
                     continue
@@ -110,6 +116,10 @@ def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object with these keys and values.
+
+    Raises: ValueError for a duplicate key, of which `json` alone would silently keep the last one.
+    """
     row = dict(pairs)
     if len(row) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -119,31 +129,34 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_file(path: Path) -> None:
-    """Raises: InputError unless a path is a file that can be read twice: no folder and no pipe."""
+    """Raises: InputError if a path is missing, or cannot be read twice: a folder or a pipe."""
     if not path.is_file():
         raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
 def _uncompressed(path: Path) -> BinaryIO:
+    """Open a file, and decompress it if it begins like gzip's, whatever its name."""
     with path.open("rb") as stream:
         compressed = stream.read(len(_GZIP)) == _GZIP
     return cast(BinaryIO, gzip.open(path)) if compressed else path.open("rb")
 
 
 def fingerprint(settings: Any) -> str:
-    """A hash of plain data, twelve hex digits.
+    """The hash of plain data, as twelve hexadecimal digits.
 
-    Data that was written as JSON and read again has the same hash, as has any order of keys.
+    Neither the order of keys changes the hash, nor writing the data as JSON and reading it again.
     """
+    # Through JSON once: it turns tuples into lists, and keys that are numbers into text, so that
+    # `sort_keys` then compares strings only.
     as_json = json.loads(json.dumps(settings, default=str))
     text = json.dumps(as_json, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, or of the names and digests of a folder's files; 64 hex digits.
+    """The SHA-256 of a file, or of the names and digests of a folder's files; 64 hex digits.
 
-    Hidden files do not count, because Snakemake and the hub's client create some.
+    Hidden files in a folder do not count, because Snakemake and the hub's client create some.
     """
     if not path.is_dir():
         status = path.stat()
@@ -154,7 +167,7 @@ def digest(path: Path) -> str:
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """The files of a folder that are neither hidden nor in a hidden folder."""
+    """Yield the files of a folder, at any depth, that are neither hidden nor in a hidden folder."""
     for file in folder.rglob("*"):
         hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
         if file.is_file() and not hidden:
@@ -163,9 +176,10 @@ def visible_files(folder: Path) -> Iterator[Path]:
 
 @cache
 def _digest(path: Path, size: int, changed: int) -> str:
-    """SHA-256 of a file. The cache is for processes that write several files from the same inputs.
+    """The SHA-256 of a file, cached for processes that write several files from the same inputs.
 
-    The size and the time of the last change, in nanoseconds, distinguish a file that has changed.
+    Size (bytes) and time of the last change (nanoseconds) are keys of the cache: a file that has
+    changed is read again.
     """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

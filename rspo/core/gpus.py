@@ -14,7 +14,7 @@ class Gpu(NamedTuple):
     """A kind of GPU.
 
     flops: dense operations in bfloat16 per second.
-    bandwidth: of its memory, in bytes per second.
+    bandwidth: of the GPU's memory, in bytes per second.
     """
 
     flops: float
@@ -55,7 +55,7 @@ def require_visible_gpus() -> None:
 
 
 def require_vllm_on_gpus() -> None:
-    """Raises: InputError if SLURM granted GPUs and vLLM's build is for CPUs, which ignores them."""
+    """Raises: InputError if SLURM granted GPUs that vLLM would ignore, being built for CPUs."""
     require_visible_gpus()
     if not _granted():
         return
@@ -77,7 +77,10 @@ def _granted() -> str:
 
 
 def gpu_bytes(which: Literal["used", "total"]) -> int:
-    """Used or total memory of the GPU with the most, in bytes; 0 if nvidia-smi does not answer."""
+    """The used or total memory of a GPU in bytes, the largest of this host's GPUs.
+
+    Returns: 0 if nvidia-smi does not answer.
+    """
     query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(

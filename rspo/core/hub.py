@@ -1,11 +1,14 @@
-"""Files of a model on the Hugging Face hub, or in a mirror folder that has the hub's names."""
+"""Copy the files of a model from the Hugging Face hub, or from a folder that mirrors it.
+
+A mirror has a folder for each model, named as on the hub, such as MIRROR/Qwen/Qwen2.5-Math-1.5B.
+"""
 
 import shutil
 from pathlib import Path
 
 from rspo.core.errors import InputError
 
-# Config, tokenizer, and the weights in one format.
+# Config, tokenizer and weights. Models often publish the same weights in other formats too.
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.jinja")
 
 
@@ -13,10 +16,13 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
     """Copy a model's files from a mirror, or from the hub if the mirror lacks them.
 
     Args:
-        name: of the model on the hub, such as `Qwen/Qwen2.5-Math-1.5B`.
-        revision: a commit of the hub's repository; None for the newest.
+        name: the model's name on the hub, such as `Qwen/Qwen2.5-Math-1.5B`.
+        revision: a commit of the hub's repository; None for the newest. A mirror has one revision,
+            so it is not checked there.
+        folder: the folder that gets the files; it is created if needed.
+        mirror: the mirror; None if the hub is the only source.
 
-    Returns: where the files come from, with the revision.
+    Returns: the source, such as "https://huggingface.co/NAME @ REVISION".
 
     Raises: InputError if the model cannot be downloaded or lacks files.
     """
@@ -40,10 +46,14 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
 
 
 def _download(name: str, revision: str | None, mirrored: Path | None) -> Path:
-    """Download a model's files; returns their folder. The mirrored folder is for the message."""
+    """Download a model's files and return their folder.
+
+    Args:
+        mirrored: where the mirror could have the model, for the message of the error.
+    """
     from huggingface_hub import snapshot_download
 
-    try:  # its cache resumes an interrupted download
+    try:  # the library's cache resumes an interrupted download
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(_FILES)))
     except Exception as error:  # the library raises errors of several packages
         raise InputError(

@@ -1,7 +1,7 @@
-"""Exclusive locks on folders and files (`flock`). They end with the process, even by SIGKILL.
+"""Exclusive locks on folders and files (`flock`), which end with their process, even by SIGKILL.
 
-They hold across hosts where the file system supports it, such as NFS 4 and Lustre mounted with
-`-o flock`; `rspo doctor` tests that.
+Locks hold across hosts if the file system supports it, such as NFS 4 and Lustre mounted with
+`-o flock`. `rspo doctor` tests this.
 """
 
 import fcntl
@@ -17,25 +17,27 @@ from rspo.core.errors import InputError
 from rspo.core.signals import SNAKEMAKE
 from rspo.core.slurm_job import host_name, name_of_this_job
 
-LOCK = ".lock"  # lock file of a folder; it contains the name of its last owner
-# When SLURM gives up a node, the job restarts on another one, and a file server keeps the locks of
+LOCK = ".lock"  # the lock file of a folder; it contains the name of the last owner
+# When SLURM gives up a node, it restarts the job on another one. The file server keeps the locks of
 # the lost host until their lease ends: 90 seconds on NFS, up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
-SECONDS_FOR_A_CHECK = 1  # `is_locked` holds the lock for a moment
+SECONDS_FOR_A_CHECK = 1  # `is_locked` of another process holds the lock for a moment
 
 
 @contextmanager
 def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterator[None]:
-    """Hold the lock of a folder, which is created if needed.
+    """Hold the lock of a folder while the block runs. The folder is created if needed.
 
     Args:
-        name: name of the lock file.
-        waits: whether a SLURM job, or a command of Snakemake's, waits `SECONDS_FOR_A_LOST_NODE`.
+        name: the name of the lock file.
+        waits: whether to wait up to `SECONDS_FOR_A_LOST_NODE` if another process holds the lock.
+            Only SLURM jobs and commands that Snakemake started wait; a user gets the error at once.
 
     Raises: InputError if another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    # Mode "a+" keeps the name of the present owner, which `_owner` reads for the message.
     with (folder / name).open("a+") as lock:
         acquired = _acquire(lock, SECONDS_FOR_A_CHECK, 0.05)
         if not acquired and waits and (name_of_this_job() or os.environ.get(SNAKEMAKE)):
@@ -58,7 +60,7 @@ def _owner(lock: IO[str]) -> str:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether a process holds a lock file, or may hold it."""
+    """Whether a process holds a lock file. True also if the file system cannot tell."""
     try:
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -70,7 +72,10 @@ def is_locked(lock: Path) -> bool:
 
 
 def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
-    """Try to lock a file for some seconds; whether it succeeded.
+    """Try for some seconds to lock a file. Returns whether that succeeded.
+
+    Args:
+        between_tries: seconds between two tries.
 
     Raises: InputError if the file system has no locks.
     """
@@ -92,7 +97,7 @@ def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
 
 
 def this_process() -> str:
-    """Job, process ID and host of this process, for messages of other processes."""
+    """The job, process ID and host of this process, for the messages of other processes."""
     process = f"process {os.getpid()} on {host_name()}"
     job = name_of_this_job()
     return f"{job}, {process}" if job else process

@@ -1,4 +1,4 @@
-"""A function of the user's own, which a command line names as FILE.py:FUNCTION."""
+"""Load a function of the user, which a command line names as FILE.py:FUNCTION."""
 
 import runpy
 import sys
@@ -10,9 +10,14 @@ from rspo.passk import WeightFunction
 
 
 def function_of(name: str) -> WeightFunction:
-    """Run a file, which may import others of its folder, and return one of its functions.
+    """Run a Python file and return one of its functions.
 
-    Raises: InputError that says in one line what is wrong with the file.
+    The file may import other files of its folder.
+
+    Args:
+        name: the file and the function, as FILE.py:FUNCTION.
+
+    Raises: InputError that says in one line what is wrong with the name or the file.
     """
     place, _, attribute = name.rpartition(":")
     if not place.endswith(".py") or not Path(place).is_file():

@@ -1,16 +1,19 @@
-"""Settings as plain data, and the differences between two of them in words."""
+"""Settings as plain data, and the words for the differences between two of them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Settings = dict[str, Any]
-_SHOWN = 3  # differences in a message
-_LONGEST = 40  # characters of a value in a message
+_SHOWN = 3  # the most differences, or other items, in a message
+_LONGEST = 40  # the most characters of a value in a message
 
 
 def differences(old: Any, new: Mapping[str, Any]) -> str:
-    """The first settings that differ, as `KEY: OLD -> NEW`, and how many more there are."""
+    """The first settings that differ, as `KEY: OLD -> NEW`, and how many more there are.
+
+    Returns: an empty string if none differs. `old` may be anything that a damaged file contained.
+    """
     before = _as_text(old)
     after = _as_text(new)
     changes = []
@@ -23,7 +26,7 @@ def differences(old: Any, new: Mapping[str, Any]) -> str:
 
 
 def _as_text(settings: Any) -> dict[str, str]:
-    """The JSON of every value that is no mapping, by its nested key."""
+    """The JSON of every value that is not a mapping, by its nested key."""
     return {key: json.dumps(value, default=str) for key, value in leaves(settings)}
 
 
@@ -45,7 +48,7 @@ def _short(text: str) -> str:
 
 
 def leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is no mapping, with its nested key, such as `training.steps`."""
+    """Yield every value that is not a mapping, with its nested key, such as `training.steps`."""
     if not isinstance(settings, Mapping):
         yield prefix.removesuffix("."), settings
         return

@@ -7,14 +7,19 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-SECONDS = 30  # timeout of a SLURM command
+SECONDS = 30  # the timeout of a SLURM command
+# Matches the GPUs in a list of SLURM such as "gpu:h800:8,gpu:2": the number of each entry.
+_GPU_COUNTS = re.compile(r"gpu:(?:[^:,]+:)?(\d+)")
 
 
 @dataclass(frozen=True)
 class Job:
     """What SLURM granted to a job.
 
-    gpus: the GPUs on all nodes together, such as `gpu:h800:8`; empty if unknown or none.
+    number: the job ID, as text.
+    nodes: the names of the nodes, in SLURM's notation, such as `node[01-02]`.
+    gpus: the GPUs on all nodes together, such as `gpu:h800:8`; empty if there are none, or if SLURM
+        does not answer.
     gpu_count: the number of these GPUs.
     """
 
@@ -28,7 +33,8 @@ class Job:
 def this_job() -> Job | None:
     """The job of this process; None outside SLURM.
 
-    If SLURM's controller does not answer, this is what the environment says about this node.
+    If SLURM's controller does not answer, the fields describe this node only, as far as the
+    environment does.
     """
     if "SLURM_JOB_ID" not in os.environ:
         return None
@@ -39,8 +45,8 @@ def this_job() -> Job | None:
         devices = os.environ.get("SLURM_STEP_GPUS", "")  # indices, such as 0,1,2,3
         count = len(devices.split(",")) if devices else 0
         return Job(number, host_name(), "", count)
-    gpus = fields.get("JOB_GRES", "").replace("(null)", "")
-    count = sum(int(digits) for digits in re.findall(r"gpu:(?:[^:,]+:)?(\d+)", gpus))
+    gpus = fields.get("JOB_GRES", "").replace("(null)", "")  # SLURM's word for none
+    count = sum(int(digits) for digits in _GPU_COUNTS.findall(gpus))
     return Job(number, fields.get("NodeList", ""), gpus, count)
 
 
@@ -55,9 +61,9 @@ def name_of_this_job() -> str:
 
 
 def _fields(number: str) -> dict[str, str]:
-    """What `scontrol` says about a job.
+    """The fields that `scontrol` prints about a job, such as `JobState`.
 
-    Raises: OSError or SubprocessError.
+    Raises: OSError or SubprocessError if SLURM does not answer.
     """
     done = subprocess.run(
         ["scontrol", "--details", "--oneliner", "show", "job", number],

@@ -1,10 +1,12 @@
-"""Run a command that ends when its parent ends, and remove its processes and its folder.
+"""Run a command that ends when its parent ends, and clean up its processes and its folder.
 
     python -m rspo.core.supervisor KEY FOLDER COMMAND...
 
-The command ends when standard input closes, which happens when the parent ends, even by SIGKILL.
-The supervisor then ends all processes with the environment variable KEY, even outside the command's
-process tree, and removes FOLDER. It forwards SIGUSR1 to the command.
+The supervisor is a process between the parent, which calls `supervised`, and the command. The
+parent holds the other end of its standard input, which closes when the parent ends, even by
+SIGKILL. Then, and when the command ends, the supervisor ends all processes that have the
+environment variable KEY, even those that have left the command's process tree, and removes FOLDER.
+It forwards SIGUSR1 to the command.
 """
 
 import contextlib
@@ -23,11 +25,12 @@ import psutil
 
 from rspo.core.signals import REQUEST, accept_requests, is_requested
 
-_SECONDS_TO_END = 10
+_SECONDS_TO_END = 10  # between SIGTERM and SIGKILL
 _SECONDS_TO_DIE = 60  # after SIGKILL; a process that waits for a disk or a GPU takes no signals
 _SECONDS_BETWEEN_LOOKS = 0.2
-# Ray and vLLM set process titles, which overwrite a process's arguments and then its environment,
-# where KEY is looked up. This limits titles to the space of the arguments.
+# Ray and vLLM set process titles with the package setproctitle. A long title overwrites the memory
+# of a process's arguments and then of its environment, in which KEY is looked up. This variable
+# makes setproctitle cut a title to the space of the arguments.
 _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 
 
@@ -35,12 +38,14 @@ _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 def supervised(
     command: Sequence[str], key: str, folder: Path, output: IO[str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command while the block runs. The yielded process exits with the command's status.
+    """Run a command while the block runs, and end it with the block.
 
     Args:
-        key: name of an environment variable that only this command gets.
-        folder: removed when the command ends.
-        output: file for what the command prints; None: where this process prints.
+        key: the name of an environment variable that no other command has.
+        folder: the folder to remove when the command has ended.
+        output: the file to which the command prints; None: where this process prints.
+
+    Yields: the process of the supervisor, which exits with the status of the command.
     """
     supervisor = [sys.executable, "-m", "rspo.core.supervisor", key, str(folder)]
     process = subprocess.Popen(
@@ -60,7 +65,10 @@ def supervised(
 
 
 def main(key: str, folder: Path, command: list[str]) -> int:
-    """Run the command. Returns its exit status as a shell does (128 + N for signal N)."""
+    """Run the command in the process of the supervisor.
+
+    Returns: the command's exit status as a shell reports it (128 + N for signal N).
+    """
     accept_requests()
     environment = os.environ | _KEEP_ENVIRONMENT | {key: "1"}
     child = subprocess.Popen(
@@ -74,13 +82,15 @@ def main(key: str, folder: Path, command: list[str]) -> int:
             forwarded = True
             child.send_signal(REQUEST)
     clean_up(key, folder)  # which ends the command too, if it still runs
-    status = child.poll()
+    status = child.poll()  # -N after signal N; None if the command could not be killed
     status = -signal.SIGKILL if status is None else status
     return status if status >= 0 else 128 - status
 
 
 def _wait_for_end_of_input(ended: threading.Event) -> None:
-    # `os.read` has no buffer. At its exit, Python would wait for the lock of a buffer.
+    """Set the event when standard input closes."""
+    # Not `sys.stdin.read`: this thread would hold the lock of its buffer, for which Python waits at
+    # its exit.
     while os.read(sys.stdin.fileno(), 1):
         pass
     ended.set()
@@ -89,7 +99,7 @@ def _wait_for_end_of_input(ended: threading.Event) -> None:
 def clean_up(key: str, folder: Path) -> None:
     """End all processes that have the environment variable `key`, then remove the folder.
 
-    Processes that do not die within a minute after SIGKILL are reported and left.
+    Processes that do not die within a minute after SIGKILL are reported and left running.
     """
     deadline = time.monotonic() + _SECONDS_TO_END
     terminated = set()
@@ -110,10 +120,10 @@ def clean_up(key: str, folder: Path) -> None:
 
 
 def processes_with(key: str) -> list[psutil.Process]:
-    """This user's processes that have an environment variable.
+    """The processes that have an environment variable, as far as this user may see it.
 
-    If there are none, looks a second time: while a process starts a program, it has no environment
-    for a moment.
+    If there seem to be none, this looks a second time: a process that is starting a program shows
+    no environment for a moment.
     """
     processes = _look_for(key)
     if not processes:
@@ -123,6 +133,7 @@ def processes_with(key: str) -> list[psutil.Process]:
 
 
 def _look_for(key: str) -> list[psutil.Process]:
+    """The processes that have an environment variable now."""
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -132,6 +143,8 @@ def _look_for(key: str) -> list[psutil.Process]:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # not SIG_IGN, which children would inherit
+    # The supervisor must outlive what it cleans up. An empty handler, because the command would
+    # inherit SIG_IGN.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))

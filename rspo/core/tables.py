@@ -21,8 +21,7 @@ from rspo.core.files import atomic_write, require_file
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_OF_A_PART = 10_000  # pyarrow reads lines of JSON of at most 2 GiB
-
+ROWS_OF_A_PART = 10_000  # pyarrow reads a JSON document of at most 2 GiB, which has this many rows
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 
@@ -94,7 +93,12 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
 
 
 def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """A table of rows. JSON carries the values, because `pa.array` of objects imports pandas."""
+    """A table of rows, each a mapping from the schema's names to Python values.
+
+    The values are converted by way of JSON, because `pa.array` imports pandas for Python objects.
+    """
+    # One JSON document that has a list for each column; `flatten` turns the lists into columns. A
+    # block holds the whole document, which pyarrow cannot divide.
     text = json.dumps({name: [row[name] for row in rows] for name in schema.names}).encode()
     lists = pa.schema([pa.field(field.name, pa.list_(field)) for field in schema])
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
@@ -105,7 +109,7 @@ def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def write_frame(path: Path, schema: pa.Schema, frame: "pd.DataFrame") -> None:
     """Write a frame as a Parquet table, atomically; columns outside the schema are left out."""
-    # Arrays of numpy keep NaN. The conversion of pandas would make it null.
+    # NaN stays NaN in the arrays of NumPy; the conversion from pandas would turn it into null.
     arrays = [pa.array(frame[field.name].to_numpy(), type=field.type) for field in schema]
     _write(path, pa.Table.from_arrays(arrays, schema=schema))
 
@@ -116,23 +120,27 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Rows of a Parquet table.
+    """Read the rows of a Parquet table.
 
-    Raises: InputError for a file that is missing, damaged or another table, or has no rows.
+    Raises: InputError if the file is missing, damaged, or another table, or if it has no rows.
     """
     rows: list[dict[str, Any]] = _read(path, schema).to_pylist()
     return rows
 
 
 def read_frame(path: Path, schema: pa.Schema, benchmark: str | None = None) -> "pd.DataFrame":
-    """A Parquet table, or its rows of one benchmark, as a pandas frame; errors as `read_table`."""
+    """Read a Parquet table, or its rows of one benchmark, as a pandas frame.
+
+    Raises: InputError as `read_table` does.
+    """
     return _read(path, schema, benchmark).to_pandas()
 
 
 def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Table:
     require_file(path)
-    try:  # other writers use wider integers and strings for the same values
+    try:
         table = pq.ParquetFile(path).read(columns=schema.names)  # `pq.read_table` imports pandas
+        # Other writers, such as pandas, use wider integers and strings for the same values.
         table = table.select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError, OSError) as error:
         line = str(error).splitlines()[0]
@@ -146,13 +154,13 @@ def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Tab
 
 
 def write_csv(path: Path, frame: "pd.DataFrame") -> None:
-    """Write a frame as CSV, atomically; floats have every digit."""
+    """Write a frame as CSV, atomically. Floats keep every digit, so reading restores them."""
     with atomic_write(path) as partial:
         frame.to_csv(partial, index=False, lineterminator="\n")
 
 
 def read_csv(path: Path) -> "pd.DataFrame":
-    """A CSV file as a frame of strings, exactly as written."""
+    """Read a CSV file as a frame of strings, exactly as written."""
     import pandas as pd  # here, because it takes half a second
 
     return pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -403,7 +403,7 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
 
 
 def verifier_settings(config: Config | None, verifier: str) -> Settings:
-    """The settings that decide verdicts. The address and limits of a judge's server are left out."""
+    """The settings that decide verdicts, without the address and limits of a judge's server."""
     settings: Settings = {"verifier": verifier}
     if verifier in VERIFIER_VERSIONS:
         settings["rules"] = VERIFIER_VERSIONS[verifier]
