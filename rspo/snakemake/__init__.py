@@ -1,1 +1,1 @@
-"""What the workflow checks of a run: its plan before the first job, and its results at the end."""
+"""What the workflow adds to Snakemake: checks of each run, its progress, and some corrections."""

@@ -1,4 +1,8 @@
-"""The check at the end of a run: Snakemake itself looks at outputs only when their job ends."""
+"""The check at the end of a run: all results still exist and are whole.
+
+Snakemake looks at the outputs of a job only when the job ends, so it does not notice if a later job
+or a user removes or changes them.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,18 +15,19 @@ from rspo.core.settings import first_lines
 from rspo.pipeline.state import content_state
 from rspo.snakemake.patches import task_of
 
-FILES_IN_ERROR = 3
+FILES_IN_ERROR = 3  # the most files that the error names
 
 
 def require_results(dag: Any) -> None:
-    """Check the targets of a run, and the outputs of the jobs with a task that it ran.
+    """Check the targets of a run, and the outputs of all jobs of this workflow that it ran.
 
-    Other rules, of the user, may remove each other's outputs.
+    A job of this workflow has a task. The rules of a user may remove each other's outputs, so those
+    are checked only if they are targets.
 
     Args:
         dag: the `snakemake.dag.DAG` of a run that has ended.
 
-    Raises: WorkflowError with a line for each one that is missing or damaged.
+    Raises: WorkflowError with a line for each file that is missing or damaged.
     """
     outputs = [path for job in dag.finished_jobs if task_of(job) for path in job.output]
     lost = []
@@ -38,7 +43,11 @@ def require_results(dag: Any) -> None:
 
 
 def _files_of_targets(dag: Any) -> Iterator[Any]:
-    """The files of the jobs that are targets: the outputs of those that ran, or what they need."""
+    """Yield the files of the jobs that are targets.
+
+    For a rule without outputs, such as `all`, these are its inputs. For another rule, they are its
+    outputs, if it ran.
+    """
     finished = set(dag.finished_jobs)
     for job in dag.targetjobs:
         if not job.output:
@@ -48,7 +57,11 @@ def _files_of_targets(dag: Any) -> Iterator[Any]:
 
 
 def _stays_here(path: Any) -> bool:
-    """Whether a file is a local one that the end of its readers leaves."""
+    """Whether a file must exist at the end of a run.
+
+    Snakemake removes files with the flags below after their last reader, and files of a remote
+    storage after their upload.
+    """
     if getattr(path, "is_storage", False):
         return False
     return not any(is_flagged(path, flag) for flag in ("temp", "pipe", "service"))

@@ -1,9 +1,9 @@
-"""Changes to private parts of Snakemake, and what the workflow reads of them.
+"""Changes to private parts of Snakemake, and what the workflow reads from private parts.
 
-Each function here names an upstream issue and depends on names that may change in any release of
-Snakemake. So pyproject.toml has one version. Before you change it, check for each function that the
-problem still exists and that the private names in its docstring still mean the same, and run
-`make test ARGS="-m slurm"`.
+Each function that changes Snakemake names an upstream issue. It depends on names that may change in
+any release of Snakemake, so pyproject.toml allows one version only. Before you change that version,
+check for each function that the problem still exists and that the private names in its docstring
+still mean the same, and run `make test ARGS="-m slurm"`.
 """
 
 import time
@@ -25,21 +25,25 @@ from rspo.pipeline.task import Task
 def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     """The config keys of a workflow, with the text of `--config set=TEXT` as it was typed.
 
-    The overrides of the command line are merged with those of config files, and win; Snakemake
-    would replace the whole text of another `set`.
+    The overrides of the command line are merged with those of config files and take precedence.
+    Snakemake alone would replace the whole text of `set` in a config file.
 
-    Snakemake removes quotes at both ends of the text, and reads one such as `training={steps: 3}`
-    as a mapping, whose values are text. It gives the words after `--config` to its jobs in quotes
-    that change a word with both kinds of quotes, `$` or several lines; so jobs get it encoded.
+    Snakemake removes quotes at both ends of the text, and reads a text such as
+    `training={steps: 3}` as a mapping whose values are text. When it passes the words after
+    `--config` to its jobs, it puts them in quotes, which changes a word that contains both kinds of
+    quotes, `$` or several lines. So this function encodes the word for the jobs.
 
     Issue: https://github.com/snakemake/snakemake/issues/2374
 
-    Private: `workflow.config_settings`, where `config` has what Snakemake read from `--config`, and
-    `config_args` the words, which its jobs get too.
+    Private: `workflow.config_settings`. Its `config` has the values that Snakemake read from
+    `--config`, and its `config_args` the words themselves, which Snakemake passes to its jobs.
+
+    Args:
+        config: the global variable `config` of the Snakefile.
 
     Raises:
-        InputError: for a mapping in any other key, because Snakemake reads the numbers in it as
-            text.
+        InputError: for a mapping in a key other than `set`, because Snakemake reads the numbers in
+            it as text.
     """
     settings = workflow.config_settings
     of_command_line = [key for key in config if config[key] == settings.config.get(key)]
@@ -49,8 +53,9 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
                 f"--config {key}={config[key]}: Snakemake reads the values of a mapping as text; "
                 f"give it as set=\"{key}='{{...}}'\""
             )
-    if "set" not in of_command_line:  # but of a file, or of a module's `config`
+    if "set" not in of_command_line:  # a config file or a module's `config` has it, if any
         return dict(config)
+    # The text as it was typed, which a job gets encoded by the Snakemake that started it.
     texts = []
     words = []
     for word in settings.config_args:
@@ -60,6 +65,7 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
             word = f"set={encode_as_base64(text)}"
         words.append(word)
     settings.config_args = words
+    # `config` no longer has the `set` of a config file, so the files are read again.
     typed = {key: config[key] for key in of_command_line} | {"set": " ".join(texts)}
     of_files = {key: config[key] for key in config if key not in of_command_line}
     for file in settings.configfiles:
@@ -73,21 +79,22 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
 def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
     """Run the `onstart` or `onsuccess` of this workflow also if it is a module of a Snakefile.
 
-    Snakemake runs one `onstart` and one `onsuccess`, the last of the main Snakefile. Those of a
-    module run only if the main Snakefile calls them: results would be made without the checks at
-    the start and at the end. This changes the one `workflow`, not Snakemake.
+    Snakemake runs one `onstart` and one `onsuccess`: the last ones of the main Snakefile. Those of
+    a module run only if the main Snakefile calls them. Otherwise results would be made without the
+    checks at the start and at the end. This changes the object `workflow`, not Snakemake.
 
     Documented: https://github.com/snakemake/snakemake/pull/4050
 
-    Private: `workflow.onstart` registers an `onstart` as `workflow._onstart`, which is called with
-    a log file; so does `workflow.onsuccess`.
+    Private: `workflow.onstart` registers a block by setting `workflow._onstart`, which Snakemake
+    calls with a log file. `workflow.onsuccess` and `workflow._onsuccess` work in the same way.
 
     Args:
         event: "onstart" or "onsuccess".
-        block: the global variable of this name of the Snakefile that has it.
+        block: the global variable of this name in the Snakefile that defines the block.
     """
     register = getattr(workflow, event)
 
+    # Put the block in front of what is registered now, which other modules may have added.
     def add_block() -> None:
         others = getattr(workflow, f"_{event}")
 
@@ -109,17 +116,18 @@ def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
 
 @cache
 def plan_jobs_behind_ancient_inputs() -> None:
-    """Plan a job also when the job of one of its `ancient` inputs runs.
+    """Look for reasons to run a job even if the job that makes one of its inputs runs.
 
     When Snakemake plans a job, it does not look for reasons to run the jobs that depend on it,
-    because their input changes anyway. An `ancient` input does not count as changed, however. After
-    a kill, a run could end successfully without its target, and changed settings of a cell could go
-    unnoticed.
+    because a changed input is reason enough. An `ancient` input, however, does not count as
+    changed. Without this patch, a run after a kill could end successfully without its target, and
+    changed settings of a cell could go unnoticed.
 
     Issue: https://github.com/snakemake/snakemake/issues/4166, and
     docs/upstream/snakemake_ancient_inputs.md
 
-    Private: `DAG.update_needrun` calls `DAG.bfs` only to collect the jobs that it does not look at.
+    Private: `DAG.update_needrun` calls `DAG.bfs` only to collect the jobs that it does not look at,
+    so a `bfs` that finds no jobs makes it look at all of them.
     """
     from snakemake.dag import DAG
 
@@ -137,20 +145,22 @@ def plan_jobs_behind_ancient_inputs() -> None:
 
 @cache
 def keep_one_timer() -> None:
-    """Keep one timer of each delay that makes the scheduler look for jobs to start.
+    """Keep the scheduler from running more than one timer for each delay.
 
-    While jobs wait, Snakemake starts a timer at every look, and each timer ends with a look. So
-    every job that ends adds a look per second and a thread: after 100 jobs, half of a core is busy.
-    With one timer, a look may come one period later.
+    While jobs wait, Snakemake starts a timer whenever it looks for jobs to start, and looks again
+    when the timer ends. It also looks when a job ends, which starts one more chain of timers: one
+    more thread, and one more look per second. After 100 jobs, half of a core is busy. With one
+    timer per delay, a look may come one period later.
 
     Issue: https://github.com/snakemake/snakemake/issues/3804, and docs/upstream/snakemake_timer.md
 
-    Private: `JobScheduler._schedule_reevalutation` starts a timer of some seconds.
+    Private: `JobScheduler._schedule_reevalutation` starts a timer, whose delay is in seconds.
     """
     from snakemake.scheduling.job_scheduler import JobScheduler
 
     start_timer = JobScheduler._schedule_reevalutation
-    next_looks: dict[float, float] = {}  # by delay, because one for queue input is longer
+    # When the timer of each delay ends. The delay is longer if inputs come from a queue.
+    next_looks: dict[float, float] = {}
 
     def start_if_none_waits(scheduler: JobScheduler, seconds: float) -> None:
         now = time.monotonic()
@@ -162,29 +172,29 @@ def keep_one_timer() -> None:
 
 
 def task_of(job: Any) -> Task | None:
-    """The task whose settings a job has as the parameter `settings`."""
+    """The task of a job, which its parameter `settings` holds; None for a rule of the user."""
     return getattr(job.params.get("settings"), "task", None)
 
 
 @cache
 def compare_results_with_provenance() -> None:
-    """Let Snakemake ask `rspo.pipeline.state` what an existing result is.
+    """Let Snakemake ask `rspo.pipeline.state` whether an existing result is stale or incomplete.
 
-    Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
-    or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
-    go unnoticed, or a current result be made again. So `--touch` and `--cleanup-metadata` have no
-    effect on settings, or on the versions of inputs. Nor does Snakemake notice that a result was
-    made from another version of an input, if that one is older than the result or missing, such as
-    a policy that was restored from a backup, or one that was trained again and whose next training
-    was interrupted.
+    Stale: Snakemake's own records do not cover results that the user made with an `rspo` command or
+    copied, or that a SLURM job finished after its Snakemake was killed. A later change of a setting
+    would go unnoticed, or Snakemake would make a current result again. Snakemake also compares the
+    times of files only. It does not notice that a result was made from another version of an input
+    if this input is older than the result, such as a policy restored from a backup, or missing,
+    such as a policy whose second training was interrupted. With this patch, provenance decides. So
+    `--touch` and `--cleanup-metadata` have no effect on settings and on versions of inputs.
 
-    This acts on stale results only. Snakemake does not make damaged results again, nor those of
-    somebody else; the check of the plan reports them.
+    Only stale results are made again. The check of the plan reports damaged and foreign ones.
 
-    Snakemake marks the outputs of a job until it has seen the job end. If it is killed or
-    interrupted before, it takes them for incomplete and removes them; here it does not if their
-    provenance says that they are whole. With `keep-incomplete`, it removes the mark also when the
-    job fails; here the mark stays until they are whole.
+    Incomplete: Snakemake marks the outputs of a job until it has seen the job end. If Snakemake is
+    killed or interrupted before, its next run takes marked outputs for incomplete and removes them.
+    With this patch, it keeps them if their provenance says that they are whole. With
+    `keep-incomplete`, Snakemake also removes the mark of a job that fails. With this patch, the
+    mark stays until the outputs are whole.
 
     Issue: https://github.com/snakemake/snakemake/issues/2210
 
@@ -203,6 +213,8 @@ def compare_results_with_provenance() -> None:
         return job.params.get("settings") is not None or has_metadata(persistence, job)
 
     def settings_changed(persistence: PersistenceBase, job: Any, file: Any = None) -> Any:
+        # Rules of the user, and results of which no provenance tells the settings, are left to
+        # Snakemake's own records.
         settings_hash = job.params.get("settings")
         if settings_hash is None or not any(has_settings_hash(Path(path)) for path in job.output):
             return params_changed(persistence, job, file)
@@ -214,11 +226,13 @@ def compare_results_with_provenance() -> None:
                 stale[path] = f"another version of {staleness.detail}"
             elif staleness is not None:
                 stale[path] = staleness.detail
+        # The old and the new value of the parameter, which `--reason` prints, and the outputs.
         return ParamsChange(set(stale.values()), {settings_hash} if stale else set(), set(stale))
 
     async def incomplete_outputs(persistence: PersistenceBase, job: Any) -> Any:
         marked = await incomplete(persistence, job)
         task = task_of(job) if marked else None
+        # Not if a checkpoint remains: the outputs are then those of the training before.
         if task is not None and state(task).is_current and not is_begun(task):
             return []
         return marked

@@ -1,7 +1,7 @@
-"""The check of a plan: results that a run would replace, and those that are damaged.
+"""The check of a plan: which results a run would replace, and which are damaged.
 
-It runs before the first job, in a dry run, and when there is nothing to do; not inside jobs, and
-not with `--touch`. It looks at names, sizes and provenance, and reads no result.
+It runs before the first job, also in a dry run and when there is nothing to do. It does not run
+inside jobs, nor with `--touch`. It looks at names, sizes and provenance, and reads no result.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,18 +29,19 @@ from rspo.pipeline.task import Task
 from rspo.snakemake.patches import task_of
 
 WAYS = "--config results=trial writes to another folder, --config replace=true replaces it"
-RESULTS_IN_ERROR = 3
+RESULTS_IN_ERROR = 3  # the most results that an error describes
 
 
 @cache
 def check_every_plan() -> None:
-    """Let Snakemake check the plan of each run, once; called again, it changes nothing.
+    """Make Snakemake call `check_plan` once per run. A second call of this function has no effect.
 
-    Snakemake calls `onstart` neither in a dry run nor when there is nothing to do.
+    An `onstart` would not do, because Snakemake calls it neither in a dry run nor when there is
+    nothing to do.
 
-    Private: `DAG.postprocess` with `check_initial` ends the planning of a run. The method
-    `incomplete` of `workflow.persistence` tells which outputs of a job an earlier run began to
-    write.
+    Private: `DAG.postprocess` ends the planning of a run if `check_initial` is true. The method
+    `incomplete` of `workflow.persistence` returns the outputs of a job that an earlier run began to
+    write and did not finish.
     """
     from snakemake.dag import DAG
 
@@ -58,16 +59,16 @@ def check_every_plan() -> None:
 
 
 def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
-    """Refuse to replace what took long or to read what is damaged; report what else is replaced.
+    """Refuse to replace results that took long and to read damaged ones; report other replacements.
 
-    Figures, tables and the report are always replaced: the old file stays until the new one is
-    whole.
+    Figures, tables and the report need no permission. They have the flag `update`, so the old file
+    stays until the new one is whole.
 
     Args:
         dag: the planned `snakemake.dag.DAG`.
-        interrupted: its planned jobs that an earlier run began and did not finish.
+        interrupted: the planned jobs that an earlier run began and did not finish.
 
-    Raises: WorkflowError with a line for each result.
+    Raises: WorkflowError with a line for each result that forbids the run.
     """
     planned = set(dag.needrun_jobs())
     tasks = _tasks(dag)
@@ -96,7 +97,7 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
 
 
 def _tasks(dag: Any) -> dict[Any, Task]:
-    """The jobs that have a task, each with it."""
+    """The jobs of this workflow, each with its task; rules of the user have none."""
     tasks = {}
     for job in dag.jobs:
         task = task_of(job)
@@ -106,7 +107,10 @@ def _tasks(dag: Any) -> dict[Any, Task]:
 
 
 def _refusals(outputs: Mapping[Any, Sequence[State]], *conditions: Condition) -> dict[Any, str]:
-    """A sentence for each job with an output in one of some conditions."""
+    """A sentence for each job that has an output in one of these conditions.
+
+    Outputs that were never made, so that no provenance remains of them, do not count as missing.
+    """
     sentences = {}
     for job, states in outputs.items():
         for output in states:
@@ -119,9 +123,10 @@ def _refusals(outputs: Mapping[Any, Sequence[State]], *conditions: Condition) ->
 
 
 def _removes(job: Any, task: Task) -> bool:
-    """Whether Snakemake removes the first output before the command of a job.
+    """Whether Snakemake removes a finished result before it runs the command of a job.
 
-    If the command was interrupted and resumes, that output is no finished result.
+    It removes outputs without the flag `update`. If the command was interrupted and resumes, the
+    output is not a finished result.
     """
     stays = all(is_flagged(path, "update") for path in job.output)
     return task.outputs[0].exists() and not stays and not is_begun_with_settings(task)
@@ -134,7 +139,10 @@ def _and_more(count: int) -> str:
 def _require_permission(
     dag: Any, replaced: Mapping[Any, Task], interrupted: Collection[Any]
 ) -> None:
-    """Raises: InputError for results that took, or may have taken, longer than `replace_above`."""
+    """Raises: InputError if a replaced result took, or may have taken, longer than the limit.
+
+    The limit is the `replace_above` of the task.
+    """
     refused = {}
     for job, task in replaced.items():
         time = _long_time(task, job in interrupted)
@@ -150,20 +158,24 @@ def _require_permission(
 
 
 def _long_time(task: Task, is_interrupted: bool) -> str | None:
-    """How long the outputs took if that is, or may be, above the limit."""
+    """Words for how long the outputs took, if that is, or may be, above the limit; else None."""
     if task.replace_above is None:
         return None
     minutes = _minutes(task)
     if minutes > task.replace_above:
         return f"took {_duration(minutes)}"
-    # Provenance is written last: an interrupted job may have left an output without it.
+    # A task writes provenance last, so an interrupted job may have left an output without it.
     if not read_provenance(task.outputs[0]) and not is_interrupted:
         return "how long it took is unknown"
     return None
 
 
 def _by_cause(dag: Any, jobs: Collection[Any]) -> list[Any]:
-    """Jobs with a reason of their own first, those nearest to the data first."""
+    """Sort jobs for a message, so that causes come before their consequences.
+
+    Jobs with a reason of their own come before those that run only because another job does. Within
+    each group, the jobs nearest to the data come first.
+    """
     if not jobs:
         return []
     levels = {job: number for number, level in enumerate(dag.toposorted()) for job in level}
@@ -171,7 +183,7 @@ def _by_cause(dag: Any, jobs: Collection[Any]) -> list[Any]:
 
 
 def _minutes(task: Task) -> float:
-    """The longest time that an output took, by its provenance; 0 if none has provenance."""
+    """The longest time that an output took, in minutes; 0 if no output has provenance."""
     notes = [read_provenance(path) for path in task.outputs]
     return max(float(note.get("wall_seconds", 0)) for note in notes) / 60
 
@@ -181,7 +193,9 @@ def _duration(minutes: float) -> str:
 
 
 def _is_derived(dag: Any, job: Any) -> bool:
-    """Whether a job runs only because another one makes its inputs again."""
+    """Whether a job runs only because another job makes its inputs again."""
+    # `updated_input` has the inputs that are newer than the outputs, and `updated_input_run` those
+    # that jobs of this run make again.
     reason = dag.reason(job)
     own = reason.forced or reason.missing_output or reason.params_changed or reason.input_changed
     return not (own or reason.updated_input - reason.updated_input_run)
@@ -189,6 +203,7 @@ def _is_derived(dag: Any, job: Any) -> bool:
 
 def _why(dag: Any, job: Any, task: Task) -> str:
     """A sentence that says why the first output of a planned job is made again."""
+    # The state of the results explains most; then Snakemake's own reason does.
     path, *others = task.outputs
     reason = dag.reason(job)
     first = state_of(task, path)
@@ -213,7 +228,7 @@ def _why(dag: Any, job: Any, task: Task) -> str:
 
 
 def _force(dag: Any, job: Any) -> str:
-    """The option that forces a job, or an interrupted run."""
+    """What forces a job: the name of an option, or words for an interrupted run."""
     options = dag.workflow.dag_settings
     if options.forceall:
         return "--forceall"
@@ -226,9 +241,14 @@ def _force(dag: Any, job: Any) -> str:
 def _require_sound_inputs(
     dag: Any, replaced: Mapping[Any, Task], damaged: Mapping[Any, str]
 ) -> None:
-    """Raises: InputError for a fault behind an input of a planned job.
+    """Raises: InputError if an input of a planned job, or a file behind it, has a fault.
 
-    Otherwise Snakemake removes the outputs of a job before its command finds the fault.
+    The command of the job would refuse it too, but only after Snakemake has removed the outputs of
+    the job.
+
+    Args:
+        replaced: the jobs whose results the run replaces, with their tasks.
+        damaged: the jobs that do not run and have a faulty output, with a sentence about it.
     """
     for job, damage in damaged.items():
         if _is_read(dag, job):
@@ -240,11 +260,12 @@ def _require_sound_inputs(
 
 
 def _is_read(dag: Any, job: Any) -> bool:
-    """Whether a planned job reads the outputs of a job, or what is made from them."""
+    """Whether a planned job reads the outputs of `job`, or files that were made from them."""
     seen = {job}
     queue = [job]
     while queue:
         for reader in dag.depending[queue.pop()]:
+            # Rules without outputs, such as `all`, only collect files and read none.
             if dag.needrun(reader) and reader.output:
                 return True
             if reader not in seen:

@@ -1,4 +1,4 @@
-"""What Snakemake checks before the first job of a run: packages, SLURM, and `rspo doctor`."""
+"""What the workflow checks before the first job of a run: packages, SLURM, and `rspo doctor`."""
 
 import argparse
 import os
@@ -24,14 +24,19 @@ from rspo.slurm.profile import EXECUTORS, PROFILE
 
 
 def require_slurm(config: Config) -> None:
-    """Raises: WorkflowError if Snakemake uses the project's profile and SLURM does not answer.
+    """Check that SLURM answers, if Snakemake uses the project's profile.
 
-    Called while the Snakefile is read, because the executor asks SLURM before `onstart`. Such a run
-    cannot start at all, so the message also names a package that the scale's jobs need.
+    The workflow calls this while Snakemake reads the Snakefile, because the executor asks SLURM
+    before `onstart` and its error would come first.
+
+    Raises: WorkflowError if SLURM does not answer. The check of packages does not come about in
+        such a run, so the message also names a package that this environment lacks.
     """
     if not _uses_profile():
         return
-    with redirect_stderr(StringIO()):  # it prints the names of the profiles a second time
+    # Snakemake does not give a Snakefile its options, so its command line is parsed once more. That
+    # prints the names of the profiles a second time.
+    with redirect_stderr(StringIO()):
         _, options = parse_args(sys.argv[1:])
     if options.executor not in EXECUTORS or options.dryrun or options.touch:
         return
@@ -42,7 +47,7 @@ def require_slurm(config: Config) -> None:
 
 
 def _fault_of_slurm() -> str:
-    """Why SLURM does not answer on this machine; empty if it does."""
+    """A sentence that says why SLURM does not answer on this machine; empty if it does."""
     if shutil.which("squeue") is None:
         return (
             "SLURM is not installed here (no command squeue): use --profile slurm on a machine of "
@@ -55,23 +60,25 @@ def _fault_of_slurm() -> str:
     return ""
 
 
-_HELD = ExitStack()  # locks
+_HELD = ExitStack()  # the locks of this run; nothing closes the stack before the process ends
 
 
 def jobs_of(workflow: Any, rules: Any) -> list[tuple[str, Any]]:
-    """The jobs that a run is going to start for the rules of a Snakefile, or of a module.
-
-    Each job has the name of its rule in that Snakefile in front; who uses a module may rename it.
+    """The jobs that a run is going to start for the rules of a Snakefile, which may be a module.
 
     Args:
-        rules: the global variable `rules` of the Snakefile.
+        rules: the global variable `rules` of that Snakefile.
+
+    Returns: pairs of a rule's name in that Snakefile and a job. The job's own rule may have another
+        name, because the Snakefile that uses a module may rename its rules.
     """
+    # By the name in the run, which the proxy of a rule knows, the name in the Snakefile.
     names = {proxy.rule.name: name for name, proxy in rules._rules.items()}
     planned = workflow.dag.needrun_jobs()
     return [(names[job.rule.name], job) for job in planned if job.rule.name in names]
 
 
-@cache  # two modules may write reports to the same folder
+@cache  # two modules may write reports to the same folder, and would lock each other out
 def lock_until_the_end(folder: Path) -> None:
     """Lock a folder until this process ends, however it ends.
 
@@ -83,16 +90,20 @@ def lock_until_the_end(folder: Path) -> None:
 def require_packages(rules: Collection[str], config: Config) -> None:
     """Check the packages that the jobs of some rules import.
 
-    Raises: WorkflowError if this environment lacks verl or vLLM and a job is going to import it.
+    The job that imports a package may be the last of a run and fail after hours of training.
 
-    Such a job can be the last of a run, after hours of training.
+    Raises: WorkflowError if this environment lacks verl or vLLM, and a job is going to import it.
     """
     for message in _missing_packages(rules, config):
         raise WorkflowError(message)
 
 
 def _missing_packages(rules: Collection[str], config: Config) -> list[str]:
-    """A message for each setting whose package a job of these rules imports and this lacks."""
+    """A message for each setting that needs a package which this environment lacks.
+
+    Args:
+        rules: the names of the rules that have jobs; other rules need no package.
+    """
     needed = []
     if "train" in rules and config.engine == "verl":
         needed.append(("engine = 'verl'", "verl"))
@@ -109,13 +120,13 @@ def _missing_packages(rules: Collection[str], config: Config) -> list[str]:
 
 
 def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]) -> None:
-    """Check what the jobs that are submitted need; print what should change.
+    """Check with `rspo doctor` what the submitted jobs need, and print its warnings.
 
     `rspo doctor` runs in a process of its own, because it imports PyTorch and verl.
 
     Args:
         jobs: the result of `jobs_of`.
-        environment: variables with which it reads the experiment.
+        environment: the variables with which `rspo doctor` reads the experiment.
 
     Raises: WorkflowError with a line for each finding that is certain to stop a job.
     """
@@ -124,6 +135,7 @@ def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]
         return
     for name_here, name in submitted.items():
         if name_here != name:
+            # The profile sets the resources of SLURM by the names of rules.
             raise WorkflowError(
                 f"{PROFILE} has no resources for {name_here}: use the rule {name} of the module "
                 "without another name"
@@ -134,9 +146,11 @@ def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
     )
     done = subprocess.run(words, env=os.environ | environment, capture_output=True, text=True)
+    # Each line begins with a kind of finding in a column of seven characters (`Kind`).
     lines = [(line[:7].strip(), line[9:]) for line in done.stdout.splitlines()]
     errors = [line for kind, line in lines if kind == Kind.ERROR]
     warnings = [line for kind, line in lines if kind == Kind.WARNING]
+    # 2 is the status both of a report with errors and of an error before the report.
     if done.returncode not in (0, 2) or (done.returncode and not errors + warnings):
         # The profile is invalid, or `rspo doctor` was killed.
         silent = f"`rspo doctor` exited with {done.returncode}"
@@ -149,7 +163,7 @@ def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]
 
 
 def _uses_profile() -> bool:
-    """Whether this Snakemake was started with the project's profile; the user may have another."""
+    """Whether this Snakemake was started with the project's profile, and not one of the user."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--profile", default=os.environ.get("SNAKEMAKE_PROFILE"))
     parser.add_argument("--workflow-profile")

@@ -1,8 +1,8 @@
 """Snakemake's log handler `rspo`: it prints the progress of the policies, not a line for each job.
 
 `profiles/default` selects this handler (`logger: rspo`). Snakemake finds it by the name of the
-package snakemake_logger_plugin_rspo, and imports it before it parses its command line. So this
-module imports other parts of `rspo` only when it shows something.
+package snakemake_logger_plugin_rspo. It imports this package before it parses its command line, in
+every run. So this module imports other parts of `rspo` only when it shows something.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-# Messages that `--quiet rules` hides: the display says more in less space.
+# The events whose messages `--quiet rules` hides: the display says more in less space.
 HIDDEN = {
     LogEvent.JOB_INFO,
     LogEvent.GROUP_INFO,
@@ -26,17 +26,19 @@ HIDDEN = {
     LogEvent.RESOURCES_INFO,
     LogEvent.RUN_INFO,
 }
-SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
-KEPT = "--keep-incomplete mode is set"  # begins a warning; jobs of this workflow leave whole files
+# Messages of Snakemake that have no event, so that only their text identifies them.
+SELECTING_JOBS = "Select jobs to execute..."  # comes with every job
+# This begins a warning about files that may be incomplete. Jobs of this workflow leave whole files.
+KEPT = "--keep-incomplete mode is set"
 INTERRUPTED = "Terminating processes on user request"  # begins the message after Ctrl-C
-EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # begin the errors of our executor plugin
+EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # first lines of our executor plugin's errors
 RESUMES = "The same command resumes."
 
 
 class LogHandler(LogHandlerBase):
-    """Shows the progress of a run, and Snakemake's warnings and errors.
+    """Shows the progress of a run, and prints Snakemake's warnings and errors.
 
-    It also prints Snakemake's messages about each job unless `--quiet` contains `rules`.
+    It prints Snakemake's messages about each job too, unless `--quiet` contains `rules`.
     """
 
     writes_to_stream = True
@@ -51,7 +53,7 @@ class LogHandler(LogHandlerBase):
         self.quiet = {choice.name for choice in settings.quiet or ()}
         self.jobs = (0, 0)  # the number of jobs that are done, and of all jobs
         self.experiments: list[Any] = []  # a Snakefile with several modules has several
-        self.is_shown = False
+        self.is_shown = False  # whether the display is on
         self.is_interrupted = False
         self.display = ExitStack()
 
@@ -74,6 +76,7 @@ class LogHandler(LogHandlerBase):
                         text += f"\n    reason: {reason}"
                 elif record.levelno >= ERROR:
                     text = _without_places(text)
+                # Snakemake's formatter returns "None" for some events without a message.
                 if text and text != "None":
                     print(text, file=self.stream, flush=True)
         except BrokenPipeError:  # nobody reads the output any more, as in `| head`
@@ -100,7 +103,10 @@ class LogHandler(LogHandlerBase):
         return "ALL" in self.quiet or ("RULES" in self.quiet and is_about_jobs)
 
     def _show_progress(self, experiment: Any) -> None:
-        """Show the progress of an experiment from now on, beside those that are shown already."""
+        """Show the progress of an experiment from now on.
+
+        The display is one line, to which a Snakefile with several modules adds experiments.
+        """
         from rspo.status.display import shown
 
         self.experiments.append(experiment)
@@ -126,15 +132,19 @@ class LogHandler(LogHandlerBase):
 
 
 def _without_places(text: str) -> str:
-    """An error without the places in our code that raised it, which a user cannot change.
+    """The text of an error, without the files and lines of this package that raised it.
 
-    Errors that come from elsewhere stay as they are, such as those of a user's own `onstart`, which
-    our code calls (`rspo.snakemake.patches.always_run`).
+    A user can change nothing there. Other errors stay as they are, such as those of a user's own
+    `onstart`, which our code calls (`rspo.snakemake.patches.always_run`).
     """
+    # Snakemake wraps the error of a function that computes inputs or parameters: a line with the
+    # place in the rules, an indented line with the error (group 1), and the wildcards.
     pattern = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
     match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
     if match:
         return f"error: {match[1]}"
+    # All other errors have the form of a traceback: the type, and then lines `  File "..."`, of
+    # which the last one names the place that raised the error.
     head, _, rest = text.partition("\n")
     is_from_rules = re.match(r'WorkflowError in file ".*/workflow/rules/', head)
     places = re.findall(r'^ +File "(.+?)"', rest, flags=re.MULTILINE)
@@ -156,5 +166,6 @@ def _reasons(logs: list[str]) -> list[str]:
         path = Path(log.split(" (check")[0])  # Snakemake adds advice in parentheses
         if path.is_file():
             text = path.read_text(errors="replace")
+            # A line such as "rspo: error: config/tiny.yaml: ...", as `rspo.cli.run` prints it.
             reasons += re.findall(r"^rspo: (?:error: )?(.+)$", text, flags=re.MULTILINE)[-1:]
     return reasons

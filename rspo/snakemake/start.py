@@ -30,14 +30,17 @@ from rspo.snakemake.preflight import (
 
 
 def read_workflow(workflow: Any, experiment: Experiment) -> None:
-    """Prepare Snakemake and its environment for the rules; called while it reads the Snakefile.
+    """Prepare Snakemake and its environment for the rules.
+
+    workflow/rules/run.smk calls this while Snakemake reads it.
 
     Args:
-        workflow: the `snakemake.workflow.Workflow` that reads it.
+        workflow: the `snakemake.workflow.Workflow` that reads the Snakefile.
 
-    Raises: WorkflowError for a module with a prefix, and if the run needs SLURM and it does not
+    Raises: WorkflowError if a module has a prefix, and if the run needs SLURM, which does not
         answer.
     """
+    # A module with `prefix: "x"` has "x/results" in place of the path "results".
     if workflow.modifier.modify_path("results") != "results":
         raise WorkflowError(
             "a module of this workflow has no `prefix` for its files, because its commands would "
@@ -47,7 +50,7 @@ def read_workflow(workflow: Any, experiment: Experiment) -> None:
     compare_results_with_provenance()
     keep_one_timer()
     check_every_plan()
-    # The executor plugin asks SLURM before `onstart`.
+    # Here and not in `start_run`, because the executor plugin asks SLURM before `onstart`.
     if workflow.is_main_process:
         require_slurm(experiment.config)
     _set_environment(workflow)
@@ -55,15 +58,16 @@ def read_workflow(workflow: Any, experiment: Experiment) -> None:
 
 def _set_environment(workflow: Any) -> None:
     """Set the variables that the commands of the rules read."""
-    # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is
-    # activated.
+    # Rules call the `rspo` that is installed beside the Python of this Snakemake, even if its
+    # environment is not activated.
     own_programs = str(Path(sys.executable).parent)
     programs = os.environ.get("PATH", "").split(os.pathsep)
-    if programs[0] != own_programs:  # which another module has added
+    if programs[0] != own_programs:  # another module may have added it
         os.environ["PATH"] = os.pathsep.join([own_programs] + programs)
-    # The commands of rules have their experiment in front, or the default one.
+    # The command line of a rule sets the variable of its experiment, unless that is the default
+    # one. A variable from outside would change the default.
     os.environ.pop(EXPERIMENT_VARIABLE, None)
-    # A killed Snakemake leaves its commands behind, except those in SLURM jobs, which SLURM ends.
+    # Commands end with this Snakemake (`end_with_snakemake`). SLURM itself ends those of its jobs.
     os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
 
 
@@ -72,12 +76,13 @@ def start_run(
 ) -> None:
     """Check the packages and the cluster, and lock the folders of a run that is about to start.
 
-    Snakemake calls `onstart` neither in a dry run nor inside a SLURM job.
+    The `onstart` of the workflow calls this. Snakemake calls `onstart` neither in a dry run nor
+    inside a SLURM job.
 
     Args:
         workflow: the `snakemake.workflow.Workflow` of the run.
         rules: the global variable `rules` of the Snakefile.
-        environment: variables with which an `rspo` command reads the experiment.
+        environment: the variables with which an `rspo` command reads the experiment.
 
     Raises: WorkflowError with a line for each reason not to start.
     """
@@ -85,7 +90,7 @@ def start_run(
     # Before the locks, so that a refused run leaves no folder behind.
     if not workflow.touch:
         require_packages({rule for rule, _ in jobs}, experiment.config)
-    if not workflow.local_exec:
+    if not workflow.local_exec:  # some jobs are submitted
         run_doctor(jobs, environment)
     try:
         for folder in _written_folders(jobs, experiment):
@@ -101,7 +106,7 @@ def start_run(
 
 
 def _written_folders(jobs: list[tuple[str, Any]], experiment: Experiment) -> list[Path]:
-    """The folder of the results, and that of the reports if a job writes there."""
+    """The folder of the results, and the folder of the reports if a job writes there."""
     for _, job in jobs:
         if any(Path(path).is_relative_to(experiment.files.reports) for path in job.output):
             return [experiment.files.results, experiment.files.reports]
@@ -113,7 +118,7 @@ def end_run(workflow: Any, experiment: Experiment) -> None:
 
     Raises: WorkflowError for results that are missing or damaged.
     """
-    # With --touch, the files of a copy that is not complete are missing.
+    # With --touch, files may be missing: it is for copies of results, which may be incomplete.
     if not workflow.touch:
         require_results(workflow.dag)
     page = str(experiment.files.reports / "report.html")
