@@ -1,13 +1,13 @@
 """The `rspo` command. Every stage of the experiments is one subcommand; none needs Snakemake.
 
-Typer parses the command line. A command imports what it needs when it runs, so that `rspo --help`
-loads no numpy, and scoring no PyTorch.
+Typer parses the command line. The docstring of a command is its help text. A command imports what
+it needs when it runs, so that `rspo --help` does not load NumPy, nor scoring PyTorch.
 """
 
 import os
 
-# Hundreds of short commands run per paper. Pydantic would search every installed package for
-# plugins of its own in each of them.
+# An experiment runs hundreds of short commands. In each of them, Pydantic would search every
+# installed package for plugins. It reads this variable when it is imported.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from rspo.cli.run import main

@@ -1,4 +1,4 @@
-"""What makes a function a subcommand of `rspo`."""
+"""The decorator `command`, which makes a function a subcommand of `rspo`."""
 
 from collections.abc import Callable, Iterable
 from inspect import Signature, signature
@@ -8,7 +8,7 @@ import typer
 
 from rspo.cli.options import load_experiment
 
-Output = int | str | Iterable[str] | None  # an exit status, or text or lines to print
+Output = int | str | Iterable[str] | None  # an exit status, or text or lines to print (status 0)
 Command = Callable[..., Output]
 
 app = typer.Typer(
@@ -20,9 +20,14 @@ app = typer.Typer(
 
 
 def command(panel: str, *examples: str) -> Callable[[Command], Command]:
-    """Register a function as a subcommand, with examples, in a panel of `rspo --help`.
+    """Decorate a function to make it a subcommand, and leave the function as it is.
 
-    A parameter `experiment` becomes the options --scale, --set and --results.
+    Its parameters become arguments and options. The parameter `experiment`, if it has one, becomes
+    the options --scale, --set and --results.
+
+    Args:
+        panel: the panel of `rspo --help` that lists the subcommand.
+        examples: command lines for the subcommand's own help.
     """
     epilog = "[bold]Example:[/bold]" + "".join(f"\n\n  {example}" for example in examples)
 
@@ -37,8 +42,8 @@ def command(panel: str, *examples: str) -> Callable[[Command], Command]:
 def _parsed(function: Command) -> Callable[..., Callable[[], Output]]:
     """The function that Typer calls with the parsed arguments.
 
-    It returns the call of the command instead of the command's output, so that the command runs
-    after Typer has returned, outside of its handling of exceptions and exit statuses.
+    It does not run the command, but returns a function that does. So the command runs after Typer
+    has returned, outside of Typer's handling of exceptions and exit statuses.
     """
     parameters = dict(signature(function).parameters)
     takes_experiment = parameters.pop("experiment", None) is not None
@@ -54,7 +59,7 @@ def _parsed(function: Command) -> Callable[..., Callable[[], Output]]:
 
         return call
 
-    # Typer reads the options from these.
+    # Typer reads the options from these two, and the help text from the docstring.
     parsed.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
     parsed.__annotations__ = {name: item.annotation for name, item in parameters.items()}
     parsed.__doc__ = function.__doc__
@@ -62,7 +67,11 @@ def _parsed(function: Command) -> Callable[..., Callable[[], Output]]:
 
 
 def use_one_thread() -> None:
-    """Use one thread: results depend on it, and two processes are faster than two threads."""
+    """Make PyTorch use one thread.
+
+    The number of threads changes the rounding of results. Small models run faster as two processes
+    than in two threads.
+    """
     import torch
 
     torch.set_num_threads(1)

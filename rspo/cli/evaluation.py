@@ -99,6 +99,7 @@ def verify(
     """
     from rspo.evaluation.verify_file import verify_file
 
+    # The config is read only if the verifier may need it: this command also works in other folders.
     experiment = None
     may_be_extension = verifier not in VERIFIERS and has_config(scale)
     if verifier == "xverify" or may_be_extension:
@@ -195,9 +196,9 @@ def diagnose(
 
 
 def _load_extensions(objective: str, scale: str | None) -> None:
-    """Read the config if --scale is given or the package has no such objective.
+    """Read the config if --scale is given, or if the package does not have the objective.
 
-    Its extensions may define the objective.
+    The extensions of the config may define it.
     """
     from rspo.objectives import OBJECTIVES
 

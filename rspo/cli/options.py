@@ -68,8 +68,8 @@ def load_experiment(
 ) -> "Experiment":
     """Read the experiment that --scale, --set and --results select.
 
-    Snakemake sets `scale`, `set` and `results` for the commands of its rules in a variable of the
-    environment (workflow/rules/common.smk). An option replaces the value of the same name.
+    For the commands of its rules, Snakemake passes `scale`, `set` and `results` in an environment
+    variable (workflow/rules/common.smk). An option replaces the value of the same name.
     """
     from rspo.config.experiment import Experiment
 
@@ -80,8 +80,8 @@ def load_experiment(
         results = Path(from_snakemake["results"])
     experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
     if by_hand and not experiment.files.has_own_results:
-        # The settings of the config, too: `rspo.pipeline.run` refuses to put results of other
-        # settings among its results.
+        # `rspo.pipeline.run` compares with the config alone, because it refuses to write results of
+        # other settings into the folder of the config's own results.
         return replace(experiment, as_configured=Experiment.load(scale))
     return experiment
 

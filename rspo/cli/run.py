@@ -1,4 +1,7 @@
-"""Run one command: parse its words, print its output, and turn errors into a line and a status."""
+"""Run one command: parse its words, print its output, and turn errors into a line and a status.
+
+The program `rspo` calls `main`.
+"""
 
 import os
 import select
@@ -20,19 +23,24 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import STOPPED_STATUS, Stopped, end_with_snakemake
 from rspo.pipeline.provenance import WRITTEN
 
-STANDARD_OUTPUT = 1  # file descriptor
-MOST_NAMED = 3  # paths in one line of output
+STANDARD_OUTPUT = 1  # the number of its file descriptor
+MOST_NAMED = 3  # the most paths in the line that names the written files
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status.
+    """Run one command.
 
-    0: success. 1: failure. 2: an error that the user can fix, reported in one line. 75: training
-    stopped on request and can be resumed. 130: interrupted.
+    Args:
+        argv: the words of the command line after `rspo`; None: those of this process, which then
+            ends with the command.
+
+    Returns: the exit status. 0: success. 1: failure. 2: an error that the user can fix, reported in
+        one line. 75: a training stopped on request and can be resumed. 130: interrupted. 141:
+        nobody reads the output any more.
     """
     signal.signal(signal.SIGTERM, _terminate)
     end_with_snakemake()
-    WRITTEN.clear()
+    WRITTEN.clear()  # tests run several commands in one process
     words = sys.argv[1:] if argv is None else argv
     try:
         run_command = parse(list(words))
@@ -51,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads_output():
             return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
-        if error.errno is None:
+        if error.errno is None:  # not from the operating system, so a fault of the code
             raise
         file = f"{error.filename}: " if error.filename else ""
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
@@ -60,16 +68,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(words: list[str]) -> Callable[[], Output]:
-    """Parse a command line and return the call that runs it."""
+    """Parse a command line and return the function that runs the command.
+
+    Raises: InputError for a wrong command line.
+    """
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
         message = " ".join(error.format_message().split())
-        if isinstance(error.__cause__, ValidationError):  # its words lack the value
+        # Typer's message lacks the value that pydantic refused.
+        if isinstance(error.__cause__, ValidationError):
             message += f"; got {error.__cause__.errors()[0]['input']!r}"
             if error.param.multiple:  # type: ignore[attr-defined]
                 message += "; repeat it for several: --k 2 --k 4"
         raise InputError(message) from None
+    # For --help, Typer itself prints the text and returns a status, which is the output then.
     return result if callable(result) else lambda: result
 
 
@@ -86,10 +99,10 @@ def _print_output(output: Output) -> int:
 
 
 def _ignore_signals() -> None:
-    """Let nothing interrupt the process from here on, because its results are complete.
+    """Ignore signals from here on, because the results of the command are complete.
 
-    A signal while Python exits would end the process as killed, and Snakemake removes the results
-    of such a job.
+    A signal while Python exits would kill the process, and Snakemake removes the results of a job
+    whose command was killed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -105,12 +118,17 @@ def _report_written() -> None:
 
 
 def _fail(status: int, message: str) -> int:
+    """Print a message on standard error, and return the exit status."""
     print(f"rspo: {message}", file=sys.stderr, flush=True)
     return status
 
 
 def _nobody_reads_output() -> bool:
-    """Whether standard output is a pipe without a reader; if so, drop the output that is left."""
+    """Whether standard output is a pipe without a reader. If so, this drops the remaining output.
+
+    Otherwise Python would try to write it at its exit, and fail with a second error.
+    """
+    # `poll` reports POLLERR for a pipe whose reader has closed it, even if no event is asked for.
     output = select.poll()
     output.register(STANDARD_OUTPUT, 0)
     closed = any(event & select.POLLERR for _, event in output.poll(0))
@@ -120,5 +138,5 @@ def _nobody_reads_output() -> bool:
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
-    """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does."""
+    """Handle SIGTERM, which Snakemake and SLURM send, as Ctrl-C, so that the command cleans up."""
     raise KeyboardInterrupt

@@ -41,7 +41,7 @@ def train(
     """Train one cell, or resume it from its checkpoint."""
     from rspo.training.gpu_memory import require_gpu_memory
 
-    accept_requests()
+    accept_requests()  # first of all, because SLURM's request to stop may come at any time
     require_gpu_memory(experiment, experiment.cell(cell).name)
     if print_config:
         _print_config(experiment, cell)
@@ -57,6 +57,10 @@ def train(
 
 
 def _print_config(experiment: "Experiment", cell: str) -> None:
+    """Print verl's config of a cell.
+
+    Raises: InputError if another engine trains it.
+    """
     if experiment.config.engine != "verl":
         raise InputError("--print-config needs engine = 'verl'; config has engine = 'local'")
     from rspo.training.verl.run import config_text

@@ -1,1 +1,1 @@
-"""A scale's config file -> a validated experiment -> cells and file names."""
+"""From a scale's config file to a validated experiment, its cells and the names of its files."""

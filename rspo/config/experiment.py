@@ -1,4 +1,10 @@
-"""A scale's experiment: its config and the cells that follow from it."""
+"""A scale's experiment: its config, and the cells that follow from it.
+
+A scale is a config file, such as config/tiny.yaml. Its grid and its studies list combinations of a
+model, an objective, k, n and a variant. Each combination with each seed is a cell, which is one
+training run. A policy is either the result of a cell, or the base policy with which the cells of a
+model begin.
+"""
 
 import json
 import shlex
@@ -22,9 +28,12 @@ from rspo.objectives import OBJECTIVES, short_name
 class Cell:
     """One training run, named `model--objective--kK--nN[--reward][--variant]--sSEED`.
 
-    The name leaves out a binary reward and the default variant, and has the objective without
+    The name leaves out a binary reward and the default variant, and writes the objective without
     "_at_k" and with hyphens: `small--rspo-pass--k4--n16--s0`,
     `small--rspo-max--k4--n16--length--s0`.
+
+    k: the k of the objective; 1 for an objective without one.
+    n: the number of responses to each prompt in a training step.
     """
 
     model: str
@@ -47,19 +56,20 @@ class Cell:
 
 
 def base_name(model: str) -> str:
-    """Folder name of a model's base policy, which is evaluated like a cell's."""
+    """The name of a model's base policy, which is also the name of its folder."""
     return f"{model}--{BASE}"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A scale's config, with the cells that follow from it.
+    """A scale's config, and the cells that follow from it.
 
-    files: names of the files of the results and reports.
+    files: the names of the files of results and reports.
     root: the folder that has config/; paths of files in the config are relative to it.
-    as_configured: the experiment without the settings of the command line, if these would write
-        into the folder of the config's results.
-    overrides: settings of the command line, nested as in the config; for messages with a command.
+    as_configured: the experiment without the settings of the command line, if the command would
+        write into the folder of the config's own results; otherwise None.
+    overrides: the settings of the command line, nested as in the config. Messages repeat them in
+        the commands that they name.
     """
 
     scale: str
@@ -80,14 +90,16 @@ class Experiment:
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
         Args:
-            scale: name of the config file.
+            scale: the name of the config file, without its suffix.
             overrides: settings that replace those of the file, nested as in the config.
-            results: folder of the results; default: `results/<scale>` below `root`. Another folder
-                has the reports too, because `reports/` belongs to the default folder.
+            results: the folder of the results; default: `results/<scale>` below `root`. Another
+                folder gets the reports too, because `reports/` belongs to the default folder.
 
-        Raises: InputError for a wrong value in the config, and for a folder of something else.
+        Raises: InputError if a value in the config is wrong, and if the folder of the results
+            contains other files than results.
         """
         root = root or Path()
+        # Snakemake reads `--config scale=1` as a number, and a path would leave the folder config/.
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
@@ -95,22 +107,28 @@ class Experiment:
         return cls(scale, config, files, root, overrides=overrides or {})
 
     def replacing(self) -> "Experiment":
-        """The experiment without the limit `replace_above`."""
+        """The experiment with permission to replace any result: without limit `replace_above`."""
         return replace(self, config=self.config.model_copy(update={"replace_above": None}))
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
-        """Every training cell of the grid by name, in the grid's order, each once."""
+        """The training cells of the grid by name, in the grid's order, without duplicates.
+
+        Several figures may compare the same cell, so entries of the grid may share cells.
+        """
         return {cell.name: cell for grid in self.config.grid for cell in self.cells_of(grid)}
 
     @cached_property
     def every_cell(self) -> dict[str, Cell]:
-        """Every training cell of the grid and of the studies by name, each once."""
+        """The training cells of the grid and of the studies by name, without duplicates."""
         names = list(self.config.grid) + list(self.config.studies)
         return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
-        """The cells of one entry of the grid, or of one study."""
+        """The cells of an entry of the grid, or of a study.
+
+        Each has at least as many seeds as the config demands of all cells.
+        """
         entry = self.grid_entry(grid)
         return [
             Cell(spec.model, spec.objective, k, n, spec.reward, seed, variant)
@@ -121,9 +139,12 @@ class Experiment:
         ]
 
     def by_method(self, policies: Iterable[str]) -> dict[Cell, list[str]]:
-        """The names of cells that differ only in their seed, by the cell of seed 0.
+        """Group cells by their method: those that differ only in their seed.
 
         Base policies are left out.
+
+        Returns: the names of the cells of each method. The key is its cell with seed 0, even if
+            that is not among the policies.
         """
         methods: dict[Cell, list[str]] = defaultdict(list)
         for name in dict.fromkeys(policies):
@@ -132,7 +153,7 @@ class Experiment:
         return methods
 
     def seeds_of(self, policies: Iterable[str]) -> str:
-        """How many seeds the methods of some policies have, such as "1 to 3 seeds".
+        """Words for the numbers of seeds of the methods of some policies, such as "1 to 3 seeds".
 
         Returns: an empty text if all policies are base policies.
         """
@@ -145,14 +166,19 @@ class Experiment:
         return f"{number} seed{'s' if most > 1 else ''}"
 
     def grid_entry(self, grid: str) -> GridEntry:
+        """The entry of the grid, or the study, with a name.
+
+        Raises: InputError if the config has neither.
+        """
         entries = self.config.grid | self.config.studies
         self.require_name("entry of grid", grid, entries)
         return entries[grid]
 
     def for_cell(self, name: str) -> "Experiment":
-        """The experiment with the settings that a cell is trained with: those of its variant.
+        """The experiment with the settings with which a cell is trained: those of its variant.
 
-        Raises: InputError for settings that are wrong with those of the variant, or for the cell.
+        Raises: InputError if the settings of the variant make the config invalid, or do not suit
+            the cell.
         """
         cell = self.cell(name)
         experiment = self._for_variant(cell.variant)
@@ -174,7 +200,11 @@ class Experiment:
         return {}
 
     def _require_k_schedule(self, cell: Cell, training: Training) -> None:
-        """Raises: InputError for a schedule of k that a cell cannot have."""
+        """Raises: InputError if the config has a schedule of k that a cell cannot follow.
+
+        The schedule must begin with the cell's own k, and the objective must allow all k on the way
+        from its first k to its last.
+        """
         schedule = training.k_schedule
         if schedule is None:
             return
@@ -188,28 +218,30 @@ class Experiment:
             )
 
     def of_study(self, name: str) -> "Experiment":
-        """The experiment with the samples and k that a study evaluates."""
+        """The experiment with the number of samples and the values of k of a study's evaluation."""
         own = self.config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
         with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
     def bases_of(self, grid: str) -> list[str]:
+        """The base policies of the cells of an entry of the grid, or of a study."""
         models = dict.fromkeys(spec.model for spec in self.grid_entry(grid).cells)
         return [base_name(model) for model in models]
 
     def policies_of(self, grid: str) -> list[str]:
+        """The base policies and the cells of an entry of the grid, or of a study."""
         return self.bases_of(grid) + [cell.name for cell in self.cells_of(grid)]
 
     @cached_property
     def policies(self) -> list[str]:
-        """Names of all policies: the base policies, then the cells."""
+        """The names of all policies of the grid: the base policies, then the cells."""
         bases = dict.fromkeys(base for grid in self.config.grid for base in self.bases_of(grid))
         return list(bases) + list(self.cells)
 
     @cached_property
     def evaluations(self) -> list[tuple[str, str]]:
-        """Pairs of a policy and a suite that an entry of the grid compares it on, each once."""
+        """The pairs of a policy and a suite on which the grid compares it, without duplicates."""
         pairs: list[tuple[str, str]] = []
         for grid, entry in self.config.grid.items():
             if entry.suite:
@@ -217,11 +249,17 @@ class Experiment:
         return list(dict.fromkeys(pairs))
 
     def is_base(self, policy: str) -> bool:
+        """Whether a policy is a base policy, by its name."""
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
+        """The cell with a name, of the grid or of a study.
+
+        Raises: InputError, with a way out, if there is none.
+        """
         if name in self.every_cell:
             return self.every_cell[name]
+        # The name may be right but for its seed.
         cell, _, seed = name.rpartition("--s")
         if f"{cell}--s0" in self.every_cell and seed.isdecimal():
             raise InputError(
@@ -236,22 +274,28 @@ class Experiment:
         )
 
     def model_of(self, policy: str) -> str:
+        """The model of a policy.
+
+        Raises: InputError for a name of neither a base policy nor a cell.
+        """
         if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
 
     @cached_property
     def trained_models(self) -> list[str]:
+        """The models that have cells. The config may list models that it does not use."""
         return list(dict.fromkeys(cell.model for cell in self.every_cell.values()))
 
     @property
     def trains_on_gpus(self) -> bool:
+        """Whether cells are trained by verl on GPUs."""
         config = self.config
         return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
 
     @cached_property
     def data_sets(self) -> dict[str, DataSet]:
-        """Every set of problems by name: train, validation and the benchmarks."""
+        """The sets of problems by name: train, validation and all benchmarks."""
         data = self.config.data
         sets: dict[str, DataSet] = {"train": data.train, "validation": data.validation}
         for suite in data.suites.values():
@@ -259,15 +303,19 @@ class Experiment:
         return sets
 
     def data_set(self, name: str) -> DataSet:
+        """The set of problems with a name.
+
+        Raises: InputError if the config has none.
+        """
         self.require_name("data set", name, self.data_sets)
         return self.data_sets[name]
 
     def require_name(self, kind: str, name: str, allowed: Collection[str]) -> None:
-        """Raises: InputError for a name that the config lacks."""
+        """Raises: InputError if a name is not allowed, with those that the config has."""
         require_name(f"{kind} {name!r} in config/{self.scale}.yaml", name, allowed)
 
     def key_of(self, data_set: str) -> str:
-        """Location of a data set in the config, for messages."""
+        """The file and the key that define a data set, for messages."""
         key = data_set
         for suite, benchmarks in self.config.data.suites.items():
             if data_set in benchmarks:
@@ -275,21 +323,25 @@ class Experiment:
         return f"config/{self.scale}.yaml: data.{key}"
 
     def benchmarks_of(self, suite: str) -> list[str]:
-        """Names of the benchmarks of a suite."""
+        """The names of the benchmarks of a suite.
+
+        Raises: InputError if the config has no such suite.
+        """
         self.require_name("suite", suite, self.config.data.suites)
         return list(self.config.data.suites[suite])
 
     def suite_of(self, benchmark: str) -> str:
-        """The suite that has a benchmark; no two suites have one of the same name."""
+        """The suite that has a benchmark. Only one has it: names of data sets are unique."""
         suites = self.config.data.suites
         return next(suite for suite in suites if benchmark in suites[suite])
 
     def blocks(self) -> range:
-        """Numbers of the blocks of samples."""
+        """The numbers of the blocks into which the samples of an evaluation are divided."""
         return range(self.config.evaluation.samples // self.config.evaluation.block)
 
     def require_block(self, block: int) -> None:
-        """Raises: InputError if no evaluation has a block of this number."""
+        """Raises: InputError if no evaluation has a block with this number."""
+        # A study may have more samples than the grid.
         evaluation = self.config.evaluation
         samples = evaluation.samples
         for study in self.config.studies.values():
@@ -301,7 +353,7 @@ class Experiment:
             )
 
     def command(self, *words: str) -> str:
-        """The `rspo` command with these words for this experiment, for messages."""
+        """The command line `rspo WORDS` with the options that select this experiment."""
         command = ["rspo"]
         command.extend(words)
         if self.scale != "tiny":
@@ -312,7 +364,7 @@ class Experiment:
         return shlex.join(command)
 
     def sample_files(self, policy: str, suite: str) -> list[Path]:
-        """The tables with all samples of a policy on a suite, by block."""
+        """The tables with the samples of a policy on a suite, one for each block."""
         return [self.files.samples(policy, suite, block) for block in self.blocks()]
 
     def score_files(self, policy: str, suite: str) -> list[Path]:
@@ -321,7 +373,10 @@ class Experiment:
 
     @property
     def judge_model(self) -> Path | None:
-        """Folder that the judge's model is downloaded to; None if it is not downloaded."""
+        """The folder for the download of the judge's model; None if nothing is downloaded.
+
+        Nothing is if the config has no judge, or names a running server or a local folder.
+        """
         settings = self.config.xverify
         if settings is None or settings.url is not None or Path(settings.model).is_dir():
             return None
@@ -329,7 +384,10 @@ class Experiment:
 
 
 def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """`--set=KEY=VALUE` for each override. A key with a dot stays within the value."""
+    """Yield `--set=KEY=VALUE` for each override, with nested keys joined by dots.
+
+    A mapping with a dot in one of its keys becomes a value, because `--set` would split that key.
+    """
     for key, value in overrides.items():
         if isinstance(value, Mapping) and value and not any("." in str(name) for name in value):
             yield from _options(value, f"{prefix}{key}.")

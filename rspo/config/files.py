@@ -1,4 +1,4 @@
-"""Names of an experiment's files."""
+"""The names of an experiment's files; docs/files.md describes their content."""
 
 import re
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rspo.core.errors import InputError
 
-# The folders in a folder of results.
+# The folders that a folder of results may contain.
 _IN_RESULTS = {"cells", "judge", "logs", "problems", "reports", "tables"}
 
 
 @dataclass(frozen=True)
 class Files:
-    """Names of the files in an experiment's folders of results and of reports.
+    """The names of the files in an experiment's two folders: results and reports.
 
-    A policy is a cell's name or the name of a base policy. Samples are in blocks, see
-    `Experiment.blocks`.
+    A `policy` is the name of a cell or of a base policy. Samples and scores are divided into blocks
+    (`Experiment.blocks`).
     """
 
     results: Path
@@ -23,13 +23,14 @@ class Files:
 
     @classmethod
     def of_scale(cls, scale: str, root: Path, results: Path | None = None) -> "Files":
-        """The files of a scale below `root`, or those in another folder of results.
+        """The files of a scale below `root`, or in another folder of results.
 
         Args:
-            results: a folder that has the reports too, because `reports/` belongs to the scale's
-                own folder, `results/<scale>`.
+            results: the other folder, which gets the reports too, because `reports/` belongs to the
+                scale's own folder; None for that folder, `results/<scale>`.
 
-        Raises: InputError for a folder of something else.
+        Raises: InputError if `results` is a file, contains other files than results, or has special
+            characters in its path.
         """
         default = root / "results" / scale
         if results is None or results.expanduser().resolve() == default.resolve():
@@ -56,35 +57,48 @@ class Files:
         return self.folder(policy) / "policy"
 
     def training_log(self, cell: str) -> Path:
+        """The log of a cell's training, a line for each step."""
         return self.folder(cell) / "training.jsonl"
 
     def checkpoint(self, policy: str) -> Path:
-        """Folder to resume from; no output of a rule, and removed when the policy is finished."""
+        """The folder from which a killed training resumes.
+
+        It is not an output of a rule, because Snakemake would delete it when the job fails. The
+        training removes it when the policy is finished.
+        """
         return self.folder(policy) / "checkpoint"
 
     def samples(self, policy: str, suite: str, block: int) -> Path:
+        """The table with a block of responses."""
         return self.folder(policy) / "samples" / suite / f"{block}.parquet"
 
     def scores(self, policy: str, suite: str, block: int) -> Path:
+        """The table with the verdicts and rewards of a block of responses."""
         return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
     def verdicts(self, policy: str, responses: str) -> Path:
-        """A judge's verdicts on the responses of "train", or of a suite's block: "standard.0".
+        """The verdicts of a judge model on some responses, which it need not judge twice.
 
-        Snakemake never deletes this file, because it is no output of a rule.
+        Snakemake never deletes this file, because it is not an output of a rule.
+
+        Args:
+            responses: "train" for those of the training, or a suite and a block, such as
+                "standard.0".
         """
         return self.folder(policy) / "verdicts" / f"{responses}.jsonl"
 
     def curves(self, policy: str, suite: str) -> Path:
+        """The table with Pass@k and Max@k of a policy on a suite."""
         return self.folder(policy) / "curves" / f"{suite}.parquet"
 
     @property
     def judge_prompt(self) -> Path:
+        """The file of xVerify's repository that has the judge's prompt."""
         return self.results / "judge" / "prompt.py"
 
     @property
     def judge_model(self) -> Path:
-        """Folder that the judge's model is downloaded to."""
+        """The folder for the download of the judge's model."""
         return self.results / "judge" / "model"
 
     def table(self, name: str) -> Path:
@@ -93,10 +107,14 @@ class Files:
 
 
 def _require_folder_of_results(folder: Path) -> None:
-    """Raises: InputError for a file, for a folder of something else, and for special characters."""
+    """Raises: InputError if a path is not that of a new folder or of a folder of results.
+
+    An existing folder may contain only hidden files and `_IN_RESULTS`, or must contain cells/ or
+    problems/. The path may not contain characters that are special to a shell.
+    """
     if not re.fullmatch(r"[\w./+@-]+", str(folder)):  # the rules' commands are lines of a shell
         raise InputError(f"--results {folder}: allowed: letters, digits and any of _ . / + @ -")
-    visible = {path.name for path in folder.glob("[!.]*")}
+    visible = {path.name for path in folder.glob("[!.]*")}  # the names that do not begin with a dot
     other = visible - _IN_RESULTS
     is_file = folder.exists() and not folder.is_dir()
     if is_file or (other and visible.isdisjoint(("cells", "problems"))):

@@ -1,4 +1,8 @@
-"""The config keys that a run of Snakemake gets, and the `rspo` command of its rules."""
+"""The config keys that a run of Snakemake gets, and the `rspo` command of its rules.
+
+Snakemake passes the experiment to the commands of its rules in an environment variable. An `rspo`
+command reads it in `rspo.cli.options.load_experiment`.
+"""
 
 import json
 import shlex
@@ -10,21 +14,22 @@ from typing import Any
 from rspo.config.merge import merge, parse_overrides
 from rspo.core.errors import InputError
 
-# The environment variable with which Snakemake passes its experiment to the commands of its rules.
 EXPERIMENT_VARIABLE = "RSPO_EXPERIMENT"
-SET = "--config set"
+SET = "--config set"  # for messages
+# The keys of the workflow itself. All other keys are keys of config/SCALE.yaml.
 OWN_KEYS = ("scale", "mirror", "results", "replace", "set")
 DEFAULT_SCALE = "tiny"
 
 
 @dataclass(frozen=True)
 class Given:
-    """The keys of Snakemake's `--config`, or of the `config` of a module.
+    """The keys that the user gave in Snakemake's `--config`, or in the `config` of a module.
 
-    overrides: keys of config/SCALE.yaml: those in `set`, and all keys that are not in `OWN_KEYS`.
-    results: folder of the results; None: the folder of the scale.
-    mirror: folder to use instead of the Hugging Face hub.
-    replace: whether results that took long may be replaced.
+    overrides: the settings that replace those of config/SCALE.yaml: those in `set`, and all keys
+        that are not in `OWN_KEYS`.
+    results: the folder of the results; None for the folder of the scale.
+    mirror: the folder to use instead of the Hugging Face hub; None for the hub.
+    replace: whether the run may replace results that took long.
     """
 
     scale: str
@@ -37,7 +42,7 @@ class Given:
     def read(cls, config: Mapping[str, Any]) -> "Given":
         """Read the keys.
 
-        Raises: InputError for a wrong value of one of `OWN_KEYS`.
+        Raises: InputError if one of `OWN_KEYS` has a wrong value.
         """
         results = config.get("results")
         mirror = config.get("mirror")
@@ -53,7 +58,10 @@ class Given:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable with which an `rspo` command reads this experiment; none for the default."""
+        """The variable with which an `rspo` command reads this experiment.
+
+        Empty for the default experiment, which a command reads without it.
+        """
         keys: dict[str, Any] = {}
         if self.scale != DEFAULT_SCALE:
             keys["scale"] = self.scale
@@ -65,16 +73,19 @@ class Given:
 
     @property
     def command(self) -> str:
-        """`rspo` with this experiment, for the `shell` of a rule, where braces are doubled."""
+        """The command `rspo` with the variable of this experiment in front.
+
+        It is for the `shell` of a rule, where Snakemake replaces what is in single braces.
+        """
         words = [f"{name}={shlex.quote(text)}" for name, text in self.environment.items()]
         words.append("rspo")
         return " ".join(words).replace("{", "{{").replace("}", "}}")
 
 
 def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The overrides in `set`, and those that have a `--config KEY=VALUE` of their own.
+    """The overrides in the text of `set`, merged with those that are keys of the config themselves.
 
-    Raises: InputError for a key that is in `set` and outside of it.
+    Raises: InputError if a key is in `set` and outside of it, and if `set` cannot be read.
     """
     plain = {key: value for key, value in config.items() if key not in OWN_KEYS}
     text = config.get("set")
@@ -89,7 +100,10 @@ def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_set(text: str) -> dict[str, Any]:
-    """Read overrides: a shell's rules split the text, and `rspo --set` reads each part."""
+    """Read the text of `set`: split it as a shell does, and read each part as `rspo --set` does.
+
+    Raises: InputError if a part is not KEY=VALUE.
+    """
     try:
         return parse_overrides(shlex.split(text), SET)
     except InputError as error:
@@ -102,7 +116,7 @@ def read_set(text: str) -> dict[str, Any]:
 def _given_twice(
     first: Mapping[str, Any], second: Mapping[str, Any], section: str = ""
 ) -> Iterator[str]:
-    """The nested keys that two mappings both have, such as `training.steps`."""
+    """Yield the nested keys that two mappings both have, such as `training.steps`."""
     for key in first.keys() & second.keys():
         if isinstance(first[key], Mapping) and isinstance(second[key], Mapping):
             yield from _given_twice(first[key], second[key], f"{section}{key}.")

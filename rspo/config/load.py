@@ -1,4 +1,4 @@
-"""Read a scale's config file and run its extensions; errors are one line each."""
+"""Read a scale's config file and run its extensions. Each error is one line."""
 
 import sys
 import traceback
@@ -18,7 +18,11 @@ from rspo.core.files import fingerprint
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """Read a config file, apply overrides (a nested mapping), and validate every key.
+    """Read a config file, apply overrides, and validate every key.
+
+    Args:
+        overrides: settings that replace those of the file, nested as in the file. A null removes an
+            entry of the grid.
 
     Raises: InputError with one line for each mistake.
     """
@@ -43,7 +47,7 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
 def _without_removed(entries: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of the grid without those of the file that an override has set to null.
 
-    An entry of null that the file lacks stays, so that it is reported.
+    A null for an entry that the file lacks stays, so that validation reports the wrong name.
     """
     kept = {}
     for name, entry in entries.items():
@@ -62,7 +66,7 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
         root: the folder that has config/. Paths of extensions are relative to it.
         name: the name of the config, for messages.
 
-    Raises: InputError for an extension that fails, and ValidationError for wrong values.
+    Raises: InputError if an extension fails, and ValidationError if a value is wrong.
     """
     files = values.get("extensions", ())
     key = f"{name}: extensions"
@@ -80,12 +84,15 @@ def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
 
 
 def _run_once(path: Path, name: str) -> None:
-    """Run an extension unless this process has run it; the name is for messages.
+    """Run an extension unless this process has already run it.
+
+    Args:
+        name: the file as the config names it, for messages.
 
     Raises: InputError with the line of the extension, if it raises a ValueError or ends the
         program. Other errors keep their traceback.
     """
-    # Not the file's own name, which may be that of an installed module.
+    # The file's own name may be that of an installed module, so the module gets another one.
     module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
     if module_name in sys.modules:
         return
@@ -93,7 +100,7 @@ def _run_once(path: Path, name: str) -> None:
     assert spec is not None  # because the file's name ends with .py
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their module up
+    sys.modules[module_name] = module  # `dataclass` looks up the module of its class here
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -108,7 +115,10 @@ def _run_once(path: Path, name: str) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML. Duplicate keys are errors."""
+    """Loads YAML like SafeLoader, except that a duplicate key is an error.
+
+    YAML's own loader silently keeps the last value of a duplicate key.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -134,13 +144,14 @@ def errors_at(place: str) -> Iterator[None]:
 
 
 def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
+    """Yield a line for each error that pydantic lists, such as `FILE: KEY = VALUE: REASON`."""
     for problem in problems:
         location = problem["loc"]
         if any(_is_inside(other["loc"], location) for other in problems):
             continue  # it follows from the error inside
         key = ".".join(map(str, location))
         value = ""
-        if not isinstance(problem["input"], dict | Section):
+        if not isinstance(problem["input"], dict | Section):  # a section would fill the screen
             value = f" = {problem['input']!r}"
         reason = problem["msg"].removeprefix("Value error, ")
         yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"

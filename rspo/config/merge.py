@@ -9,7 +9,16 @@ from rspo.core.errors import InputError
 
 
 def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """`["training.steps=5"]` -> `{"training": {"steps": 5}}`; values are read as YAML."""
+    """Read overrides: `["training.steps=5"]` becomes `{"training": {"steps": 5}}`.
+
+    Values are YAML, so that `[1, 4]` is a list and `null` removes a value. Of several overrides of
+    the same key, the last one counts.
+
+    Args:
+        option: the option that has the overrides, for messages.
+
+    Raises: InputError for an item that is not KEY=VALUE.
+    """
     overrides: dict[str, Any] = {}
     for item in items:
         key, equals, text = item.partition("=")
@@ -19,6 +28,7 @@ def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, An
             value: Any = yaml.safe_load(text)
         except yaml.YAMLError:
             raise InputError(f"{option} {item}: {text!r} is not YAML") from None
+        # From the inside to the outside: 5, then {"steps": 5}, then {"training": {"steps": 5}}.
         for section in reversed(key.split(".")):
             value = {section: value}
         overrides = merge(overrides, value)
@@ -26,7 +36,10 @@ def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, An
 
 
 def merge(values: Mapping[str, Any], overrides: Mapping[Any, Any]) -> dict[str, Any]:
-    """Merge nested mappings; other values of `overrides` replace those of `values`."""
+    """A copy of `values` in which `overrides` replace values, at any depth of nested mappings.
+
+    A list is replaced as a whole.
+    """
     merged = dict(values)
     for key, value in overrides.items():
         old = merged.get(key)

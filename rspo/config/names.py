@@ -6,8 +6,9 @@ Higher layers implement them. Extensions add verifiers and rewards (`rspo.config
 from typing import Literal
 
 VERIFIERS = ("exact", "rules", "math_verify", "xverify")
-# Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
-# scores again.
+# Raise the version of a verifier when any of its verdicts changes: the fingerprint of scores
+# contains the version, so that Snakemake scores again. For xverify, it contains the judge's model
+# and prompt instead.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 5, "math_verify": 3}
 # How the judge xVerify samples: its authors' values, and values that are set explicitly because a
 # server may have other defaults.
@@ -20,19 +21,22 @@ JUDGE_SAMPLING = {
 }
 
 REWARDS = ("binary", "length")
-Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]  # pass_hat_k: all k are correct
+# Of k responses: at least one is correct, the largest reward, all are correct.
+Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]
 
+# Chat templates (`rspo.policies.templates`); own: the template in the model's tokenizer.
 TemplateName = Literal["qwen_math", "none", "own"]
 
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share", "unknown"]
-# Raise it when a problem, its split or a worked example changes: the fingerprints of generated data
-# and of models trained from scratch contain it. Revision 1 split by prompt, 2 splits by task.
+# Raise it when a generated problem, its split or a worked example changes: the fingerprints of
+# generated data and of models trained from scratch contain it. Revision 1 assigned problems to
+# splits by their prompt, revision 2 does so by their task.
 GENERATOR_REVISION = 2
 # The characters that the tokenizer of models from scratch knows.
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 
-# Raise it when the files of a base policy that is made from a published model change. Revision 2
-# lists every end token of the model.
+# Raise it when this package makes other files from the same published model. Since revision 2, the
+# files of a base policy list every end token of the model.
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # the split whose numbers are larger than those of any other split
 BASE = "base"  # a policy before reinforcement learning
@@ -45,5 +49,5 @@ StudyColumn = Literal[
     "finished",
     "cpu_seconds",
 ]
-# Tables of a scale, whose names no study may have.
+# The tables that every scale has. No study can have their names, because its table is beside them.
 TABLES = ("cost", "claims")

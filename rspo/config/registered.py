@@ -1,4 +1,4 @@
-"""Verifiers and rewards of the user's own, which extensions add by `register`."""
+"""Verifiers and rewards of the user, which extensions add with `register`."""
 
 import inspect
 import re
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-_NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")  # names are parts of folder names
+# Words of lower-case letters and digits, separated by single . _ or -. Names are parts of folder
+# names, where "--" separates the parts.
+_NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,9 @@ class Verifier:
     """A way to decide whether a response is correct.
 
     name: the name in configs.
-    function: the full text of a response, and the accepted forms of the answer -> whether the
-        response is correct. It runs in the process that scores or trains, without a time limit.
+    function: takes the full text of a response and the accepted forms of the answer, and returns
+        whether the response is correct. It runs in the process that scores or trains, without a
+        time limit.
     version: raise it when a verdict changes, so that Snakemake scores again.
     """
 
@@ -32,7 +35,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class VerifiedResponses:
-    """m responses to compute rewards of.
+    """The m responses whose rewards a `Reward` computes.
 
     texts: the text of each response, without the end token.
     correct: (m,) whether the verifier accepted each response.
@@ -48,11 +51,11 @@ class VerifiedResponses:
 
 @dataclass(frozen=True)
 class Reward:
-    """A reward of responses.
+    """A way to compute the rewards of responses.
 
     name: the name in configs, and in the names of cells.
-    function: m responses -> their m rewards, (m,), finite. The reward of a response must not depend
-        on the other responses.
+    function: takes m responses and returns their rewards, (m,), which must be finite. The reward of
+        a response must not depend on the other responses.
     version: raise it when a reward changes, so that Snakemake trains its cells again.
     """
 
@@ -61,7 +64,7 @@ class Reward:
     version: int = 1
 
 
-# What extensions registered, by name.
+# What the extensions of the config have registered, by name.
 OWN_VERIFIERS: dict[str, Verifier] = {}
 OWN_REWARDS: dict[str, Reward] = {}
 
@@ -69,8 +72,8 @@ OWN_REWARDS: dict[str, Reward] = {}
 def register(item: Verifier | Reward) -> None:
     """Make a verifier or a reward known to configs, by its name.
 
-    Raises: ValueError for a name that cannot be part of a folder's name or is taken, and for a
-        function that cannot be called with the arguments that it will get.
+    Raises: ValueError if the name is taken or cannot be part of a folder's name, and if the
+        function cannot be called with the arguments that it will get.
     """
     kind = type(item).__name__.lower()
     arguments: tuple[str, ...]
@@ -80,6 +83,7 @@ def register(item: Verifier | Reward) -> None:
     else:
         arguments = ("responses",)
         taken = reward_names()
+    # `bind` tests the number and the kinds of the arguments without calling the function.
     try:
         inspect.signature(item.function).bind(*arguments)
     except TypeError as error:

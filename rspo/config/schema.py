@@ -1,6 +1,7 @@
 """The schema of a scale's config file: keys, types and allowed values.
 
-config/tiny.yaml and config/paper.yaml explain the values and their sources.
+config/tiny.yaml and config/paper.yaml explain the keys, and give the sources of the values. Each
+class is a section of the file. Its validators check what the types cannot express.
 """
 
 import math
@@ -25,20 +26,24 @@ from rspo.core.errors import allowed_names, errors_of
 from rspo.core.gpus import GPUS
 from rspo.objectives import OBJECTIVES, check_weights, unknown_objective
 
-POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
+POOLED = "pooled"  # the name in tables for the problems of all benchmarks of a suite together
 DEFAULT_VARIANT = "default"  # the variant of a cell that is trained with the config as it is
-HUB_ID = r"^[\w.-]+/[\w.-]+$"
-Integer = Annotated[int, Field(strict=True)]  # neither true nor text
+HUB_ID = r"^[\w.-]+/[\w.-]+$"  # OWNER/NAME on the Hugging Face hub
+Integer = Annotated[int, Field(strict=True)]  # otherwise pydantic accepts true and "5" too
 Positive = Annotated[Integer, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-# Names end up in folder names, where "--" separates the parts.
+# Words of lower-case letters and digits, separated by single . _ or -. Names are parts of folder
+# names, where "--" separates the parts.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 
 
 def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
-    """Accept one of some names, which extensions may extend."""
+    """A validator that accepts one of the names that `names` returns.
+
+    It is a function because extensions may add names after this module is imported.
+    """
 
     def check(name: str) -> str:
         if name not in names():
@@ -53,7 +58,7 @@ RewardName = Annotated[str, _one_of(reward_names)]
 
 
 def _listed(value: Any) -> Any:
-    """A value, or a list of them, as a list."""
+    """The value itself if it is a list, otherwise a list with this one value."""
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -67,13 +72,14 @@ def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
 
 
 class Section(BaseModel):
-    """A section of a config; unknown keys are errors."""
+    """A section of a config, in which an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _keys_are_known(cls, values: Any) -> Any:
+        """Refuse unknown keys; pydantic's `extra="forbid"` would suggest no name in its message."""
         for key in values if isinstance(values, Mapping) else ():
             if key not in cls.model_fields:
                 hint = allowed_names(str(key), cls.model_fields)
@@ -82,7 +88,7 @@ class Section(BaseModel):
 
 
 class Generated(Section):
-    """Problems made by `rspo.datasets.generated`."""
+    """Problems that `rspo.datasets.generated` makes."""
 
     families: tuple[Family, ...] = Field(min_length=1)
     split: Literal["train", "validation", "test", "larger"]
@@ -99,11 +105,12 @@ class RowFilter(Section):
 class Columns(Section):
     """How the rows of a table become problems."""
 
-    problem: str = "problem"  # column with the problem's text
-    context: str | None = None  # column with text to put before the problem
-    answer: str = "answer"  # column with the answer or answers
-    answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} in that column
-    unit: str | None = None  # column with the answer's unit, which is optional in responses
+    problem: str = "problem"  # the column with the problem's text
+    context: str | None = None  # the column with a text to put before the problem
+    answer: str = "answer"  # the column with the answer or answers
+    # column: the column has the answer; box: the last \boxed{} in the column's text has it.
+    answer_in: Literal["column", "box"] = "column"
+    unit: str | None = None  # the column with the answer's unit, which responses may leave out
     filter: RowFilter | None = None
     exclude: Name | None = None  # a benchmark whose problems are excluded from this set
 
@@ -112,13 +119,14 @@ class Hub(Columns):
     """A data set on the Hugging Face hub, or in a mirror folder with the hub's names."""
 
     id: str = Field(pattern=HUB_ID)
-    configs: tuple[str, ...] = ()  # read in this order; empty: the default config
+    configs: tuple[str, ...] = ()  # the hub's configs, in this order; empty: the default config
     split: str
-    revision: str  # commit of the hub's repository
+    revision: str  # the commit of the hub's repository
     problem: str
     answer: str
-    rows: Integers  # expected numbers of rows after filter and exclude
-    without_answer: Integer = 0  # expected rows without an answer; they are dropped and listed
+    rows: Integers  # the numbers of rows that may remain after filter and exclude
+    without_answer: Integer = 0  # the expected number of rows without an answer, which are dropped
+    # The expected SHA-256 of the problems and answers, by the number of rows.
     content_sha256: dict[int, Sha256] = {}
 
 
@@ -139,6 +147,7 @@ class DataSet(Columns):
 
     @model_validator(mode="after")
     def _one_source(self) -> "DataSet":
+        """Require one source, and columns only where they have an effect."""
         if [self.generated, self.hub, self.file].count(None) != 2:
             raise ValueError("needs exactly one of: generated, hub, file")
         columns = self.model_fields_set & Columns.model_fields.keys()
@@ -151,16 +160,20 @@ class DataSet(Columns):
 class Benchmark(DataSet):
     """A set of problems to evaluate on."""
 
-    label: str  # panel title
+    label: str  # the title of its panel in figures
 
 
 class Data(Section):
+    """The problems for training, validation and evaluation."""
+
     train: DataSet
     validation: DataSet
-    suites: dict[Name, Annotated[dict[Name, Benchmark], Field(min_length=1)]]  # by suite and name
+    # The benchmarks by the name of their suite and their own name.
+    suites: dict[Name, Annotated[dict[Name, Benchmark], Field(min_length=1)]]
 
     @model_validator(mode="after")
     def _splits_and_names_differ(self) -> "Data":
+        """Require disjoint splits, and a file name of its own for each data set."""
         for name, data_set in (("train", self.train), ("validation", self.validation)):
             if data_set.generated is not None and data_set.generated.split != name:
                 raise ValueError(
@@ -190,6 +203,7 @@ class Scratch(Section):
 
     @model_validator(mode="after")
     def _even_heads(self) -> "Scratch":
+        """Require heads of an even size: rotary position embeddings rotate pairs of numbers."""
         if self.hidden_size % (2 * self.heads):
             raise ValueError(
                 f"hidden_size = {self.hidden_size} must be a multiple of 2 * heads = "
@@ -199,7 +213,7 @@ class Scratch(Section):
 
 
 class WorkedExample(Section):
-    """A problem and a response, as two turns before the problem of each prompt."""
+    """A problem and a response, which are two turns of the chat before the problem of a prompt."""
 
     problem: str
     response: str
@@ -210,7 +224,7 @@ class HubModel(Section):
 
     id: str = Field(pattern=HUB_ID)
     revision: str
-    template: TemplateName = "qwen_math"  # of `rspo.policies.templates`; own: the model's
+    template: TemplateName = "qwen_math"
     examples: tuple[WorkedExample, ...] = ()
 
     @model_validator(mode="after")
@@ -229,8 +243,8 @@ class Model(Section):
     learning_rate: Rate  # in reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
-    verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
-    parameters: Positive | None = None  # for `rspo plan` and `rspo doctor` only
+    verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
+    parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":
@@ -240,6 +254,8 @@ class Model(Section):
 
 
 class Sampling(Section):
+    """How responses are sampled, in training and in evaluation."""
+
     temperature: float = Field(gt=0)
     top_p: float = Field(gt=0, le=1)
     max_prompt_tokens: Positive
@@ -247,50 +263,64 @@ class Sampling(Section):
 
 
 class Optimizer(Section):
-    schedule: Literal["constant", "linear"]  # after the warm-up; linear: down to 0
-    warmup_ratio: Fraction  # fraction of all updates
+    """The settings of AdamW and the schedule of its learning rate."""
+
+    # The learning rate after the warm-up. linear: it decreases to 0 at the end.
+    schedule: Literal["constant", "linear"]
+    warmup_ratio: Fraction  # the warm-up, as a fraction of all updates
     betas: tuple[Fraction, Fraction]
     weight_decay: float = Field(ge=0)
-    gradient_clip: float | None = Field(default=None, gt=0)
+    gradient_clip: float | None = Field(default=None, gt=0)  # the largest norm; null: no clipping
 
 
 class Validation(Section):
     """Evaluation on held-out problems during training."""
 
-    every: Positive | None  # steps; null: never
+    every: Positive | None  # the number of steps from one to the next; null: never
     problems: Positive
     samples: Positive  # per problem
 
 
 class Training(Section):
+    """The settings of a training, whatever its objective."""
+
     steps: Positive
     prompts_per_step: Positive
-    mini_batch_prompts: Positive
+    mini_batch_prompts: Positive  # prompts per update; a step has one or more updates
     loss_aggregation: Literal["seq-mean-token-sum-norm", "token-mean"]
     optimizer: Optimizer
     ppo_clip: float | None = Field(gt=0, lt=1)  # null: no clipping
-    checkpoint_every: Positive
+    checkpoint_every: Positive  # in steps
     validation: Validation
     epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
-    # false: also compute the gradient of responses of weight 0, which is 0; claim C11 times this.
+    # Responses of weight 0 have a gradient of 0. false: compute it nevertheless, because claim C11
+    # is about the time that this takes.
     drop_zero_weights: bool = True
-    entropy_bonus: float = Field(default=0.0, ge=0)
-    k_schedule: tuple[Positive, Positive] | None = None
+    entropy_bonus: float = Field(default=0.0, ge=0)  # the coefficient of the entropy in the loss
+    k_schedule: tuple[Positive, Positive] | None = None  # k at the first and at the last step
 
     @property
     def prompts_per_update(self) -> int:
+        """The number of prompts whose responses decide one update of the optimizer."""
         return min(self.mini_batch_prompts, self.prompts_per_step)
 
     def k_at(self, step: int, k: int) -> int:
-        """The k of a step, counted from 0, of a cell with this k."""
+        """The k of a training step: the cell's own k, unless there is a schedule.
+
+        Args:
+            step: counted from 0.
+            k: the k of the cell.
+        """
         if self.k_schedule is None:
             return k
         first, last = self.k_schedule
         done = step / max(1, self.steps - 1)
-        return math.floor(first + (last - first) * done + 0.5)  # `round` prefers even numbers
+        # Linear, and rounded half up: `round` would round half to even.
+        return math.floor(first + (last - first) * done + 0.5)
 
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
+        """Require that all updates of a step have the same number of prompts."""
         if self.prompts_per_step % self.prompts_per_update:
             raise ValueError(
                 f"mini_batch_prompts = {self.mini_batch_prompts} must divide prompts_per_step = "
@@ -300,24 +330,32 @@ class Training(Section):
 
 
 class VerlSettings(Section):
-    """Settings of `engine: verl` only."""
+    """Settings that only `engine: verl` has."""
 
     device: Literal["cpu", "cuda"]
     ranks: Positive  # processes per policy; on cuda, one GPU each
-    gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # for `rspo plan` only
-    hang_seconds: float = Field(1800, gt=0)
+    gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # the kind, for `rspo plan` only
+    hang_seconds: float = Field(1800, gt=0)  # a step that takes longer ends the job, which resumes
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
 
 
 class Rewards(Section):
+    """The reward `length`, and simulated errors of the verifier in training."""
+
+    # The reward of a correct response is 1 - length_discount * tokens / max_response_tokens.
     length_discount: float = Field(ge=0, le=1)
-    false_accepts: Fraction = 0.0
-    false_rejects: Fraction = 0.0
+    false_accepts: Fraction = 0.0  # the fraction of wrong responses that count as correct
+    false_rejects: Fraction = 0.0  # the fraction of correct responses that count as wrong
+    # The fraction of prompts that have a wrong answer which is always accepted.
     false_accepts_fixed: Fraction = 0.0
 
     @property
     def wrong_verdicts(self) -> dict[str, float]:
-        """The rates of wrong verdicts; empty if there are none."""
+        """The rates of simulated errors by their keys; empty if there are none.
+
+        Keys of value 0 are left out, so that the settings of trainings without errors did not
+        change when the keys were added.
+        """
         rates: dict[str, float] = {}
         if self.false_accepts or self.false_rejects:
             rates["false_accepts"] = self.false_accepts
@@ -338,37 +376,44 @@ class XVerifySettings(Section):
     """The judge model of the verifier xverify, and its server."""
 
     prompt: Upstream
-    model: str  # hub id, or a folder
-    revision: str | None = None  # the revision of the hub's model
+    model: str  # the model's id on the hub, or a folder
+    revision: str | None = None  # the revision of the hub's model; null: the newest
+    # A running server, without a path. null: each job that verifies starts its own servers.
     url: Annotated[str, Field(pattern=r"^https?://[^/]+$")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
-    # A smaller fraction than the minimum cannot hold the smallest judge, even of 141 GB.
+    # The fraction of a GPU's memory for the judge's server, which shares the GPU with the training.
+    # Less than the minimum cannot hold the smallest judge, even on a GPU with 141 GB.
     training_gpu_memory: float = Field(default=0.06, ge=0.02, lt=1)
-    start_seconds: float = Field(gt=0)
+    start_seconds: float = Field(gt=0)  # the longest wait until the servers answer
     concurrent_requests: Positive  # to each server
-    request_seconds: float = Field(gt=0)
-    retry_seconds: float = Field(ge=0)
+    request_seconds: float = Field(gt=0)  # the timeout of a request
+    retry_seconds: float = Field(ge=0)  # for which a failed request is repeated
 
     @model_validator(mode="after")
     def _model_exists(self) -> "XVerifySettings":
-        # vLLM would try for minutes to download a folder that does not exist from the hub.
+        # For a folder that does not exist, vLLM would try for minutes to download a model of this
+        # name from the hub.
         if not re.fullmatch(HUB_ID, self.model) and not Path(self.model).is_dir():
             raise ValueError(f"model = {self.model!r} is neither a hub id nor a folder")
         return self
 
 
 class Evaluation(Section):
+    """How policies are evaluated on the suites."""
+
     samples: Positive  # N, per problem
     block: Positive  # samples per problem in one table
     k: tuple[Positive, ...] = Field(min_length=1)
     seed: Integer = Field(ge=0)
-    resamples: Positive
+    resamples: Positive  # bootstrap resamples of the problems for each interval
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     reward: RewardName = "length"  # the reward in Max@k, for all policies
+    # Two policies tie if their difference is certainly smaller, as a fraction: 0.02 is 2 points.
     equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "Evaluation":
+        """Require samples that fill whole blocks and allow the estimates at every k."""
         if len(set(self.k)) < len(self.k):
             raise ValueError(f"k = {list(self.k)} contains a duplicate")
         if self.samples < 2 * max(self.k):
@@ -382,17 +427,18 @@ class Evaluation(Section):
 
 
 class CellSpec(Section):
-    """Training cells, one per combination of the values of k, n and variant."""
+    """Training cells: one for each combination of the listed k, n and variants, and each seed."""
 
     model: Name
     objective: str
-    k: Integers = (1,)  # 1 for an objective without k, which is in the names of its cells
+    k: Integers = (1,)  # 1 for an objective without a k: the names of its cells have k1
     n: Integers
     reward: RewardName = "binary"
     variant: Annotated[tuple[Name, ...], BeforeValidator(_listed)] = (DEFAULT_VARIANT,)
 
     @model_validator(mode="after")
     def _objective_accepts(self) -> "CellSpec":
+        """Require an objective that can be trained with each k and n, and with the reward."""
         if self.objective not in OBJECTIVES:
             raise ValueError(unknown_objective(self.objective))
         objective = OBJECTIVES[self.objective]
@@ -406,6 +452,7 @@ class CellSpec(Section):
                 )
             if not objective.has_k and k != 1:
                 raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
+            # Objectives of extensions are tried: wrong weights would fail only in a training.
             if not objective.built_in and not objective.ordered:
                 with errors_of(self.objective):
                     check_weights(objective.function, k, n, objective.binary)
@@ -418,11 +465,12 @@ class CellSpec(Section):
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
+        """All combinations of a k and an n, as (k, n)."""
         return [(k, n) for k in self.k for n in self.n]
 
 
 class GridEntry(Section):
-    """Cells that one figure compares: on a suite, or if it names none, by their training logs."""
+    """The cells that one figure compares: on a suite, or by their training logs if it has none."""
 
     suite: str = ""
     cells: tuple[CellSpec, ...] = Field(min_length=1)
@@ -432,26 +480,27 @@ class GridEntry(Section):
 class Contrast(Section):
     """Paired differences of a study's methods. docs/add/study.md describes the keys."""
 
-    family: str = Field(min_length=1)
-    minus: Name | dict[Name, Name]
-    less: Name | None = None
+    family: str = Field(min_length=1)  # p-values are adjusted over the differences of a family
+    minus: Name | dict[Name, Name]  # what is subtracted: base, an objective or a variant
+    less: Name | None = None  # an objective whose own difference is subtracted from each difference
     claims: tuple[Literal["C1", "C3", "C10"], ...] = ()
-    k: tuple[Positive, ...] | None = None
-    mean: bool = False
-    each_variant: bool = False
+    k: tuple[Positive, ...] | None = None  # null: the k of the study
+    mean: bool = False  # whether the differences are averaged over k
+    each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
 
 
 class Study(GridEntry):
-    """A comparison beyond the paper's, made on request (docs/add/study.md)."""
+    """A comparison of methods beyond the paper's, made on request (docs/add/study.md)."""
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
+    # Of each method, compare only the variant with the best Pass@k at this k in validation.
     choose_by_pass_at: Positive | None = None
     columns: tuple[StudyColumn, ...] = ()
-    page: str | None = None
-    samples: Positive | None = None
+    page: str | None = None  # the template of the page, a file in the project's folder
+    samples: Positive | None = None  # these two replace those of `evaluation`
     k: tuple[Positive, ...] | None = None
-    frontier: tuple[Positive, Positive] | None = None
+    frontier: tuple[Positive, Positive] | None = None  # the k on the x and on the y axis
 
     @property
     def several_models(self) -> bool:
@@ -460,6 +509,7 @@ class Study(GridEntry):
 
     @model_validator(mode="after")
     def _cells_are_comparable(self) -> "Study":
+        """Require cells whose differences can be formed, and averaged over several models."""
         if {spec.reward for spec in self.cells} != {"binary"}:
             raise ValueError("cells: allowed: reward: binary")
         if self.several_models:
@@ -498,7 +548,7 @@ Changes = dict[Literal["models", "sampling", "training", "rewards"], dict[str, A
 
 
 class Config(Section):
-    """The config of a scale."""
+    """The config of a scale: all sections, and what must hold between them."""
 
     seeds: Positive
     engine: Literal["local", "verl"]
@@ -516,11 +566,12 @@ class Config(Section):
     studies: dict[Name, Study] = {}
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
-    # In minutes. A run of Snakemake replaces a result that took longer only with `replace=true`.
+    # In minutes; null: no limit. Snakemake replaces a result that took longer only with
+    # `--config replace=true`.
     replace_above: Annotated[float, Field(ge=0)] | None = 10
 
     def for_variant(self, name: str) -> "Config":
-        """The config that the cells of a variant are trained with.
+        """The config with which the cells of a variant are trained.
 
         Raises: ValidationError if the variant makes the config invalid.
         """
@@ -539,6 +590,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
+        """Require that what a section names exists, and suits the engine and the sampler."""
         for name, entry in self.grid.items():
             self._require_references(f"grid.{name}", entry, needs_suite=False)
             variants = {variant for spec in entry.cells for variant in spec.variant}
@@ -577,7 +629,7 @@ class Config(Section):
                 _require_one_of(f"{key}: variant", variant, variants)
 
     def _require_verl(self) -> None:
-        """Raises: ValueError for settings that engine verl needs or lacks."""
+        """Raises: ValueError if the section verl is missing, or verl lacks what a setting needs."""
         if self.verl is None:
             raise ValueError("engine = 'verl' needs the section verl")
         if self.training.epochs > 1 or self.rewards.wrong_verdicts:
@@ -589,6 +641,8 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _names_are_free(self) -> "Config":
+        """Require names that the files and cells of this scale do not have already."""
+        # A cell's name has its reward and its variant, which must differ to be told apart.
         reserved = set(reward_names())
         reserved.add(DEFAULT_VARIANT)
         taken = reserved & self.variants.keys()
@@ -604,6 +658,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _enough_problems(self) -> "Config":
+        """Require that a step and a validation find as many generated problems as they use."""
         training = self.training
         self._require_problems("prompts_per_step", training.prompts_per_step, "train")
         if training.validation.every:
