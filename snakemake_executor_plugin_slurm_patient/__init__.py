@@ -1,7 +1,7 @@
 """Snakemake's executor plugin `slurm-patient`; README.md describes it.
 
-Snakemake imports the packages of all executor plugins in every run, whichever it uses. So this
-import works without the SLURM plugin, and only the use of `slurm-patient` fails.
+Snakemake imports the packages of all executor plugins in every run, whichever one it uses. So the
+import of this package works without the SLURM plugin, and only the use of `slurm-patient` fails.
 """
 
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ else:
     )
 
     class Executor(AbstractExecutor):  # type: ignore[no-redef]
-        """Stands for the executor where the SLURM plugin is missing."""
+        """Takes the place of the executor if the SLURM plugin is not installed."""
 
         def __new__(cls, *_: object) -> "Executor":
             raise WorkflowError("slurm-patient needs the package snakemake-executor-plugin-slurm")

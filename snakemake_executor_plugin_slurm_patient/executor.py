@@ -1,4 +1,9 @@
-"""The executor: it extends Snakemake's SLURM plugin by the methods of the executor interface."""
+"""The executor: it extends the one of Snakemake's SLURM plugin by overriding its methods.
+
+Snakemake and the SLURM plugin call these methods; each docstring says when. Names in this module:
+a *job* is a job of Snakemake, a *SLURM job* is one submission of it, and a *start* is one execution
+of a SLURM job, which SLURM may requeue and start again.
+"""
 
 import asyncio
 import os
@@ -31,7 +36,7 @@ from snakemake_executor_plugin_slurm_patient.queue import (
 )
 from snakemake_executor_plugin_slurm_patient.task import Task, file_of, has_ended, last_starts
 
-SECONDS_BETWEEN_PINGS = 5
+SECONDS_BETWEEN_PINGS = 5  # while the controller does not answer
 
 
 @dataclass
@@ -69,17 +74,21 @@ class Executor(plugin.Executor):
         self._folder = Path(".snakemake", "slurm-patient").resolve()
         self._require_no_jobs_in(workflow.workdir_init)
         self._ending = threading.Event()
-        self._submitting: list[Any] = []  # a job for each thread that may be calling `sbatch`
+        self._submitting: list[Any] = []  # the job of each thread that may be calling `sbatch`
         self._controller_answered = True
         self._pinging = threading.Lock()  # otherwise an old answer may overtake a newer one
-        self._submissions: dict[Any, Submission] = {}  # the last one of each unfinished job
-        self._confirming: set[Any] = set()  # finished jobs that SLURM has to start once more
+        self._submissions: dict[Any, Submission] = {}  # the last submission of each unfinished job
+        # Jobs whose outputs were finished when SLURM reported a failure. They were submitted again.
+        self._confirming: set[Any] = set()
         self._failed: dict[str, str] = {}  # why the last try of a job failed, by the job's name
-        # Shorter than SLURM remembers ended jobs (`MinJobAge`, usually five minutes).
+        # The longest time between two checks, and how long a job must be missing from the queue to
+        # count as forgotten. It is shorter than the time for which SLURM remembers jobs that have
+        # ended (`MinJobAge`, usually five minutes).
         self._seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
         super().__init__(workflow, logger)
 
     def _say(self, line: str) -> None:
+        """Print a line in Snakemake's log, as a warning so that `--quiet` does not hide it."""
         self.logger.warning(f"slurm-patient: {line}")
 
     # --- the command line of a job ------------------------------------------------------------
@@ -91,13 +100,17 @@ class Executor(plugin.Executor):
 
     @property
     def cores(self) -> str:
-        """All cores of the job; the base class gives the number of cores of this host."""
+        """The value of `--cores` for the Snakemake in a job: all cores of the job.
+
+        The base class returns the number of cores of this host.
+        """
         return "all" if self._shares_folder() else super().cores
 
     def get_job_exec_prefix(self, job: Any) -> str:
-        """What precedes the command in the batch script: here, the variable with the task's file.
+        """The text before the command in the batch script: it sets the variable `start.TASK`.
 
-        It also writes this file, because Snakemake calls this method at each submission.
+        The variable names the file of the task. This method also writes this file, because
+        Snakemake calls it at each submission.
         """
         prefix: str = super().get_job_exec_prefix(job)
         if not self._shares_folder():
@@ -114,28 +127,31 @@ class Executor(plugin.Executor):
         return f"{prefix} && {export}" if prefix else export
 
     def get_python_executable(self) -> str:
-        """The program of the batch script: `start.py` in place of a bare Python."""
+        """The program of the batch script: `start.py` instead of Python alone.
+
+        The SLURM plugin puts the arguments `-m snakemake ...` after it.
+        """
         python: str = super().get_python_executable()
         if not self._shares_folder():
             return python
         return f"exec {python} {shlex.quote(str(Path(start.__file__).resolve()))}"
 
     def additional_general_args(self) -> str:
-        """No arguments, because `start.py` starts the step.
+        """Further arguments of the Snakemake in a job: none, because `start.py` starts the step.
 
-        The SLURM plugin gives the options with which a Snakemake in the batch script starts it.
+        Those of the SLURM plugin make the Snakemake in the batch script start the step.
         """
         return "" if self._shares_folder() else super().additional_general_args()
 
     # --- jobs of an earlier run ---------------------------------------------------------------
 
     def _require_no_jobs_in(self, folder: str) -> None:
-        """Prevent that the same work is submitted twice.
+        """Refuse to start while jobs of an earlier run may still work in the same folder.
 
-        This cancels the jobs of an earlier run that SLURM itself holds, because nobody would
-        release them, and the jobs that have ended although SLURM shows them as running.
+        This first cancels two kinds of such jobs: those that SLURM itself holds, because nobody
+        would release them, and those that have ended although SLURM shows them as running.
 
-        Raises: WorkflowError that lists the jobs that remain.
+        Raises: WorkflowError that lists the jobs that remain, if any.
         """
         starts = last_starts(self._folder)
         jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job, starts)]
@@ -150,12 +166,12 @@ class Executor(plugin.Executor):
         )
 
     def _cancel_if_left(self, job: QueuedJob, starts: Mapping[str, Path]) -> bool:
-        """Cancel a job of an earlier run that nobody waits for.
+        """Cancel a job of an earlier run if it is held by SLURM, or has ended unnoticed.
 
         Args:
             starts: the file of each task, by the name of its last start.
 
-        Returns: whether it was cancelled.
+        Returns: whether the job was cancelled.
         """
         file = starts.get(_start(job))
         if job.reason in HELD_BY_SLURM:
@@ -164,7 +180,7 @@ class Executor(plugin.Executor):
             reason = "has ended without SLURM's notice"
         else:
             return False
-        with suppress(NoAnswer):  # it belongs to another user
+        with suppress(NoAnswer):  # SLURM refuses if the job belongs to another user
             ask("scancel", job.number)
             self._say(f"cancelled SLURM job {job.number} of an earlier run, which {reason}")
             return True
@@ -173,9 +189,9 @@ class Executor(plugin.Executor):
     # --- submissions --------------------------------------------------------------------------
 
     def _controller_answers(self) -> bool:
-        """Whether SLURM's controller answers now; any thread may call this.
+        """Whether SLURM's controller answers now. Prints a line if it did not before, or did.
 
-        Prints a line when the answer has changed.
+        Any thread may call this.
         """
         with self._pinging:
             answers = controller_answers()
@@ -189,15 +205,17 @@ class Executor(plugin.Executor):
             return answers
 
     def run_job(self, job: Any) -> None:
-        """Submit a job as soon as SLURM's controller answers.
+        """Submit a job as soon as SLURM's controller answers. Snakemake calls this for each try.
 
-        `sbatch` gives up after 10 seconds (SLURM's MessageTimeout). While a controller restarts,
-        a job would spend all of its retries on failed submissions.
+        `sbatch` gives up after 10 seconds (SLURM's MessageTimeout). Without this wait, a job would
+        spend all of its retries on failed submissions while the controller restarts.
         """
         self._failed.pop(_name(job), None)
         while not self._ending.is_set() and not self._controller_answers():
             self._ending.wait(SECONDS_BETWEEN_PINGS)
-        self._submitting.append(job)  # before it reads `_ending`, as `cancel_jobs` relies on it
+        # Before the next look at `_ending`: `cancel_jobs` first sets `_ending` and then waits until
+        # this list is empty, so a job is either in the list or not submitted any more.
+        self._submitting.append(job)
         try:
             if not self._ending.is_set():
                 super().run_job(job)
@@ -207,7 +225,8 @@ class Executor(plugin.Executor):
     def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
         """Register a submission, and report an earlier job with the same number as forgotten.
 
-        A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
+        The SLURM plugin calls this after `sbatch`. A controller that crashed and lost its last
+        seconds gives the numbers of the jobs that it has forgotten to new jobs.
         """
         number = str(job_info.external_jobid)
         for earlier in list(self._submissions.values()):
@@ -220,17 +239,17 @@ class Executor(plugin.Executor):
     # --- the ends of jobs ---------------------------------------------------------------------
 
     def report_job_success(self, job_info: SubmittedJobInfo) -> None:
-        """Report the success of a job to Snakemake."""
+        """Report the success of a job to Snakemake, and forget its submission."""
         self._submissions.pop(job_info.job, None)
         super().report_job_success(job_info)
 
     def report_job_error(
         self, job_info: SubmittedJobInfo, msg: str | None = None, **kwargs: Any
     ) -> None:
-        """Report a failed try, which makes Snakemake remove the outputs of the job.
+        """Report a failed try to Snakemake, which then removes the outputs of the job.
 
-        If the outputs are finished, as when SLURM has forgotten a job after its end, the job is
-        submitted once more instead: its start does nothing, and SLURM reports a success.
+        If the outputs are finished, this submits the job once more instead: its start does nothing,
+        and SLURM reports a success. That happens when SLURM has forgotten a job after its end.
         """
         job = job_info.job
         msg = msg or ""
@@ -249,7 +268,7 @@ class Executor(plugin.Executor):
         self._say(line)
 
     def _is_finished(self, job_info: SubmittedJobInfo) -> bool:
-        """Whether a submitted job has finished its outputs."""
+        """Whether a job was submitted and a start of it has finished its outputs."""
         file = file_of(job_info.job, self._folder)
         return (
             job_info.external_jobid is not None
@@ -261,13 +280,16 @@ class Executor(plugin.Executor):
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncIterator[SubmittedJobInfo]:
-        """Yield the jobs that still run; wait while SLURM's controller does not answer.
+        """Yield the jobs that must be checked again, and report those that have ended.
 
-        The SLURM plugin yields no job when its status queries fail, and Snakemake would then wait
-        for these jobs forever without checking them again. This method yields them.
+        Snakemake calls this again and again. It waits while SLURM's controller does not answer. The
+        SLURM plugin yields no job when its status queries fail; Snakemake would then never check
+        these jobs again and wait for them forever. So this method yields all jobs whose end was not
+        reported.
         """
         while active_jobs and not self._ending.is_set() and not self._controller_answers():
             await asyncio.sleep(SECONDS_BETWEEN_PINGS)
+        # Without an answer of `squeue`, the SLURM plugin checks all jobs by its own query.
         with suppress(NoAnswer):
             queue = jobs_of(self.run_uuid) if active_jobs else {}
             active_jobs = [info for info in active_jobs if self._is_active(info, queue)]
@@ -278,17 +300,24 @@ class Executor(plugin.Executor):
         for job_info in active_jobs:
             if self._is_submitted(job_info) and job_info.job not in yielded:
                 yield job_info
+        # The SLURM plugin makes this time longer at each check, up to minutes.
         self.next_seconds_between_status_checks = min(
             self.next_seconds_between_status_checks, self._seconds
         )
 
     def _is_submitted(self, job_info: SubmittedJobInfo) -> bool:
-        """Whether the end of this submission has not been reported yet."""
+        """Whether this is the last submission of its job, and its end was not reported yet."""
         submission = self._submissions.get(job_info.job)
         return submission is not None and submission.info is job_info
 
     def _is_active(self, job_info: SubmittedJobInfo, queue: Mapping[str, QueuedJob]) -> bool:
-        """Whether Snakemake must wait for a job; if not, its failure is reported."""
+        """Whether Snakemake must wait for a job.
+
+        If not, the end of the job was reported before, or this reports its failure.
+
+        Args:
+            queue: the jobs of this run in SLURM's queue, by their number.
+        """
         if not self._is_submitted(job_info):
             return False
         if _is_elsewhere(job_info.job):
@@ -316,11 +345,12 @@ class Executor(plugin.Executor):
         return not state
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """Cancel all jobs of this run; `active_jobs` lacks those that are being checked.
+        """Cancel all jobs of this run, when Snakemake is interrupted or gives up.
 
         This waits for the calls of `sbatch` that are under way. Ctrl-C may have ended such a call
-        after SLURM had accepted the job, whose number is then unknown. So jobs are cancelled by
-        their name, which all jobs of a run share.
+        after SLURM had accepted the job, whose number is then unknown. So this cancels jobs by
+        their name, which all jobs of a run share. `active_jobs` would not do, because it lacks the
+        jobs that are being checked.
         """
         self._ending.set()  # from now on, nothing is submitted
         while self._submitting:
@@ -329,11 +359,12 @@ class Executor(plugin.Executor):
             ask("scancel", f"--name={self.run_uuid}")
         except NoAnswer as error:
             self._say(f"jobs of this run may continue: {error}")
+        # Jobs on other clusters are left to the SLURM plugin, which cancels them by their number.
         infos = [submission.info for submission in list(self._submissions.values())]
         super().cancel_jobs([info for info in infos if _is_elsewhere(info.job)])
 
     def shutdown(self) -> None:
-        """End the executor, and repeat why each job failed that was given up."""
+        """End the executor, and print once more why each job failed that was given up."""
         self._ending.set()
         super().shutdown()
         for line in self._failed.values():
@@ -344,7 +375,11 @@ class Executor(plugin.Executor):
 
 
 def _options_of_step(job: Any) -> list[str]:
-    """Options of `srun` for one task with all resources of a job, as in a `slurm-jobstep`."""
+    """The options of `srun` for a step of one task that has all resources of a job.
+
+    They are those that Snakemake's executor plugin `slurm-jobstep` uses. An option is empty if the
+    job does not request that resource.
+    """
     options = [
         "-n1",
         "--cpu-bind=q",
@@ -370,7 +405,7 @@ def _has_ended(job: QueuedJob, file: Path) -> bool:
 
 
 def _name(job: Any) -> str:
-    """The rule and the wildcards of a job, for messages."""
+    """The rule and the wildcards of a job, for messages; of a group of jobs, its name only."""
     words = [str(job.name)]
     if not job.is_group():
         words += map(str, job.wildcards)

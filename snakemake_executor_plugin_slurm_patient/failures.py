@@ -6,8 +6,8 @@ from pathlib import Path
 
 from snakemake_executor_plugin_slurm_patient.start import START
 
-# The SLURM states for which the SLURM plugin reports a failed job. The last three are states that
-# this plugin adds.
+# What to tell the user about a job in each of the SLURM states for which the SLURM plugin reports a
+# failure. The last three are no states of SLURM; this plugin adds them.
 MEANING = {
     "TIMEOUT": "ran past its time limit: set a longer runtime",
     "OUT_OF_MEMORY": "needed more memory than its mem_mb",
@@ -20,36 +20,39 @@ MEANING = {
     "FORGOTTEN": "was forgotten by SLURM",
     "UNNOTICED": "has ended without SLURM's notice",
 }
-# Patterns in the output of a job in state FAILED. They take precedence over the message of the
-# command, because a command whose worker was killed does not know the reason.
+# Reasons for the state FAILED, with a pattern in the output of the job that shows each. They take
+# precedence over the error of the command, because a command whose worker process was killed does
+# not know the reason. The last one is the message of a shell that SIGUSR1 has killed.
 _SIGNS = {
     MEANING["OUT_OF_MEMORY"]: re.compile(r"oom[-_ ]kill|exceeded (job )?memory limit", re.I),
     "needed more GPU memory": re.compile(r"CUDA out of memory|CUDA error: out of memory"),
     "was asked to stop before it had started": re.compile(r"User defined signal 1"),
 }
-# It matches `error: no such file` and `ValueError: x`, but not what `srun` says about its command.
+# A line with an error, whose message is the group: `error: no such file` gives `no such file`, and
+# `ValueError: x` gives all of it. `rspo: ` or another name may precede. The pattern does not match
+# lines of `srun` and `slurmstepd`, which only repeat that the command has failed.
 _ERROR = re.compile(r"^(?!srun|slurmstepd)(?:[\w.-]+: )?(?:error: |(?=[\w.]+Error: ))(.+)$", re.M)
 _SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints
 
 
 def failure(number: str, state: str) -> str:
-    """A message as the SLURM plugin writes it."""
+    """A message about a failed job in the words of the SLURM plugin, which `state_of` can read."""
     return f"SLURM-job '{number}' failed, SLURM status is: '{state}'. "
 
 
 def state_of(message: str) -> str:
-    """The state of the SLURM job in the plugin's message about its failure; empty without one."""
+    """The state of the SLURM job that the plugin's message names; empty if it names none."""
     status = re.search(r"SLURM status is: '(\w+)'", message)
     return status[1] if status else ""
 
 
 def explanation(number: str | None, message: str, logs: Sequence[Path]) -> str:
-    """Why a job failed, and where its output is.
+    """A line that says why a job failed, and where its output is.
 
     Args:
-        number: the number of the SLURM job; None if its submission failed.
-        message: the message of the SLURM plugin, with the job's state.
-        logs: the logs of the rule, and then the output of the SLURM job.
+        number: the number of the SLURM job; None if `sbatch` failed.
+        message: the message of the SLURM plugin, with the job's state or the error of `sbatch`.
+        logs: the logs of the rule, and last the output of the SLURM job.
     """
     if number is None:
         return " ".join(message.split("sbatch call:")[0].split()) or "failed"
@@ -63,13 +66,15 @@ def explanation(number: str | None, message: str, logs: Sequence[Path]) -> str:
 
 
 def _reason(output: str) -> str:
+    """The reason for the state FAILED, as far as the output of the job shows it."""
     for reason, sign in _SIGNS.items():
         if sign.search(output):
             return reason
     errors = _ERROR.findall(output)
     if errors:
         return f"failed: {errors[-1]}"
-    # Without a line of Snakemake, the job failed before it started, as in its `precommand`.
+    # If Snakemake has printed nothing, the job failed before Snakemake started, such as in its
+    # `precommand`, and the last line is the error.
     lines = output.strip().splitlines()
     if lines and _SNAKEMAKE not in output:
         return f"failed: {lines[-1].strip()}"
@@ -77,7 +82,7 @@ def _reason(output: str) -> str:
 
 
 def _output_of_last_start(log: Path) -> str:
-    """The output of a job since SLURM last started it."""
+    """The output of a job since SLURM last started it; empty if there is no file."""
     if not log.is_file():
         return ""
     _, _, output = log.read_text(errors="replace").rpartition(START)

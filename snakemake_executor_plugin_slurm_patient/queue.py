@@ -11,15 +11,15 @@ from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 
-_RULE = "rule_"  # start of the comment of every job that Snakemake's SLURM plugin submits
-# Folders and comments of other users may contain `|` and line breaks. ASCII's separators of fields
-# and records do not occur in them.
+_RULE = "rule_"  # begins the comment of every job that Snakemake's SLURM plugin submits
+# What separates the columns and the jobs in the output of `squeue`. The folders and comments of
+# users may contain `|` and line breaks, but hardly ASCII's own separators of fields and records.
 _FIELD = "\x1f"
 _RECORD = "\x1e"
 _FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "ReasonList", "Comment")
-# The reasons for which SLURM itself holds a job until it is released: the node failed to launch it,
-# its start failed several times, or no node can run it. Only the reason tells these jobs from those
-# that people hold: state and priority are the same.
+# The reasons for which SLURM itself holds a job until somebody releases it: the node failed to
+# launch it, its start failed several times, or no node can run it. The state and the priority of
+# these jobs are those of jobs that people hold, so only the reason distinguishes them.
 HELD_BY_SLURM = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
 HELD_BY_PEOPLE = (
     "JobHeldUser",
@@ -27,17 +27,17 @@ HELD_BY_PEOPLE = (
     "job requeued in held state",
     "job requeued in special exit state",
 )
-RELEASES = 3  # how often a job that SLURM holds is released
-# Environment variables with which a user changes what these commands list or cancel.
+RELEASES = 3  # how often this plugin releases a job that SLURM holds
+# The beginning of environment variables with which users change what `squeue` and `scancel` do.
 _OPTIONS = re.compile("(SQUEUE|SCANCEL)_")
 
 
 class NoAnswer(WorkflowError):
-    """A command of SLURM failed."""
+    """A command of SLURM failed, or is not installed."""
 
 
 def ask(*words: str) -> str:
-    """The output of a SLURM command.
+    """Run a SLURM command and return its output.
 
     Raises: NoAnswer if the command is not installed, fails, or takes more than a minute.
     """
@@ -84,7 +84,7 @@ class QueuedJob:
 
 
 def jobs_in(folder: str | Path) -> list[QueuedJob]:
-    """The jobs of any user that Snakemake submitted from this folder and that have not ended."""
+    """The jobs that Snakemake submitted from a folder, for any user, and that have not ended."""
     path = os.path.realpath(folder)
     return [
         job
@@ -94,7 +94,10 @@ def jobs_in(folder: str | Path) -> list[QueuedJob]:
 
 
 def jobs_of(run: str) -> dict[str, QueuedJob]:
-    """The jobs with the name of this run, by number, including those that ended minutes ago."""
+    """The jobs of a run, by number, including those that ended in the last minutes.
+
+    All jobs of a run have its name.
+    """
     # Restricting the query to one user makes the controller send fewer jobs.
     jobs = _jobs("--states=all", f"--user={os.getuid()}", f"--name={run}")
     return {job.number: job for job in jobs}
@@ -108,14 +111,14 @@ def _jobs(*options: str) -> Iterator[QueuedJob]:
     for record in output.split(_RECORD):
         fields = record.removeprefix("\n").split(_FIELD)
         if len(fields) != len(_FIELDS) or not fields[3].isdecimal():
-            continue  # not submitted by Snakemake
+            continue  # the end of the output, or a comment that Snakemake did not write
         number, user, state, restarts, folder, reason, comment = fields
         comment = os.fsencode(comment).decode(errors="replace")  # so that it can be printed
         yield QueuedJob(number, user, state, int(restarts), folder, reason.strip("()"), comment)
 
 
 class Submission:
-    """A submitted job.
+    """A submitted job, and how its state in the queue has changed.
 
     Args:
         info: Snakemake's `SubmittedJobInfo`, which differs between submissions of the same job.
@@ -138,18 +141,23 @@ class Submission:
         self._say(f"{self._name} {message}")
 
     def is_missing(self, seconds: float) -> bool:
-        """Whether the job has been missing for `seconds`. Call it at each look that misses it."""
+        """Whether the job has been missing for `seconds` or longer.
+
+        Call this whenever a look at the queue does not find the job; `update` ends the time.
+        """
         if self._missing_since is None:
             self._missing_since = time.monotonic()
         return time.monotonic() - self._missing_since >= seconds
 
     def update(self, job: QueuedJob) -> bool:
-        """Print that the job was requeued or is held, and release it if SLURM itself holds it.
+        """Print whether the job was requeued or is held, and release it if SLURM itself holds it.
 
-        Returns: False if the job was cancelled, because it had been released `RELEASES` times or
-            could not be released.
+        Call this whenever a look at the queue finds the job.
 
-        Raises: NoAnswer if SLURM did not cancel it.
+        Returns: False if this has cancelled the job, because it had been released `RELEASES` times
+            or could not be released; otherwise True.
+
+        Raises: NoAnswer if the job could not be cancelled.
         """
         self._missing_since = None
         if job.restarts > self._restarts:

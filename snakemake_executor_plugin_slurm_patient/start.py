@@ -1,11 +1,12 @@
-"""One start of a job; SLURM runs this program in place of `python -m snakemake`.
+"""One start of a job. SLURM runs this program instead of `python -m snakemake`.
 
-    python start.py -m snakemake ...         as the batch script of the job
-    python start.py --step -m snakemake ...  as its step, which `srun` starts
+    python start.py -m snakemake ...         in the batch script of the job
+    python start.py --step -m snakemake ...  in its step, which `srun` starts
 
-The batch script does nothing if the outputs of the job are finished, because Snakemake would remove
-them before it starts the job's command. Otherwise it starts the step, and requeues the job if the
-step was asked to stop. Both use the standard library only, because they start with every job.
+In the batch script, the program does nothing if the outputs of the job are finished: Snakemake
+would remove them before it starts the job's command. Otherwise it starts the step, and requeues the
+job if the step was asked to stop. In the step, it runs Snakemake. It uses the standard library
+only, so that it starts fast in every job.
 """
 
 import os
@@ -19,10 +20,11 @@ from pathlib import Path
 TASK = "SLURM_PATIENT_TASK"  # the environment variable with the path of the task's file
 START = "slurm-patient: start "  # begins the first line that each start prints
 REQUEST = signal.SIGUSR1  # asks a job to write a checkpoint and to end
-STOPPED = os.EX_TEMPFAIL  # exit status of a step that was asked to stop before it had succeeded
+STOPPED = os.EX_TEMPFAIL  # 75, the exit status of a step that failed after a request to stop
 SECONDS_BETWEEN_LOOKS = 2.0
-# A step must not inherit the variables of the batch script, because they would restrict it, except
-# these, which name its job. (Snakemake's executor plugin `slurm-jobstep` does the same.)
+# A step inherits only these variables of SLURM from the batch script; they name its job. Others,
+# such as the number of tasks, would restrict the step. (Snakemake's executor plugin `slurm-jobstep`
+# does the same.)
 OF_THE_JOB = (
     "SLURM_JOB_ID",
     "SLURM_JOBID",
@@ -39,8 +41,12 @@ def say(line: str) -> None:
 
 
 def run_batch(arguments: list[str]) -> int:
-    """The batch script of a start; returns its exit status."""
-    # An import would load the whole plugin, and with it Snakemake and pandas.
+    """Do the work of the batch script, and return its exit status.
+
+    Args:
+        arguments: of Python, which run Snakemake.
+    """
+    # Not `import`, which would load the whole plugin, and with it Snakemake and pandas.
     task_class = runpy.run_path(str(Path(__file__).with_name("task.py")))["Task"]
     number = os.environ["SLURM_JOB_ID"]
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
@@ -52,16 +58,17 @@ def run_batch(arguments: list[str]) -> int:
         if is_finished:
             say("the outputs of this job are finished: nothing is left to do")
             return 0
+        # A job without a step is an MPI job, whose command calls `srun` itself.
         status = run_step(arguments) if task.step is None else start_step(task.step, arguments)
         if status == 0:
             task.record_success()
-        elif status == STOPPED and is_running():
+        elif status == STOPPED and is_running():  # not if somebody has cancelled the job
             requeue(number)
     return status
 
 
 def start_step(options: list[str], arguments: list[str]) -> int:
-    """Start the step with `srun`, and wait for it; returns its exit status."""
+    """Start the step with `srun`, wait for it, and return its exit status."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -75,12 +82,13 @@ def start_step(options: list[str], arguments: list[str]) -> int:
 
 
 def run_step(arguments: list[str]) -> int:
-    """Run Snakemake, and pass requests to stop on to the commands of its rule.
+    """Run Snakemake, and pass requests to stop on to the command of its rule.
 
     Where SLURM tracks processes by cgroups, it signals only the first process of a step, which is
-    this one. Snakemake and its shells ignore the request; a command that handles it ends with an
-    error. At a preemption with a grace time, SLURM sends SIGTERM, which counts as a request. Any
-    other SIGTERM, such as the one of `scancel`, is passed on once.
+    this one. It passes a request on to its process group. Snakemake and its shells ignore the
+    request; a command that handles it ends with an error. At a preemption with a grace time, SLURM
+    sends SIGTERM, which counts as a request. Any other SIGTERM, such as that of `scancel`, is
+    passed on once.
 
     Returns: the exit status of Snakemake, or `STOPPED` if it failed after a request.
     """
@@ -106,7 +114,8 @@ def run_step(arguments: list[str]) -> int:
             break
         except subprocess.TimeoutExpired:
             if requested and not passed_on:
-                # Without a handler, the command may not have started yet: try again later.
+                # If no process handles the request, the command may not have started yet. Those
+                # that ignore it are not harmed, so the next look sends it again.
                 passed_on = _handles_requests()
                 os.killpg(0, REQUEST)
             elif terminated and not passed_on:
@@ -124,6 +133,7 @@ def _handles_requests() -> bool:
             if int(folder.name) == os.getpid() or os.getpgid(int(folder.name)) != os.getpgrp():
                 continue
             status = (folder / "status").read_text()
+            # The signals that have a handler, as a hexadecimal mask: bit N - 1 is signal N.
             caught = int(status.partition("SigCgt:")[2].split()[0], base=16)
             if caught >> (REQUEST - 1) & 1:
                 return True
@@ -131,7 +141,10 @@ def _handles_requests() -> bool:
 
 
 def _ignore_requests() -> None:
-    """Ignore requests in the child process, which would otherwise end by default."""
+    """Ignore requests in the child process, which they would otherwise kill.
+
+    Snakemake and the shells that it starts inherit this.
+    """
     signal.signal(REQUEST, signal.SIG_IGN)
 
 
@@ -139,15 +152,16 @@ def _ignore_requests() -> None:
 
 
 def is_running() -> bool:
-    """Whether SLURM wants this job to run, which is false for a cancelled job, for example."""
-    return _job().get("JobState") in ("RUNNING", "SIGNALING")  # the latter while it sends SIGTERM
+    """Whether this job is in a running state. It is not if somebody has cancelled it."""
+    return _job().get("JobState") in ("RUNNING", "SIGNALING")  # SIGNALING: SLURM sends it a signal
 
 
 def is_preempted() -> bool:
-    """Whether SLURM is about to preempt this job, which is in its grace time.
+    """Whether this job is in the grace time before its preemption.
 
     False for a job that was preempted earlier and has started again since.
     """
+    # Times such as 2026-01-31T23:59:59, whose order as text is that of time.
     job = _job()
     preempted = job.get("PreemptTime", "None")
     is_recent = preempted[:1].isdigit() and preempted >= job.get("StartTime", "")
@@ -155,7 +169,7 @@ def is_preempted() -> bool:
 
 
 def requeue(number: str) -> None:
-    """Put this job back into the queue, which ends it."""
+    """Put this job back into the queue. SLURM ends its present start, and with it this process."""
     try:
         _scontrol("requeue", number)
         say(f"SLURM job {number} is requeued")
@@ -165,7 +179,7 @@ def requeue(number: str) -> None:
 
 
 def _job() -> dict[str, str]:
-    """The settings and the state of this job; empty if SLURM's controller does not answer."""
+    """The fields of this job that `scontrol` prints; empty if the controller does not answer."""
     try:
         words = _scontrol("--oneliner", "show", "job", os.environ["SLURM_JOB_ID"]).split()
     except (OSError, subprocess.SubprocessError):
@@ -174,10 +188,10 @@ def _job() -> dict[str, str]:
 
 
 def _scontrol(*words: str) -> str:
-    """The output of `scontrol`.
+    """Run `scontrol` and return its output.
 
-    SLURM may send SIGTERM to every process of the job. It is blocked here, which `scontrol`
-    inherits, so that the query is answered.
+    SLURM may send SIGTERM to every process of the job at the same time. `scontrol` inherits the
+    mask that blocks this signal here, so that SIGTERM does not end the query.
     """
     command = ["scontrol"]
     command += words

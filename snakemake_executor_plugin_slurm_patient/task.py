@@ -1,10 +1,10 @@
-"""A job of Snakemake, as the submitting process and every start of it in SLURM see it.
+"""A job of Snakemake, as the submitting process and all of its starts in SLURM know it.
 
 SLURM may start a job several times: after a lost node, after a preemption, when the job asks for
 it, and even after the job's success if the controller has lost its last seconds. A job that SLURM
-has forgotten may also still run while Snakemake submits it again. Three files for each job, in a
-folder that the submitting process and the nodes share, prevent that one start removes the results
-of another:
+has forgotten may also still run while Snakemake submits it again. Three files for each job keep one
+start from removing the results of another. They are in a folder that the submitting process and the
+nodes share:
 
     KEY.json   what the submitting process knows of the job: its outputs, and how its step starts
     KEY.lock   locked by the start that works; contains the name and the run of the last start
@@ -38,8 +38,8 @@ class Task:
     finished_suffix: the ending of a file that the job's command writes beside each output when the
         output is whole; empty if the command writes no such files.
     step: the options of the `srun` that starts the step; None if the job starts its steps itself.
-    submitted: when the run first submitted the job, as a modification time on the shared file
-        system.
+    submitted: when the run first submitted the job, in seconds since 1970 by the clock of the
+        shared file system.
     """
 
     file: Path
@@ -57,13 +57,16 @@ class Task:
     def write(self) -> None:
         """Write the file at a submission.
 
-        It replaces the file of an earlier submission, which may have had other options, and keeps
-        the time of the first submission in the same run.
+        This replaces the file of an earlier submission, which may have had other options. The time
+        of the first submission in the same run is kept.
         """
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_suffix(".partial")
+        # The time of this file is that of the file server, which `_is_whole` compares with the
+        # times of other files there. The clock of this host may differ.
         partial.touch()
         submitted = partial.stat().st_mtime
+        # The file may be missing, damaged, or of another version of this class.
         with suppress(OSError, ValueError, TypeError):
             earlier = Task.read(self.file)
             if earlier.run == self.run:
@@ -80,17 +83,21 @@ class Task:
         return self.file.with_suffix(".done")
 
     def record_success(self) -> None:
-        """Record that a start has succeeded."""
+        """Record that a start has succeeded in this run."""
         self._done.write_text(self.run)
 
     def is_finished(self) -> bool:
-        """Whether all outputs exist, and a start of the task has finished them in this run."""
+        """Whether all outputs exist, and a start of the task has finished them in this run.
+
+        The evidence is a recorded success, or a file with the finished suffix beside each output.
+        """
         if not self.outputs or not all(_exists(output) for output in self.outputs):
             return False
         with suppress(FileNotFoundError):
             if self._done.read_text() == self.run:
                 return True
-        # The last start may be of an earlier run, which had other settings: SLURM has forgotten it.
+        # A start of an earlier run, which SLURM has forgotten, may have written the files with
+        # other settings. So they count only if the last start belonged to this run.
         _, _, run = _read(self._lock).partition(" ")
         if not self.finished_suffix or run != self.run:
             return False
@@ -111,7 +118,11 @@ class Task:
 
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Wait until no other start of the task works, and hold the lock."""
+        """Hold the lock of the task while the block runs. Waits for a start that holds it.
+
+        Args:
+            say: prints a message.
+        """
         with self._lock.open("a+") as lock:
             is_waiting = False
             while not _acquire(lock.fileno(), fcntl.LOCK_EX):
@@ -128,14 +139,19 @@ class Task:
 
 
 def file_of(job: Any, folder: Path) -> Path:
-    """The file of the task for a job of Snakemake, which is the same in every run."""
+    """The path of the file for a job of Snakemake, which is the same in every run."""
     words = [job.name] + [str(output) for output in job.output]
     digest = hashlib.sha256(json.dumps(words).encode()).hexdigest()
     return folder / f"{digest[:16]}.json"
 
 
 def has_ended(file: Path, start: str) -> bool:
-    """Whether a start has held the lock of the task with this file, and holds it no longer."""
+    """Whether a start was the last one to hold the lock of a task, and holds it no longer.
+
+    Args:
+        file: the file of the task.
+        start: the name of the start, as `Task.record_start` writes it.
+    """
     try:
         with file.with_suffix(".lock").open() as lock:
             is_last_start = lock.read().startswith(f"{start} ")
@@ -159,10 +175,10 @@ def _read(lock: Path) -> str:
 
 
 def _exists(path: str) -> bool:
-    """Whether a path exists, read from its folder.
+    """Whether a path exists, according to the list of files in its folder.
 
-    A client of a file server may remember that the path itself did not exist, although another host
-    has created it since.
+    A host that uses a file server may remember for a while that a path did not exist, although
+    another host has created it since. Listing the folder avoids this memory.
     """
     folder, name = os.path.split(path)
     try:

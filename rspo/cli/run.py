@@ -138,5 +138,5 @@ def _nobody_reads_output() -> bool:
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
-    """Handle SIGTERM, which Snakemake and SLURM send, as Ctrl-C, so that the command cleans up."""
+    """Treat SIGTERM, which Snakemake and SLURM send, like Ctrl-C, so that the command cleans up."""
     raise KeyboardInterrupt
