@@ -1,4 +1,4 @@
-"""Queries of the SLURM cluster by its commands."""
+"""Queries of the SLURM cluster, which call the commands of SLURM."""
 
 import os
 import re
@@ -7,27 +7,28 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
-# Variables with which a user changes what these commands list or cancel. Inside a job, the job's
-# own variables are left out too: with them, `srun` would start a step of this job instead of a job
-# on the node to check.
+# The commands do not get environment variables that begin like this. With the first three, users
+# change what commands list or cancel. Inside a job, they do not get the job's own variables either:
+# `srun` would start a step of this job instead of a job on the node to check. SLURM_CONF stays,
+# which names the cluster's configuration.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 _OPTIONS_IN_JOB = re.compile("(SQUEUE|SINFO|SCANCEL|SLURM)_(?!CONF$)")
-# The states of nodes on which jobs start, now or later.
+# The states of nodes on which jobs may start, at once or after the jobs that run there.
 _UP = {"allocated", "completing", "idle", "mixed"}
 
 
 class NoAnswer(InputError):
-    """A command of SLURM failed."""
+    """A command of SLURM failed, or is not installed."""
 
 
 class Refused(InputError):
-    """SLURM does not accept a job."""
+    """SLURM does not accept a job. The message is SLURM's."""
 
 
 class Slurm:
-    """The cluster that this machine belongs to.
+    """The cluster to which this machine belongs.
 
-    Every query raises NoAnswer if the cluster does not answer.
+    Every method raises NoAnswer if the cluster does not answer.
     """
 
     @cached_property
@@ -42,38 +43,53 @@ class Slurm:
         return partitions
 
     def later_job(self, *options: str) -> dict[str, str]:
-        """The settings that SLURM gives to a job with these options of `sbatch`.
+        """The settings that SLURM gives to a job with some options of `sbatch`.
 
-        This submits the job to begin in a week, and cancels it at once, because
-        `sbatch --test-only` also refuses a job whose nodes are only down.
+        This submits a job that begins in a week, and cancels it at once. `sbatch --test-only` would
+        not do, because it also refuses a job whose nodes are down for the moment.
 
-        Raises: Refused with SLURM's message if SLURM does not accept the job.
+        Args:
+            options: options of `sbatch`, such as "--partition=gpu".
+
+        Returns: what `scontrol show job` prints, such as TimeLimit, by name.
+
+        Raises: Refused if SLURM does not accept the job.
         """
         name = f"rspo-doctor-{os.urandom(4).hex()}"
         later = ("--parsable", "--begin=now+7days", "--requeue", "--output=/dev/null")
         done = run("sbatch", *later, *options, f"--job-name={name}", "--wrap=true")
         if done.returncode:
             raise Refused(" ".join(done.stderr.split()))
-        # A cluster may have its own `sbatch`, which prints more lines.
+        # With --parsable, `sbatch` prints NUMBER or NUMBER;CLUSTER. A cluster may have its own
+        # `sbatch`, which prints more lines.
         numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
         try:
             if not numbers:
                 raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
             return _settings(self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]))
-        finally:
+        finally:  # by its name, because the number may be unknown
             self.ask("scancel", f"--name={name}")
 
     def never_starts(self, partition: str, *options: str) -> bool:
-        """Whether no node of a partition fits a job that SLURM accepts.
+        """Whether no node of a partition has the resources of a job that SLURM accepts.
 
-        False if a node is down, because SLURM then does not say whether that node would fit.
+        False if a node is down, because SLURM does not say whether that node would fit.
+
+        Args:
+            options: the job's options of `sbatch`.
         """
+        # SLURM's message is then "Requested node configuration is not available".
         done = run("sbatch", "--test-only", *options, "--wrap=true")
         states = self.ask("sinfo", f"--partition={partition}", "-h", "-o", "%T").split()
         return "configuration" in done.stderr and set(states) <= _UP
 
     def ask(self, *words: str, seconds: float = 60) -> str:
-        """The output of a SLURM command."""
+        """Run a SLURM command and return its output.
+
+        Args:
+            words: the command and its arguments.
+            seconds: the timeout.
+        """
         done = run(*words, seconds=seconds)
         if done.returncode:
             raise _no_answer(words[0], done.stderr or f"exit status {done.returncode}")
@@ -81,9 +97,11 @@ class Slurm:
 
 
 def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
-    """Run a SLURM command. Bytes that are not UTF-8 are decoded as in file names.
+    """Run a SLURM command, whose exit status the caller must check.
 
-    Raises: NoAnswer if the command is not installed or does not end in time.
+    Bytes that are not UTF-8 are decoded as Python decodes file names.
+
+    Raises: NoAnswer if the command is not installed or does not end within `seconds`.
     """
     left_out = _OPTIONS_IN_JOB if "SLURM_JOB_ID" in os.environ else _OPTIONS
     environment = {name: value for name, value in os.environ.items() if not left_out.match(name)}
@@ -106,13 +124,18 @@ def _settings(line: str) -> dict[str, str]:
 
 
 def _no_answer(command: str, reason: str) -> NoAnswer:
+    """The exception for a command that failed, with its error output on one line."""
     lines = [line.removeprefix(f"{command}: ") for line in reason.splitlines()]
     words = " ".join(lines).split()
     return NoAnswer(f"SLURM does not answer ({command}: {' '.join(words)})")
 
 
 def time_limit(text: str) -> float | None:
-    """The minutes of SLURM's `2-00:00:00`, `4:00:00` or `30:00`; None for `infinite`."""
+    """The minutes of a time limit of SLURM: `2-00:00:00`, `4:00:00` or `30:00`.
+
+    Returns: None for other texts, such as `infinite` and `UNLIMITED`.
+    """
+    # [DAYS-][HOURS:]MINUTES:SECONDS
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if match is None:
         return None

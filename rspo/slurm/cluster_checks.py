@@ -1,4 +1,4 @@
-"""Checks whether SLURM accepts, runs and requeues the jobs of slurm/config.yaml."""
+"""Check whether SLURM accepts, starts and requeues the jobs that slurm/config.yaml describes."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rspo.slurm.profile import Request, format_hours, options_of_all_jobs, setti
 
 
 def requests(launch: Launch) -> Iterator[Finding]:
-    """Check whether SLURM accepts each request, and requeues such jobs."""
+    """Check whether SLURM accepts the request of each rule, and requeues such jobs."""
     if launch.slurm is None:
         yield Finding(
             INFO,
@@ -35,8 +35,9 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     return requests
 
 
-@cache  # two checks need them, and each takes several commands
+@cache  # `requests` and `accepted` need them, and they take several commands of SLURM
 def _findings(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
+    """The findings of `_check_request`."""
     return list(_check_request(launch, slurm, request))
 
 
@@ -62,6 +63,7 @@ def _check_request(launch: Launch, slurm: Slurm, request: Request) -> Iterator[F
     elif slurm.never_starts(partition, *options):
         resources = _resources_of_cluster(slurm, request)
         yield Finding(ERROR, f"{asked}: SLURM would never start it; {resources}")
+    # A long training continues in the same job by requeueing it. The profile may decide against it.
     requeue = setting(launch.profile, "requeue")
     must_requeue = request.rule == "train" and launch.profile.get(requeue, True)
     if must_requeue and job.get("Requeue") != "1":
@@ -81,12 +83,13 @@ def _longest_minutes(slurm: Slurm, partition: str) -> float:
 
 
 def _resources_of_cluster(slurm: Slurm, request: Request) -> str:
-    """The nodes and time limits of a request's partitions.
+    """Words for the nodes and time limits of the partitions that a request names.
 
-    If the cluster lacks one of these partitions, the names of the partitions that it has.
+    If the cluster does not have one of them, the words name the partitions that it has.
     """
     if not set(request.partitions) <= slurm.partitions.keys():
         return f"partitions here: {', '.join(sorted(slurm.partitions))}"
     chosen = f"--partition={request.partition}" if request.partition else "--all"
+    # %R is the name of the partition, %c CPUs, %m memory, %G GPUs and %l the time limit.
     layout = "partition %R has nodes with %c CPUs, %m MB and %G, for %l"
     return ", ".join(slurm.ask("sinfo", chosen, "-h", "-e", "-o", layout).splitlines())

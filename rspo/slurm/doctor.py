@@ -1,7 +1,7 @@
-"""The checks before a run. `rspo doctor` prints their findings.
+"""The checks before a run, whose findings `rspo doctor` prints.
 
-Snakemake runs them before its first job. A check belongs to this list if it finds, before a job
-starts, what is certain to stop the job.
+Snakemake runs them before its first job. A check belongs here if it finds, before a job starts,
+something that is certain to stop the job or likely to cost much time.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -28,7 +28,7 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
 def findings(experiment: Experiment, rules: Collection[str] = ()) -> list[Finding]:
     """The findings of all checks, the most severe first.
 
-    If SLURM does not answer, that is one finding, and the checks that follow do not ask it again.
+    If SLURM does not answer a check, that is a finding, and the following checks do not ask again.
 
     Args:
         experiment: the experiment whose jobs the run submits.
@@ -47,9 +47,9 @@ def findings(experiment: Experiment, rules: Collection[str] = ()) -> list[Findin
 
 
 def report(experiment: Experiment, rules: Collection[str] = ()) -> bool:
-    """Print every finding on a line.
+    """Print a line for each finding; `rspo.snakemake.preflight` reads these lines.
 
-    Returns: whether nothing must change.
+    Returns: whether there are neither errors nor warnings.
     """
     results = findings(experiment, rules)
     for finding in results:

@@ -1,6 +1,6 @@
-"""Checks of what the jobs need: packages, verl's config, memory, disk space and problems.
+"""Check what the jobs need: packages, verl's config, memory, disk space and problems.
 
-Each check calls the functions that the jobs call, so its message is the one of the job.
+Each check calls the functions that the jobs call, so its messages are those of the jobs.
 """
 
 import shutil
@@ -32,7 +32,7 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
 
 
 def gpu_memory(launch: Launch) -> Iterator[Finding]:
-    """Check whether the servers and the passes of each cell fit the memory of a GPU."""
+    """Check whether each cell's servers and its passes over the model fit the memory of a GPU."""
     if not launch.runs("train"):
         return
     faults = set()
@@ -47,7 +47,10 @@ def gpu_memory(launch: Launch) -> Iterator[Finding]:
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Check whether the checkpoints of the cells that train at once and the policies fit."""
+    """Check whether the disk has space for all policies, and for checkpoints.
+
+    Cells that train at the same time have checkpoints at the same time.
+    """
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.runs("train"):
         return
@@ -55,6 +58,8 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     if not sizes:
         return
     free = _free_bytes(experiment.files.results)
+    # With less, not even the smallest cell can train alone. `most` is needed if the largest cells
+    # train at the same time, after all other cells have left their policies.
     least = PEAK_BYTES_PER_PARAMETER * min(sizes)
     at_once = _cells_at_once(launch, sizes)
     others = sum(sizes) - sum(at_once)
@@ -75,7 +80,7 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
 
 
 def _free_bytes(folder: Path) -> int:
-    """The free disk space of a folder that need not exist yet."""
+    """The free disk space, in bytes, where a folder is or will be."""
     folder = folder.absolute()
     while not folder.is_dir():
         folder = folder.parent
@@ -83,7 +88,11 @@ def _free_bytes(folder: Path) -> int:
 
 
 def _cells_at_once(launch: Launch, sizes: Sequence[int]) -> list[int]:
-    """The parameters of the largest cells, as many as may train at the same time."""
+    """The sizes of the largest cells, as many of them as may train at the same time.
+
+    Args:
+        sizes: the number of parameters of each cell that is not trained yet.
+    """
     largest_first = sorted(sizes, reverse=True)
     jobs = launch.profile.get("jobs")
     if jobs in (None, "unlimited"):
@@ -114,7 +123,7 @@ def prompts(launch: Launch) -> Iterator[Finding]:
 
 
 def _models_and_data(launch: Launch) -> list[tuple[str, str]]:
-    """Each model with each data set on which a job of this run trains or samples it."""
+    """The pairs of a model and a data set on which a job of this run trains or samples it."""
     experiment = launch.experiment
     pairs = []
     for policy, suite in experiment.evaluations:
@@ -130,7 +139,7 @@ def _models_and_data(launch: Launch) -> list[tuple[str, str]]:
 def _use(experiment: Experiment, model: str, data_set: str) -> None:
     """Do with a model and a data set what the jobs do before they train or sample.
 
-    Raises: InputError if they do not fit.
+    Raises: InputError if a job would fail, such as for a prompt that is too long for the model.
     """
     config = experiment.config
     data = experiment.files.problems(data_set)

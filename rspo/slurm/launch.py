@@ -1,4 +1,4 @@
-"""What the checks before a run read (`Launch`), and what they report (`Finding`)."""
+"""The input of the checks before a run (`Launch`), and their output (`Finding`)."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from rspo.slurm.profile import DEFAULT, Request, read_profile
 
 
 class Kind(StrEnum):
-    """How severe a finding is; the most severe comes first."""
+    """How severe a finding is, from the most to the least severe."""
 
     ERROR = "error"  # certain to stop a job: Snakemake does not start
     WARNING = "warning"  # may cost time: Snakemake prints it and starts
-    INFO = ""  # right, or not checked
+    INFO = ""  # nothing is wrong, or it could not be checked
 
 
 ERROR, WARNING, INFO = Kind
@@ -33,12 +33,12 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)  # hashed by identity
 class Launch:
-    """A run of Snakemake with the SLURM profile.
+    """A run of Snakemake with the SLURM profile, before it starts.
 
     profile: the content of slurm/config.yaml.
-    requests: the request of each rule that the profile names, and of `default-resources`.
+    requests: the request of each rule that the profile names, and that of `default-resources`.
     rules: the rules whose jobs the run submits; None for all rules of this experiment.
-    slurm: None where SLURM is not installed.
+    slurm: the cluster; None if SLURM is not installed on this machine.
     """
 
     experiment: Experiment
@@ -49,7 +49,10 @@ class Launch:
 
     @classmethod
     def read(cls, experiment: Experiment, rules: frozenset[str] | None = None) -> "Launch":
-        """Read slurm/config.yaml in the current folder."""
+        """Read slurm/config.yaml in the current folder.
+
+        Raises: InputError if the profile is wrong.
+        """
         profile, requests = read_profile()
         slurm = Slurm() if shutil.which("sinfo") else None
         return cls(experiment, profile, requests, rules, slurm)
@@ -59,16 +62,22 @@ class Launch:
         return self.rules is None or rule in self.rules
 
     def entry(self, rule: str) -> Request | None:
-        """The entry that a rule has in the profile; None if it has none, or if no such job runs."""
+        """The request of a rule that has its own entry in the profile, and jobs in this run.
+
+        Returns: None if the rule has no entry or no jobs.
+        """
         return self.requests.get(rule) if self.runs(rule) else None
 
     def request(self, rule: str) -> Request:
-        """The resources that the jobs of a rule request."""
+        """The request of a rule: its own entry in the profile, or `default-resources`."""
         return self.requests.get(rule, self.requests[DEFAULT])
 
     @cached_property
     def used(self) -> list[Request]:
-        """The requests of the rules that run."""
+        """The requests that have jobs in this run, each once.
+
+        If the rules are not known, some rule may use `default-resources`.
+        """
         requests = []
         if self.rules is None or self.rules - self.requests.keys():
             requests.append(self.requests[DEFAULT])

@@ -1,4 +1,4 @@
-"""Checks whether the nodes run this Python, and see this folder and its file locks."""
+"""Check whether the nodes can run this Python, and see this folder and its file locks."""
 
 import sys
 import tempfile
@@ -12,10 +12,11 @@ from rspo.slurm.cluster_checks import accepted
 from rspo.slurm.launch import ERROR, INFO, Finding, Launch
 from rspo.slurm.profile import options_of_all_jobs
 
-SECONDS = 60  # to wait for a free node of a partition; after that, its check is skipped
+SECONDS = 60  # how long to wait for a free node of a partition, before its check is skipped
 # The options that decide on which nodes a job may run.
 _OPTIONS = ("--partition=", "--account=", "--qos=", "--constraint=")
-_STARTED = "started on a node"
+_STARTED = "started on a node"  # what the script prints first
+# The program that runs on a node, with the path of the lock file as its argument.
 _ON_A_NODE = """import sys, pathlib
 from rspo.core.locks import is_locked
 print("locked:", is_locked(pathlib.Path(sys.argv[1])))"""
@@ -32,11 +33,14 @@ def locks(launch: Launch) -> Iterator[Finding]:
 
 
 def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
-    # What Snakemake puts before the command of each job, in the quotes of `sbatch --wrap`.
+    """Look from a node of each partition at a lock file that this process has locked."""
+    # Snakemake puts this before the command of each job. Like there, it is text in double quotes,
+    # which a shell evaluates.
     precommand = launch.profile.get("precommand") or "true"
     quoted = precommand.replace('"', '\\"')
     script = f'echo {_STARTED}; eval "{quoted}" && exec "$@"'
     for options in _placements(launch):
+        # One task of at most 2 minutes with 1000 MB of memory, or none if no node is free in time.
         words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}"]
         words += options
         words += ["sh", "-c", script, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
@@ -67,7 +71,10 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
 
 
 def _placements(launch: Launch) -> list[list[str]]:
-    """The options that decide where the jobs run, without repetitions."""
+    """The options that decide where jobs run, for each request, without duplicates.
+
+    Empty if there is no SLURM. Requests that SLURM refuses are left out.
+    """
     if launch.slurm is None:
         return []
     placements = set()

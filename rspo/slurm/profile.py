@@ -1,12 +1,13 @@
-"""Reads slurm/config.yaml: the SLURM resources that the jobs of each rule request.
+"""Read slurm/config.yaml: the SLURM resources that the jobs of each rule request.
 
-Snakemake's own functions evaluate the resources. This module reads the rest of the file itself,
-because Snakemake's command line would also apply profiles/default and environment variables, would
-accept any name of a resource or a rule, and would end the process at a mistake with its usage.
+Snakemake's own functions evaluate the resources. This module reads the rest of the file itself.
+Snakemake's command-line parser would not do: it also applies profiles/default and environment
+variables, accepts any name of a resource or a rule, and at a mistake prints its usage and ends the
+process.
 
-Private: `snakemake.resources` has `Resource.from_cli_expression`, `Resource.evaluate` and
-`Resources`, which may change in any release of Snakemake; tests/slurm/test_profile.py compares the
-values with those of a run (see `rspo.snakemake.patches`).
+Private: `Resource.from_cli_expression`, `Resource.evaluate` and `Resources` of
+`snakemake.resources`, which may change in any release of Snakemake. tests/slurm/test_profile.py
+compares the values with those of a run (see `rspo.snakemake.patches`).
 """
 
 import ast
@@ -24,10 +25,10 @@ from snakemake.resources import Resource, Resources
 from rspo.core.errors import InputError, allowed_names
 
 PROFILE = Path("slurm") / "config.yaml"
-DEFAULT = "default-resources"  # for every rule without an entry of its own
-RULES = "set-resources"
-EXECUTORS = ("slurm-patient", "slurm")
-# Resources that Snakemake's plugin passes to `sbatch` unchanged.
+DEFAULT = "default-resources"  # the key for every rule without an entry of its own
+RULES = "set-resources"  # the key with the entries of rules
+EXECUTORS = ("slurm-patient", "slurm")  # this project's plugin, and the one that it extends
+# The resources whose values Snakemake's plugin passes to `sbatch` unchanged, and the options.
 _OPTIONS = {
     "slurm_partition": "--partition",
     "slurm_account": "--account",
@@ -37,17 +38,18 @@ _OPTIONS = {
     "mem_mb": "--mem",
     "cpus_per_task": "--cpus-per-task",
 }
-# Resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 know, and those of
-# this project; GPUs only as `gres` or in `slurm_extra`. Snakemake silently accepts any other name.
+# The resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 know, and those
+# of this project's rules. Snakemake silently accepts any other name, and ignores it. Other ways to
+# request GPUs than `gres` and `slurm_extra` are left out on purpose: the checks do not read them.
 _TIME_AND_MEMORY = {"runtime", "mem", "mem_mib", "mem_mb_per_cpu"}
 _DISK = {"disk", "disk_mb", "disk_mib", "tmpdir"}
 _LAYOUT = {"threads", "cpus_per_gpu", "nodes", "tasks", "tasks_per_gpu", "tasks_per_node", "mpi"}
 _CLUSTER = {"cluster", "clusters", "slurm_cluster", "slurm_extra"}
 _OF_WORKFLOW = {"judge_server", "verl_cell"}
 _RESOURCES = set(_OPTIONS) | _TIME_AND_MEMORY | _DISK | _LAYOUT | _CLUSTER | _OF_WORKFLOW
-# An expression with one of these names has another value for each job.
+# An expression with one of these names may have another value for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
-# These decide where a job may run, so they cannot be such expressions.
+# These resources decide where a job may run, so this module does not allow such expressions there.
 _FIXED = {"slurm_partition", "slurm_account", "constraint", "qos", "gres", "slurm_extra"}
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
@@ -58,11 +60,11 @@ class Request:
     """The SLURM resources that each job of a rule requests.
 
     key: the file and the key in it, for messages.
-    partition: one partition, or several such as `gpu,gpu2`; None for the default one.
+    partition: one partition, or several such as `gpu,gpu2`; None for the cluster's default one.
     minutes: the time limit; None for the default of the partition.
-    gpus: the number of GPUs on each node.
-    extra: the options of `sbatch` in slurm_extra.
-    options: all options of `sbatch` except the number of nodes.
+    gpus: the number of GPUs on each node, by `gres` or `--gpus-per-node`.
+    extra: the options of `sbatch` in the resource slurm_extra.
+    options: all options of `sbatch`, those in `extra` included, except the number of nodes.
     """
 
     rule: str
@@ -75,20 +77,21 @@ class Request:
 
     @property
     def partitions(self) -> list[str]:
-        """The partitions of which one runs the job; an empty list means the default partition."""
+        """The partitions, one of which runs the job; empty for the cluster's default partition."""
         return self.partition.split(",") if self.partition else []
 
     @property
     def requests_gpus(self) -> bool:
-        """Whether any option requests GPUs; `gpus` counts only `gres` and `--gpus-per-node`."""
+        """Whether any option requests GPUs, such as `-G 8`, which `gpus` does not count."""
+        # The last alternative is the value after the two words `--gres gpu:8`.
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
     @property
     def signal_seconds(self) -> int | None:
-        """Seconds between the request to stop and the time limit.
+        """How many seconds before the time limit SLURM sends the request to stop.
 
-        None if the job has no option `--signal=USR1@SECONDS`.
+        None if the job has no option `--signal=USR1@SECONDS`, so that SLURM sends no request.
         """
         for word in self.extra:
             match = re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word)
@@ -103,7 +106,7 @@ def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
     Returns: the profile, and the request of each rule that it names. The request with the key
         `default-resources` applies to all other rules.
 
-    Raises: InputError with the file and the key of what Snakemake would refuse or ignore.
+    Raises: InputError with the file and the key if Snakemake would refuse or ignore something.
     """
     profile = _load()
     _check_executor(profile)
@@ -120,7 +123,7 @@ def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
 
 
 def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
-    """Options of `sbatch` that the plugin adds to every job, after those of the rule."""
+    """The options of `sbatch` that the plugin adds to every job, after those of the rule."""
     options = []
     for name in _FOR_ALL:
         value = profile.get(setting(profile, name))
@@ -130,11 +133,12 @@ def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
 
 
 def setting(profile: Mapping[str, Any], name: str) -> str:
-    """The key that a setting of the executor plugin has in the profile."""
+    """The key of a setting of the executor plugin in the profile, such as `slurm-patient-qos`."""
     return f"{profile['executor']}-{name}"
 
 
 def _load() -> dict[str, Any]:
+    """The content of slurm/config.yaml."""
     try:
         profile = yaml.safe_load(PROFILE.read_text())
     except FileNotFoundError:
@@ -147,9 +151,10 @@ def _load() -> dict[str, Any]:
 
 
 def _check_executor(profile: Mapping[str, Any]) -> None:
-    """Require one of the two executor plugins, and no setting that only the other one reads.
+    """Require one of the two executor plugins, and no setting that has no effect with it.
 
-    Such a setting has no effect. It does no harm if the plugin in use has the same value.
+    A setting of the plugin that is not in use has no effect. It is allowed if the plugin in use has
+    the same setting with the same value, so that a profile can be for both.
     """
     executor = profile.get("executor")
     if executor not in EXECUTORS:
@@ -167,12 +172,13 @@ def _check_executor(profile: Mapping[str, Any]) -> None:
 def _rules() -> set[str]:
     """The names of the rules in the workflow beside the profile; empty without a workflow."""
     files = (PROFILE.parent.parent / "workflow" / "rules").glob("*.smk")
+    # Rules within an `if` are indented, so this does not match them; they run no SLURM jobs.
     rule = re.compile(r"^rule (\w+):$", flags=re.M)
     return {name for file in files for name in rule.findall(file.read_text())}
 
 
 def _section(key: str, value: Any) -> dict[str, Any]:
-    """The resources of one class of jobs, as they are written."""
+    """The resources under a key, as the file has them: Snakemake has not evaluated them yet."""
     section = _mapping(key, value)
     for name, amount in section.items():
         if name not in _RESOURCES:
@@ -186,12 +192,14 @@ def _section(key: str, value: Any) -> dict[str, Any]:
 
 
 def _mapping(key: str, value: Any) -> dict[str, Any]:
+    """A mapping with keys of text. A key without a value, which YAML reads as None, is empty."""
     if not isinstance(value, dict | None):
         raise InputError(f"{key} = {value!r}; allowed: keys and values")
     return {str(name): item for name, item in (value or {}).items()}
 
 
 def _request(rule: str, key: str, section: Mapping[str, Any]) -> Request:
+    """The request of a rule from its resources, those of `default-resources` included."""
     values = _values(key, section)
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "")))
@@ -214,7 +222,10 @@ def _request(rule: str, key: str, section: Mapping[str, Any]) -> Request:
 
 
 def _values(key: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """The resources that are the same for every job, as Snakemake gives them to its plugin."""
+    """The resources that are the same for every job, with the values that Snakemake computes.
+
+    The keys are Snakemake's too: `mem` becomes `mem_mb`.
+    """
     values = {}
     for name, value in section.items():
         if not _depends_on_job(value):
@@ -230,11 +241,11 @@ def _values(key: str, section: Mapping[str, Any]) -> dict[str, Any]:
 def _depends_on_job(value: Any) -> bool:
     """Whether a value is an expression that Snakemake evaluates differently for each job.
 
-    Snakemake has no function for this question, because it always has a job.
+    Snakemake has no function for this question, because it evaluates them for a given job.
     """
     try:
         tree = ast.parse(str(value), mode="eval")
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError):  # text that is not Python, such as `4h`
         return False
     return any(isinstance(node, ast.Name) and node.id in _VARIABLES for node in ast.walk(tree))
 
@@ -242,15 +253,16 @@ def _depends_on_job(value: Any) -> bool:
 def _evaluated(key: str, name: str, value: Any) -> Resource:
     """A resource with the value that Snakemake gives to every job.
 
-    Snakemake evaluates text as Python where it can, such as `"'--nice=100'"`, and converts `4h` of
-    runtime to 240 minutes and `64GB` of mem to 64000 of mem_mb.
+    Snakemake evaluates a text as Python if it can, such as `"'--nice=100'"`. It converts a runtime
+    of `4h` to 240 minutes, and a `mem` of `64GB` to a `mem_mb` of 64000.
     """
     try:
         if isinstance(value, str):
             resource = Resource.from_cli_expression(name, value)
         else:
             resource = Resource(name, value)
-        (resource,) = Resources({name: resource}).values()  # in megabytes
+        # `Resources` replaces a resource such as `mem` by the one in megabytes, `mem_mb`.
+        (resource,) = Resources({name: resource}).values()
         return resource.evaluate(
             None, input=None, attempt=1, threads=1, rulename="", async_run=None
         )
@@ -263,7 +275,7 @@ def _evaluated(key: str, name: str, value: Any) -> Resource:
 
 
 def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
-    """The number of GPUs on each node."""
+    """The number of GPUs on each node, by `gres` or `--gpus-per-node`; 0 if neither is there."""
     option = "--gpus-per-node="
     per_node = [word.removeprefix(option) for word in extra if word.startswith(option)]
     text = str(values.get("gres") or "")
@@ -271,6 +283,7 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
         text = f"gpu:{per_node[-1]}"
     if not text:
         return 0
+    # Such as gpu:8 or gpu:h800:8; the group is the number.
     match = re.fullmatch(r"gpu(?::[\w.-]+)?:(\d+)", text)
     if match is None:
         raise InputError(f"{key}.gres = {text!r}; allowed: such as gpu:h800:8")

@@ -1,4 +1,4 @@
-"""Checks of slurm/config.yaml against the experiment, without SLURM."""
+"""Check slurm/config.yaml against the experiment, without asking SLURM."""
 
 import math
 from collections.abc import Iterator
@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 
-# Between the signal and the time limit, a job must finish its training step and a checkpoint.
+# The recommended option: SLURM sends SIGUSR1 600 seconds before the time limit. In this time, a job
+# must finish its training step and write a checkpoint.
 SIGNAL = "--signal=USR1@600"
-START_MINUTES = 30  # for loading models, starting engines, and some steps
+START_MINUTES = 30  # for loading models, starting servers, and some steps
 
 
 def missing_gpus(launch: Launch) -> Iterator[Finding]:
-    """Find rules that run models on GPUs and request none; their entry may be missing."""
+    """Find rules that run models on GPUs but request none; their entry may be missing."""
     config = launch.experiment.config
     if config.engine == "verl" and not launch.experiment.trains_on_gpus:
-        return  # verl.device: cpu: vLLM may work on CPUs too
+        return  # with verl.device: cpu, vLLM may run on CPUs too
     needing = {}
     if launch.experiment.trains_on_gpus:
         needing["train"] = "training (verl.device: cuda)"
@@ -46,7 +47,7 @@ def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
 
 
 def signals(launch: Launch) -> Iterator[Finding]:
-    """Check whether training jobs are asked to stop early enough before their time limit."""
+    """Check whether SLURM asks training jobs to stop, early enough but not at their start."""
     request = launch.entry("train")
     if request is None:
         return
