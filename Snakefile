@@ -1,4 +1,4 @@
-# The workflow, for those who look for it here.
+# The workflow is in workflow/. This file is for those who look for it here.
 include: "workflow/Snakefile"
 
 

@@ -1,1 +1,1 @@
-"""`rspo plan`: what is left to run, its hours, and the claims of a budget."""
+"""`rspo plan`: what is left to run, how long it takes, and which claims a budget answers."""

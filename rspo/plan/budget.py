@@ -1,4 +1,8 @@
-"""`rspo plan --budget HOURS`: the claims that some GPU-hours answer, the cheapest first."""
+"""`rspo plan --budget HOURS`: the claims that a number of GPU-hours answers, the cheapest first.
+
+A claim can be tested with fewer cells than the grid has: with some of the values of k, so that only
+the cells of these k are trained. Such a choice is a "form" of the claim here.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,13 +19,17 @@ from rspo.core.errors import InputError
 from rspo.plan.hours import Range, as_text
 from rspo.plan.jobs import jobs
 
-Key = tuple[str, str, str]  # what names jobs: rule, policy and suite
+# Identifies jobs: their rule, policy and suite. The suite of a training is empty. All blocks of an
+# evaluation have the same key.
+Key = tuple[str, str, str]
 
 
 class Answer(NamedTuple):
-    """A claim for some of the k that the grid trains for, with its jobs and their GPU-hours.
+    """A form of a claim, with the jobs that it needs and their GPU-hours.
 
-    In a list of answers, these do not include jobs that earlier answers need too.
+    ks: the values of k, among those for which the grid trains; empty if the claim needs none.
+    jobs: the jobs that remain. In a list of answers, those of earlier answers are left out.
+    hours: the GPU-hours of these jobs.
     """
 
     claim: str
@@ -31,7 +39,11 @@ class Answer(NamedTuple):
 
 
 def _forms(experiment: Experiment) -> Iterator[tuple[str, tuple[int, ...], frozenset[Key]]]:
-    """Every claim that the grid can test, for every choice of the k it trains for."""
+    """Yield all forms of all claims that the grid can test.
+
+    Yields: a claim, its values of k, and all jobs that it needs, finished ones included.
+    """
+    # k = 1 is the k of objectives without one, whose cells every choice includes.
     ks = sorted({cell.k for cell in experiment.cells.values()} - {1})
     choices = [choice for number in range(len(ks) + 1) for choice in combinations(ks, number)]
     for chosen in choices:
@@ -43,6 +55,7 @@ def _forms(experiment: Experiment) -> Iterator[tuple[str, tuple[int, ...], froze
         for claim, comparisons in by_claim.items():
             policies = {name for comparison in comparisons for name in comparison.policies}
             cells = policies & part.cells.keys()
+            # A claim that does not need all of the chosen k is yielded with the smaller choice.
             if {part.cell(name).k for name in cells} - {1} == set(chosen):
                 needed: set[Key] = {("train", name, "") for name in cells}
                 for policy, suite in evaluations(comparisons, part):
@@ -51,7 +64,7 @@ def _forms(experiment: Experiment) -> Iterator[tuple[str, tuple[int, ...], froze
 
 
 def _with_k(experiment: Experiment, ks: tuple[int, ...]) -> Experiment:
-    """The experiment without the cells of other k; cells of objectives without a k remain."""
+    """The experiment with only those cells of the grid whose k is 1 or in `ks`."""
     grid = {}
     for name, entry in experiment.config.grid.items():
         specs = []
@@ -65,21 +78,22 @@ def _with_k(experiment: Experiment, ks: tuple[int, ...]) -> Experiment:
 
 
 def answers(experiment: Experiment, budget: float) -> list[Answer]:
-    """The claims that fit into a budget of GPU-hours, and for which k.
+    """The claims that fit into a budget of GPU-hours, each with some values of k.
 
-    At each step the cheapest claim is added that is not answered yet; when none is left that fits,
-    further k of the answered claims follow. Jobs that are done cost nothing. A claim fits if the
-    largest number of GPU-hours that it may take does.
+    A greedy choice: each step adds the cheapest claim that is not answered yet. When no such claim
+    fits, further k of the answered claims follow. Finished jobs cost nothing. A claim fits if the
+    most GPU-hours that it may take fit.
 
     Raises: InputError if the hours of a job are not known.
     """
     cost = _gpu_hours(experiment)
     forms = list(_forms(experiment))
     chosen_answers: list[Answer] = []
-    answered: dict[str, tuple[int, ...]] = {}  # the k of each claim
+    answered: dict[str, tuple[int, ...]] = {}  # the k of each answered claim
 
     def rank(answer: Answer) -> tuple[bool, float, int]:
-        # Rounding makes equal costs equal, whatever the order in which their parts were added.
+        # New claims first, then low costs, then many k. Rounding makes equal costs equal, whatever
+        # the order in which their parts were added.
         return answer.claim in answered, round(answer.hours[1], 6), -len(answer.ks)
 
     while True:
@@ -96,11 +110,15 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
         cheapest = min(fitting, key=rank)
         chosen_answers.append(cheapest)
         answered[cheapest.claim] = cheapest.ks
+        # Later answers get the jobs of this one for nothing.
         cost = {key: hours for key, hours in cost.items() if key not in cheapest.jobs}
 
 
 def _gpu_hours(experiment: Experiment) -> dict[Key, Range]:
-    """The GPU-hours of the jobs that remain."""
+    """The GPU-hours of the jobs that remain, summed over the blocks of an evaluation.
+
+    Raises: InputError if the hours of a job that needs GPUs are not known.
+    """
     gpu_hours: dict[Key, Range] = {}
     for job in jobs(experiment):
         if job.hours is not None:
@@ -112,7 +130,7 @@ def _gpu_hours(experiment: Experiment) -> dict[Key, Range]:
 
 
 def text(experiment: Experiment, budget: float) -> str:
-    """The claims and cells of a budget, in lines to print."""
+    """The text that `rspo plan --budget` prints: the claims that fit, with the cells to train."""
     lines = [f"scale {experiment.scale}, {budget:,.0f} GPU-hours; estimated, not measured:"]
     affordable = answers(experiment, budget)
     for number, answer in enumerate(affordable, 1):

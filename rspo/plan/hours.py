@@ -1,9 +1,10 @@
-"""Hours of trainings and evaluations on GPUs, from formulas. Nothing was measured.
+"""The hours of trainings and evaluations on GPUs, estimated by formulas, not measured.
 
-    sampling    tokens / (tokens per second * GPUs)
-    passes      FLOPs / (FLOPs per second * utilisation * GPUs)
+    seconds of sampling = tokens / (tokens per second * GPUs)
+    seconds of passes   = FLOPs / (FLOPs per second * utilisation * GPUs)
 
-Every result is a range, an array (least, most).
+Every result is a range: an array with the least and the most time. A constant that is a range has
+first the value for the least time.
 """
 
 from collections.abc import Sequence
@@ -18,32 +19,34 @@ from rspo.core.gpus import GPUS, Gpu
 Range = NDArray[np.float64]  # (2,): least, most
 
 # docs/plan.md has the sources and the assumptions.
-UTILISATION = np.array([0.39, 0.22])  # fraction of a GPU's FLOPs
-# Tokens per second of a reference model of 7B on an H100. In training, a step waits for its longest
-# response.
+UTILISATION = np.array([0.39, 0.22])  # the fraction of a GPU's FLOPs per second that passes reach
+# Tokens per second that an H100 samples of a reference model with 7.62e9 parameters. In training, a
+# step waits for its longest response, while most of the batch is finished.
 EVALUATION_SPEED = np.array([15_000.0, 8_800.0])
 TRAINING_SPEED = np.array([15_000.0, 2_800.0])
 REFERENCE_PARAMETERS = 7.62e9
 REFERENCE_BANDWIDTH = GPUS["h100"].bandwidth
-# Speeds are proportional to the GPU's bandwidth, and to this power of 1 / parameters.
+# Speeds are proportional to the GPU's bandwidth, and to (1 / parameters) to this power.
 SPEED_EXPONENT = 0.21
-OTHER_STEP_SECONDS = np.array([2.0, 10.0])  # what else a step does, such as sending the weights
-# FLOPs for each parameter and token. An update has two forward passes.
+OTHER_STEP_SECONDS = np.array([2.0, 10.0])  # of a step, for sending the weights and so on
+# FLOPs for each parameter and token: 2 for a forward pass and 4 for a backward pass. An update also
+# computes the forward pass a second time, to save memory.
 FORWARD_FLOPS = 2
 UPDATE_FLOPS = 8
-RESPONSE_TOKENS = 700
-PROMPT_TOKENS = 100
-KEPT_FRACTION = np.array([0.5, 1.0])  # of the responses: those whose weight is not 0
-TRAINING_OVERHEAD = np.array([1.03, 1.1])  # factor for start, validations and checkpoints
-JUDGE_SPEED = 50_000  # tokens per second that a judge reads
-EVALUATION_START_SECONDS = 120.0
+RESPONSE_TOKENS = 700  # of a usual response
+PROMPT_TOKENS = 100  # of a usual prompt
+KEPT_FRACTION = np.array([0.5, 1.0])  # of the responses, those whose weight is not 0
+TRAINING_OVERHEAD = np.array([1.03, 1.1])  # the factor for start, validations and checkpoints
+JUDGE_SPEED = 50_000  # tokens per second that the judge reads on one GPU
+EVALUATION_START_SECONDS = 120.0  # until a sampler or a judge is ready
 
 
 class Sizes(NamedTuple):
-    """The sizes that decide how long a policy takes.
+    """What decides how long a policy takes to train and to sample.
 
-    parameters: number of parameters of the model.
-    ranks: number of GPUs.
+    parameters: the number of parameters of the model.
+    gpu: the kind of GPU.
+    ranks: the number of GPUs that train the policy.
     """
 
     parameters: int
@@ -62,10 +65,10 @@ def sizes_of(experiment: Experiment, policy: str) -> Sizes | None:
 
 
 def sampling_seconds(sizes: Sizes, tokens: float | Range, speed: Range) -> Range:
-    """Seconds of one GPU that samples a number of tokens.
+    """The seconds that one GPU takes to sample a number of tokens.
 
     Args:
-        speed: tokens per second of the reference model on the reference GPU.
+        speed: how many tokens per second the reference GPU samples of the reference model.
     """
     rate = speed * (REFERENCE_PARAMETERS / sizes.parameters) ** SPEED_EXPONENT
     seconds: Range = tokens / rate * REFERENCE_BANDWIDTH / sizes.gpu.bandwidth
@@ -73,11 +76,13 @@ def sampling_seconds(sizes: Sizes, tokens: float | Range, speed: Range) -> Range
 
 
 def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
-    """Seconds of a training step."""
+    """The seconds of a training step of a cell."""
     config = experiment.config
     responses = config.training.prompts_per_step * experiment.cell(cell).n
     tokens = min(RESPONSE_TOKENS, config.sampling.max_response_tokens)
     sampling = sampling_seconds(sizes, responses * tokens, TRAINING_SPEED)
+    # One forward pass over all responses computes their log-probabilities. The update passes only
+    # over responses whose weight is not 0.
     read_tokens = responses * (tokens + PROMPT_TOKENS)
     flops = read_tokens * sizes.parameters * (FORWARD_FLOPS + UPDATE_FLOPS * KEPT_FRACTION)
     passes = flops / (sizes.gpu.flops * UTILISATION)
@@ -86,13 +91,13 @@ def step_seconds(experiment: Experiment, cell: str, sizes: Sizes) -> Range:
 
 
 def evaluation_tokens(experiment: Experiment, responses: int) -> Range:
-    """Tokens of a number of responses, of the usual and of the maximum length."""
+    """The tokens of a number of responses: if all have the usual length, and if all the maximum."""
     longest = experiment.config.sampling.max_response_tokens
     return responses * np.array([min(RESPONSE_TOKENS, longest), longest], float)
 
 
 def as_text(ranges: Sequence[Range]) -> str:
-    """The sum of some ranges, such as `620 to 2,500`."""
+    """The sum of some ranges, such as `620 to 2,500`; one number if both ends read the same."""
     least, most = np.sum(ranges, axis=0) if ranges else (0.0, 0.0)
     decimals = 0 if most >= 10 else 1
     texts = [f"{value:,.{decimals}f}" for value in (least, most)]

@@ -1,7 +1,7 @@
-"""`rspo plan`: estimates jobs, GPU-hours, time and disk space of the files that do not exist yet.
+"""`rspo plan`: estimate jobs, GPU-hours, time and disk space of the files that do not exist yet.
 
-Disk space is that of policies, 4 bytes per sampled token, and checkpoints
-(`rspo.training.verl.checkpoints`) for every cell that trains at the same time.
+The disk holds the policies, the samples, and the checkpoints of the cells that train at the same
+time (`rspo.training.verl.checkpoints`).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,16 +27,17 @@ from rspo.plan.hours import (
 from rspo.status.policies import is_finished
 from rspo.training.verl.checkpoints import PEAK_BYTES_PER_PARAMETER, POLICY_BYTES_PER_PARAMETER
 
-TOKEN_BYTES = 4
+TOKEN_BYTES = 4  # the disk space of a sampled token, which is stored as text
 RULE_TITLES = {"train": "training", "sample": "sampling", "score": "scoring"}
 
 
 class Job(NamedTuple):
     """A job that remains.
 
-    gpus: number of GPUs that it needs; 0 on CPUs.
-    hours: None without an estimate.
-    tokens: the largest number of tokens that it samples.
+    suite: the suite of an evaluation; empty for a training.
+    gpus: the number of GPUs that the job needs; 0 if it runs on CPUs.
+    hours: the hours that it takes; None if they cannot be estimated.
+    tokens: the largest number of tokens that it may sample.
     """
 
     rule: str
@@ -48,7 +49,10 @@ class Job(NamedTuple):
 
 
 def jobs(experiment: Experiment) -> list[Job]:
-    """The jobs that a model takes part in, of all files that do not exist yet."""
+    """The jobs that remain: trainings, and samplings and scorings of blocks.
+
+    Other rules, such as that of the curves, run no model and take no time worth planning.
+    """
     cells = unfinished(experiment)
     remaining = [_training(experiment, cell) for cell in cells]
     for policy, suite, tokens in _blocks(experiment, experiment.files.samples, cells):
@@ -59,6 +63,7 @@ def jobs(experiment: Experiment) -> list[Job]:
 
 
 def _training(experiment: Experiment, cell: str) -> Job:
+    """The job that trains a cell."""
     sizes = sizes_of(experiment, cell)
     if sizes is None:
         return Job("train", cell, "", gpus=0, hours=None)
@@ -68,6 +73,7 @@ def _training(experiment: Experiment, cell: str) -> Job:
 
 
 def _sampling(experiment: Experiment, policy: str, suite: str, tokens: Range) -> Job:
+    """The job that samples a block with a number of tokens."""
     sizes = sizes_of(experiment, policy)
     if sizes is None:
         return Job("sample", policy, suite, gpus=0, hours=None, tokens=tokens[1])
@@ -76,6 +82,7 @@ def _sampling(experiment: Experiment, policy: str, suite: str, tokens: Range) ->
 
 
 def _scoring(experiment: Experiment, policy: str, suite: str, tokens: Range) -> Job:
+    """The job that scores a block. It needs a GPU only if it starts a judge model."""
     if not experiment.config.starts_judge:
         return Job("score", policy, suite, gpus=0, hours=None)
     seconds = tokens / JUDGE_SPEED + EVALUATION_START_SECONDS
@@ -83,19 +90,19 @@ def _scoring(experiment: Experiment, policy: str, suite: str, tokens: Range) -> 
 
 
 def hours_of(jobs: Sequence[Job], rule: str) -> list[Range]:
-    """The hours of all jobs of a rule; empty if one has no estimate."""
+    """The hours of each job of a rule; empty if the hours of any of them are unknown."""
     hours = [job.hours for job in jobs if job.rule == rule]
     known = [estimate for estimate in hours if estimate is not None]
     return known if len(known) == len(hours) else []
 
 
 def unfinished(experiment: Experiment) -> list[str]:
-    """The cells that are not trained yet."""
+    """The cells of the grid that are not trained yet."""
     return [name for name in experiment.cells if not is_finished(experiment, name)]
 
 
 def parameters(experiment: Experiment) -> list[int]:
-    """The number of parameters of each unfinished cell's model, where the config has it."""
+    """The number of parameters of each unfinished cell, without cells for which it is unknown."""
     numbers = []
     for cell in unfinished(experiment):
         model = experiment.config.models[experiment.model_of(cell)]
@@ -105,7 +112,11 @@ def parameters(experiment: Experiment) -> list[int]:
 
 
 def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
-    """Space of policies and samples, and of the largest cell's checkpoints; None if unknown."""
+    """The disk space of what remains, in bytes.
+
+    Returns: the space of all policies and samples, and the space of the checkpoints of the largest
+        cell while it trains; None if nothing is left to train or a model's size is unknown.
+    """
     sizes = parameters(experiment)
     if len(sizes) < len(unfinished(experiment)) or not sizes:
         return None
@@ -117,7 +128,14 @@ def disk_bytes(experiment: Experiment) -> tuple[float, float] | None:
 def _blocks(
     experiment: Experiment, path: Callable[..., Path], untrained: Sequence[str]
 ) -> list[tuple[str, str, Range]]:
-    """Policy, suite and tokens of each block that is not sampled or scored yet."""
+    """The policy, suite and tokens of each block whose file does not exist yet.
+
+    Args:
+        path: returns the file of a block from policy, suite and block: samples or scores.
+        untrained: policies whose blocks must be made in any case, even if files of an earlier
+            training exist.
+    """
+    # Responses of one block, by suite.
     numbers = {
         suite: sum(_responses(experiment, name) for name in experiment.benchmarks_of(suite))
         for _, suite in experiment.evaluations
@@ -131,11 +149,11 @@ def _blocks(
 
 
 def _responses(experiment: Experiment, benchmark: str) -> int:
-    """Responses of one block to a benchmark."""
+    """The number of responses in one block to the problems of a benchmark."""
     data_set = experiment.data_set(benchmark)
     evaluation = experiment.config.evaluation
     if data_set.hub is not None:
-        problems = max(data_set.hub.rows)
+        problems = max(data_set.hub.rows)  # the config allows several numbers of rows
     elif data_set.file is not None:
         problems = len(problems_of_file(experiment, benchmark))
     else:
@@ -145,7 +163,7 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
 
 
 def text(experiment: Experiment) -> str:
-    """The plan in lines to print."""
+    """The text that `rspo plan` prints."""
     work = jobs(experiment)
     lines = [
         f"scale {experiment.scale}, files that do not exist yet; estimated, not measured:",
@@ -157,10 +175,12 @@ def text(experiment: Experiment) -> str:
         count = sum(job.rule == rule for job in work)
         gpus = max((job.gpus for job in work if job.rule == rule), default=0)
         hours = hours_of(work, rule)
+        # Hours are unknown if there are jobs without an estimate, and 0 if there are no jobs.
         used = "?" if count else as_text([])
         longest = ""
         if hours:
             gpu_hours = gpu_hours + gpus * sum(hours)
+            # If all cells run at the same time, each rule takes as long as its longest job.
             longest_hours = longest_hours + np.max(hours, axis=0)
             used = as_text([gpus * estimate for estimate in hours])
             longest = f"{as_text([np.max(hours, axis=0)])} h"

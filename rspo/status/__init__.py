@@ -1,1 +1,1 @@
-"""How far a run is: read from the files of its jobs, and shown while it runs."""
+"""The progress of a run, which is read from the files of its jobs and shown while it runs."""

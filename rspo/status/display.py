@@ -1,6 +1,8 @@
-"""Progress of a run as text: a table of all policies, or a line that is printed when it changes.
+"""The progress of a run as text: a table of all policies, or a line that changes now and then.
 
-Values are of the last step. Pass@k is of the cell's k, or the largest power of two below it.
+`rspo status` prints the table. The line is shown by Snakemake's log handler
+(`rspo.snakemake.progress`), and by `rspo train` in a terminal. Metrics are those of the last
+training step. Pass@k has the k of the cell, or the largest power of two below it.
 """
 
 import json
@@ -18,13 +20,13 @@ from rspo.status.policies import Status, faults, running, statuses
 from rspo.training.progress import Snapshot, shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
-POLICIES_IN_LINE = 4
-FAULTS_IN_TABLE = 20
+POLICIES_IN_LINE = 4  # the most running policies in a line
+FAULTS_IN_TABLE = 20  # the most faults below the table
 COLUMNS = ("policy", "state", "step", "reward", "Pass@k", "entropy")
 
 
 def _details(snapshot: Snapshot) -> dict[str, str]:
-    """Step and metrics of a training as text, by column of the table."""
+    """The step and the metrics of a training as text, by the column of the table."""
     details = {"step": f"{snapshot.step}/{snapshot.steps}"}
     for name, value in snapshot.metrics.items():
         column = "Pass@k" if name.startswith("pass_at_") else name
@@ -33,7 +35,10 @@ def _details(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
-    """The last step of a finished cell; None for a base policy, and if its log is damaged."""
+    """The last step of a finished cell, from its training log.
+
+    Returns: None for a base policy, a cell that is not finished, and a damaged log.
+    """
     if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
         return None
     try:
@@ -47,7 +52,11 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
 
 
 def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
-    """One line: how many jobs of Snakemake are done, of all; and some of the running policies."""
+    """One line about a run, with some of the running policies; empty if there is nothing to say.
+
+    Args:
+        jobs: how many jobs of Snakemake are done, and how many there are.
+    """
     parts = []
     if jobs:
         done, total = jobs
@@ -62,7 +71,7 @@ def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
 
 
 def table_text(experiment: Experiment) -> str:
-    """All policies of an experiment, and what is wrong with its files."""
+    """The text that `rspo status` prints: all policies, and what is wrong with files."""
     policies = statuses(experiment)
     rows = [list(COLUMNS)]
     for status in policies:
@@ -88,13 +97,20 @@ def table_text(experiment: Experiment) -> str:
 
 
 def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:
-    """Show the progress of what the block trains, if standard error is a terminal."""
+    """Show the progress of what the block trains, if standard error is a terminal.
+
+    Under Snakemake it is a pipe to the log, and Snakemake's own handler shows the progress.
+    """
     return shown(lambda: line(experiment)) if sys.stderr.isatty() else nullcontext()
 
 
 @contextmanager
 def shown(read: Callable[[], str]) -> Iterator[None]:
-    """Print a line on standard error while the block runs: every 15 seconds, if it has changed."""
+    """Print a line on standard error while the block runs, whenever it has changed.
+
+    Args:
+        read: returns the line. Every 15 seconds, a thread calls it.
+    """
     ended = threading.Event()
 
     def write() -> None:
@@ -103,7 +119,7 @@ def shown(read: Callable[[], str]) -> Iterator[None]:
             if (now := read()) and now != last:
                 print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
             last = now
-            ended.wait(SECONDS_BETWEEN_LINES if now else 1)
+            ended.wait(SECONDS_BETWEEN_LINES if now else 1)  # the first line soon
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()

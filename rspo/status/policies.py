@@ -16,9 +16,10 @@ from rspo.training.progress import Snapshot, read_progress
 class Status:
     """The state of one policy.
 
-    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": damaged, or trained
-        with other settings, problems or base policy than the config's.
-    snapshot: the progress of its job, if the job is running or stopped.
+    state: "waiting" (for its training), "running", "stopped" (in its training, which can resume),
+        "trained", "evaluated", or "stale": damaged, or trained with other settings, problems or
+        base policy than the config has now.
+    snapshot: the progress of the training, if it is running or stopped; otherwise None.
     """
 
     policy: str
@@ -27,7 +28,8 @@ class Status:
 
 
 def statuses(experiment: Experiment) -> list[Status]:
-    """Of all policies of the grid, and of those of the studies for which anything was made."""
+    """The states of all policies of the grid, and of those policies of studies that have files."""
+    # The suites on which each policy is to be evaluated.
     suites: defaultdict[str, set[str]] = defaultdict(set)
     for policy in experiment.policies:
         suites[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
@@ -39,23 +41,23 @@ def statuses(experiment: Experiment) -> list[Status]:
 
 
 def running(experiment: Experiment) -> dict[str, Snapshot]:
-    """The progress of each policy of the grid and the studies that a job works on."""
-    policies: dict[str, None] = {}  # in their order, each once
+    """The progress of each policy of the grid and the studies that is being trained."""
+    policies: dict[str, None] = {}  # a set that keeps the order
     for grid in list(experiment.config.grid) + list(experiment.config.studies):
         policies |= dict.fromkeys(experiment.policies_of(grid))
-    found = {}
+    snapshots = {}
     for policy in policies:
         snapshot = read_progress(experiment.files.checkpoint(policy))
         if snapshot is not None and _is_running(experiment, policy):
-            found[policy] = snapshot
-    return found
+            snapshots[policy] = snapshot
+    return snapshots
 
 
 def faults(experiment: Experiment) -> list[str]:
-    """A sentence for each file that cannot be used, with the command that makes it again.
+    """A sentence for each file that cannot be used, with the command that repairs it.
 
-    Checks checkpoints, and every result up to the curves by size and provenance, so that no file is
-    read.
+    This checks the checkpoints, and all results up to the curves. It checks results by size and
+    provenance, without reading them.
     """
     sentences = []
     for policy in experiment.policies:
@@ -72,10 +74,16 @@ def faults(experiment: Experiment) -> list[str]:
 def _state(
     experiment: Experiment, policy: str, suites: Collection[str]
 ) -> tuple[str, Snapshot | None]:
-    """The state of a policy for `Status`, and the progress of its job."""
+    """The state and the snapshot of a policy, as in `Status`.
+
+    Args:
+        suites: the suites on which the policy is to be evaluated.
+    """
     snapshot = read_progress(experiment.files.checkpoint(policy))
     task = tasks.policy_task(experiment, policy)
     damaged = checkpoint_state(task).is_fault
+    # A checkpoint with a progress file is of a training that has not finished, unless its process
+    # was killed between the end of the training and the removal of the checkpoint.
     if snapshot is not None and not damaged and not is_left(task):
         return "running" if _is_running(experiment, policy) else "stopped", snapshot
     if is_finished(experiment, policy):
@@ -87,11 +95,15 @@ def _state(
 
 
 def _is_running(experiment: Experiment, policy: str) -> bool:
-    return is_locked(experiment.files.folder(policy) / LOCK)  # a process ID may be reused
+    """Whether a process works on a policy, on any host, by its lock.
+
+    A process ID would not tell, because another process may get it later.
+    """
+    return is_locked(experiment.files.folder(policy) / LOCK)
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all curves and the scores behind them exist and have no fault."""
+    """Whether all curves of a policy, and the scores behind them, exist and are current."""
     for suite in suites:
         if not is_good(tasks.curves(experiment, policy, suite)):
             return False

@@ -1,5 +1,8 @@
-# Compare the paper's claims with the measurements. Here and in the rules of figures, tables and the
-# report: with `update`, the old file stays until --force replaces it by a whole one.
+# Compare the paper's claims with the measurements.
+#
+# Here and in the rules of figures, tables and the report: `update` keeps Snakemake from deleting the
+# old file before the command runs. The command replaces it when the new file is whole, for which it
+# needs --force.
 rule claims:
     input:
         claims.task(experiment).input_files,

@@ -1,4 +1,4 @@
-# The config, the wildcards, and the functions that find the inputs of rules.
+# The config, the wildcards, and functions of the other rule files: inputs, and the command of a rule.
 
 import shlex
 from pathlib import Path
@@ -20,6 +20,7 @@ try:
     if given.replace:
         experiment = experiment.replacing()
     require_mirror(given.mirror, experiment.data_sets.values())
+    # Not in the jobs, which Snakemake starts with the same Snakefile.
     if workflow.is_main_process and any(
         data_set.file for data_set in experiment.data_sets.values()
     ):
@@ -33,13 +34,17 @@ except InputError as error:
 RESULTS = str(experiment.files.results)
 REPORTS = str(experiment.files.reports)
 MIRROR_OPTION = shlex.join(["--mirror", str(given.mirror)]) if given.mirror else ""
+# An empty file that stands for the files of the judge model (rule judge).
 JUDGE = f"{RESULTS}/judge/ready"
-# Stamp for the files that a verifier with a judge model needs.
+# What rules that verify need of the judge. `ancient`: a newer stamp alone is no reason to verify again.
 JUDGE_FILES = [ancient(JUDGE)] if experiment.config.verifier == "xverify" else []
-# Whether a job starts judge servers, which need the machine; the profile limits their total.
+# The amount of the resource `judge_server` of a job that verifies: 1 if it starts judge servers, which
+# need the whole machine. The profile limits the total of all jobs that run at the same time.
 STARTS_JUDGE = int(experiment.config.starts_judge)
 
 
+# Without constraints, a wildcard may match "/", so that several rules could make the same file. The
+# seed tells cells from base policies.
 wildcard_constraints:
     cell=r"[^/]+--s\d+",
     policy=r"[^/]+--(s\d+|base)",

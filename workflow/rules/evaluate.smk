@@ -7,7 +7,7 @@ rule sample:
     log:
         f"{RESULTS}/logs/sample/{{policy}}/{{suite}}/{{block}}.log",
     resources:
-        # vLLM occupies a whole GPU, as a judge server does.
+        # vLLM occupies a whole GPU, as a judge server does, so the same limit applies.
         judge_server=int(experiment.config.sampler == "vllm"),
     params:
         settings=lambda wildcards: tasks.sample(experiment, *wildcards).settings_hash,
@@ -46,8 +46,9 @@ rule fetch_judge:
         rspo_command("fetch-judge {params.mirror}")
 
 
-# Stamp for the files of the judge. Depend only on this stamp, so that changing the server does not
-# trigger re-scoring.
+# An empty file that stands for the files of the judge. Rules that verify depend on it only. With
+# another server in the config, the judge's files may be others (no download, for example), but their
+# verdicts are the same, so nothing is scored again.
 rule judge:
     input:
         [file for file in (experiment.files.judge_prompt, experiment.judge_model) if file],
@@ -58,6 +59,7 @@ rule judge:
 
 rule curves:
     input:
+        # Four braces become two in the f-string, and one in `expand`, which leaves the wildcards.
         expand(
             f"{RESULTS}/cells/{{{{policy}}}}/scores/{{{{suite}}}}/{{block}}.parquet",
             block=experiment.blocks(),

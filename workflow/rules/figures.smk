@@ -1,5 +1,5 @@
-# reports/ has the files of the scale that ran last; results/ has one folder per scale. A folder chosen
-# with `--config results=DIR` has its own reports.
+# All scales share reports/, which has the files of the scale that ran last, while results/ has a folder
+# for each scale. A folder chosen with `--config results=DIR` has its own reports.
 rule figure:
     input:
         lambda wildcards: figure_of(wildcards).input_files,
@@ -19,7 +19,8 @@ rule figure:
         rspo_command("figure {wildcards.figure} --force")
 
 
-# Snakemake itself would only say that no rule makes the file. In a module, another rule may.
+# An error that names the right file: Snakemake itself would only say that no rule makes reports/FILE.
+# In a module, another rule of the main Snakefile may make it.
 if REPORTS != "reports" and workflow.modifier.is_main_snakefile():
 
     rule report_in_another_folder:
@@ -30,7 +31,7 @@ if REPORTS != "reports" and workflow.modifier.is_main_snakefile():
         localrule: True
 
 
-# Time and GPUs that the jobs of every policy used.
+# The time and the GPUs that the jobs of every policy used.
 rule cost:
     input:
         [

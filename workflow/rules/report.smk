@@ -1,4 +1,4 @@
-# The report: one HTML page.
+# The report: one HTML page with all figures and tables.
 rule report:
     input:
         report_page.task(experiment).input_files,
@@ -13,8 +13,8 @@ rule report:
         rspo_command("report --force")
 
 
-# Pages of docs/, from the evidence that is committed beside them. `update`: a page whose evidence is
-# refused stays as it was.
+# Pages of docs/, from the evidence that is committed beside them. With `update`, a page stays as it was
+# if `rspo evidence page` refuses its evidence.
 PAGES = [path.stem for path in sorted(Path("docs/evidence").glob("*.parquet"))]
 TEMPLATES = sorted(map(str, Path("rspo").glob("**/*.jinja")))
 

@@ -1,4 +1,5 @@
-# How this Snakemake runs the rules, also on SLURM and inside a SLURM job.
+# The checks of a run, and changes to how Snakemake runs the rules. This file is included last, when all
+# rules are known. It applies to local runs, to runs on SLURM, and inside SLURM jobs.
 
 from rspo.snakemake.patches import always_run
 from rspo.snakemake.start import end_run, read_workflow, start_run
@@ -6,6 +7,7 @@ from rspo.snakemake.start import end_run, read_workflow, start_run
 read_workflow(workflow, experiment)
 
 
+# Snakemake ignores the `onstart` and `onsuccess` of a module; `always_run` makes it call them.
 onstart:
     start_run(workflow, rules, experiment, given.environment)
 

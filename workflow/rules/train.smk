@@ -1,8 +1,11 @@
 # The held-out problems are always an input, because validation may read them. They are `ancient`:
-# validation changes the training log but not the policy, so newer problems do not trigger training.
+# validation changes the training log but not the policy, so newer problems are no reason to train
+# again.
 #
-# Checkpoints are not declared as outputs: Snakemake deletes the outputs of a failed job, and a retry
-# resumes from the checkpoint.
+# Checkpoints are not outputs, because Snakemake deletes the outputs of a failed job, and a retry must
+# find the checkpoint to resume from it.
+#
+# `priority`: among the jobs that are ready, trainings start first, because they take longest.
 rule train:
     input:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
