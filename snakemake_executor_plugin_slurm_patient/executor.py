@@ -329,7 +329,7 @@ class Executor(plugin.Executor):
         if queued is None:
             if submission.is_missing(self._seconds):
                 state = "FORGOTTEN"
-        elif queued.state == "CANCELLED":  # `sacct` writes more, which the SLURM plugin ignores
+        elif queued.state == "CANCELLED":  # `sacct` adds "by UID", which the SLURM plugin ignores
             state = "CANCELLED"
         elif _has_ended(queued, file_of(job_info.job, self._folder)):
             if submission.is_missing(self.workflow.executor_settings.unnoticed_end_timeout):

@@ -1,4 +1,4 @@
-"""Why a job failed, in one line, from the SLURM plugin's message and the job's output."""
+"""Explain in one line why a job failed, by the SLURM plugin's message and the job's output."""
 
 import re
 from collections.abc import Sequence

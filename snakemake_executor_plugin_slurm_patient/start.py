@@ -96,6 +96,7 @@ def run_step(arguments: list[str]) -> int:
     terminated = False
     passed_on = False
 
+    # The handler only notes the signal; the loop below passes it on.
     def receive(number: int, frame: object) -> None:
         nonlocal requested, terminated
         if number == REQUEST or is_preempted():

@@ -126,7 +126,7 @@ class Task:
         with self._lock.open("a+") as lock:
             is_waiting = False
             while not _acquire(lock.fileno(), fcntl.LOCK_EX):
-                if not is_waiting:  # say it once
+                if not is_waiting:  # print the line once
                     other, _, _ = _read(self._lock).partition(" ")
                     say(f"waiting for another start of this job ({other}) to end")
                 is_waiting = True

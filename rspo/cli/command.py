@@ -52,6 +52,7 @@ def _parsed(function: Command) -> Callable[..., Callable[[], Output]]:
 
     def parsed(**arguments: Any) -> Callable[[], Output]:
         def call() -> Output:
+            # The options that select the experiment become the one argument `experiment`.
             if takes_experiment:
                 selected = {name: arguments.pop(name) for name in options}
                 arguments["experiment"] = load_experiment(**selected)

@@ -177,6 +177,7 @@ def diagnose(
         raise InputError("--check needs --k")
     if factor is not None and not check:
         raise InputError("--factor needs --check pass_at_k")
+    # A name with a colon is FILE.py:FUNCTION; any other is an objective, perhaps of an extension.
     own_function = function_of(name) if ":" in name else None
     if own_function is None:
         _load_extensions(name, scale)

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the experiment that they select."""
+"""The arguments and options that several commands share, and the experiment that they select."""
 
 import json
 import os

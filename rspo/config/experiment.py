@@ -46,6 +46,7 @@ class Cell:
 
     @property
     def name(self) -> str:
+        """The name of the cell, which is also the name of its folder."""
         parts = [self.model, short_name(self.objective), f"k{self.k}", f"n{self.n}"]
         if self.reward != "binary":
             parts.append(self.reward)
@@ -175,7 +176,7 @@ class Experiment:
         return entries[grid]
 
     def for_cell(self, name: str) -> "Experiment":
-        """The experiment with the settings with which a cell is trained: those of its variant.
+        """The experiment with the settings of a cell's variant, with which the cell is trained.
 
         Raises: InputError if the settings of the variant make the config invalid, or do not suit
             the cell.
@@ -186,6 +187,7 @@ class Experiment:
         return experiment
 
     def _for_variant(self, variant: str) -> "Experiment":
+        """The experiment in which the settings of a variant replace those of the config."""
         if variant == DEFAULT_VARIANT:
             return self
         if variant not in self._by_variant:

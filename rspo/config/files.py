@@ -82,8 +82,8 @@ class Files:
         Snakemake never deletes this file, because it is not an output of a rule.
 
         Args:
-            responses: "train" for those of the training, or a suite and a block, such as
-                "standard.0".
+            responses: "train" for the responses in training, or the suite and the block of an
+                evaluation, such as "standard.0".
         """
         return self.folder(policy) / "verdicts" / f"{responses}.jsonl"
 
@@ -102,7 +102,7 @@ class Files:
         return self.results / "judge" / "model"
 
     def table(self, name: str) -> Path:
-        """A table of the whole experiment, such as "curves"."""
+        """A table of the whole experiment, such as "cost"."""
         return self.results / "tables" / f"{name}.csv"
 
 

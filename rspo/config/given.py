@@ -25,8 +25,8 @@ DEFAULT_SCALE = "tiny"
 class Given:
     """The keys that the user gave in Snakemake's `--config`, or in the `config` of a module.
 
-    overrides: the settings that replace those of config/SCALE.yaml: those in `set`, and all keys
-        that are not in `OWN_KEYS`.
+    overrides: the settings that replace values of config/SCALE.yaml: what `set` contains, and all
+        keys that are not in `OWN_KEYS`.
     results: the folder of the results; None for the folder of the scale.
     mirror: the folder to use instead of the Hugging Face hub; None for the hub.
     replace: whether the run may replace results that took long.

@@ -37,6 +37,7 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
     merged = merge(values, overrides)
+    # An override can remove entries of the grid, to run less.
     grid = values.get("grid")
     if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
         merged["grid"] = _without_removed(merged["grid"], grid)
@@ -121,6 +122,7 @@ class _Loader(yaml.SafeLoader):
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Raises: YAMLError that names the line of a duplicate key."""
         seen = set()
         for key, _ in node.value:
             if key.value in seen:

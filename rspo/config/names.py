@@ -40,7 +40,7 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # the split whose numbers are larger than those of any other split
 BASE = "base"  # a policy before reinforcement learning
-# What a study can tell about a training (`rspo.analysis.study_columns`).
+# The columns with which a study may describe its trainings (`rspo.analysis.study_columns`).
 StudyColumn = Literal[
     "late_entropy",
     "zero_weight",

@@ -229,6 +229,7 @@ class HubModel(Section):
 
     @model_validator(mode="after")
     def _turns_need_the_own_template(self) -> "HubModel":
+        """Require a template for several turns if there are worked examples."""
         if self.examples and self.template != "own":
             raise ValueError(
                 f"template = {self.template!r} is for one problem; examples need template: own"
@@ -512,6 +513,7 @@ class Study(GridEntry):
         """Require cells whose differences can be formed, and averaged over several models."""
         if {spec.reward for spec in self.cells} != {"binary"}:
             raise ValueError("cells: allowed: reward: binary")
+        # The differences of several models are averaged, so each model must have the same ones.
         if self.several_models:
             variants = {variant for spec in self.cells for variant in spec.variant}
             subtrahends = [contrast.minus for contrast in self.contrasts]
@@ -594,6 +596,7 @@ class Config(Section):
         for name, entry in self.grid.items():
             self._require_references(f"grid.{name}", entry, needs_suite=False)
             variants = {variant for spec in entry.cells for variant in spec.variant}
+            # Figures on a suite name methods without their variant.
             if entry.suite and variants - {DEFAULT_VARIANT}:
                 raise ValueError(
                     f"grid.{name}: only studies, and entries without a suite, have variants"

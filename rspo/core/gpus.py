@@ -69,7 +69,7 @@ def require_vllm_on_gpus() -> None:
 
 
 def _granted() -> str:
-    """A sentence such as `SLURM job 12 was granted 8 GPUs`; empty if this is no job with GPUs."""
+    """Words such as `SLURM job 12 was granted 8 GPUs`; empty outside of a SLURM job with GPUs."""
     job = this_job()
     if job is None or job.gpu_count == 0:
         return ""

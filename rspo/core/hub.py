@@ -39,6 +39,7 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
     paths = {path for pattern in _FILES for path in source.glob(pattern)}
     for path in sorted(paths):
         shutil.copyfile(path, folder / path.name)
+    # An interrupted copy of a mirror lacks files, which loading the model would report badly.
     for pattern in ("config.json", "tokenizer.json", "*.safetensors"):
         if not list(folder.glob(pattern)):
             raise InputError(f"{source}: has no {pattern}; expected the files of {name}")

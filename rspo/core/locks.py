@@ -82,6 +82,7 @@ def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
     deadline = time.monotonic() + seconds
     while True:
         try:
+            # Without LOCK_NB, `flock` would wait without a limit.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:

@@ -44,6 +44,7 @@ def first_of(items: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
+    """The text, cut to `_LONGEST` characters."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

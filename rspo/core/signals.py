@@ -57,7 +57,7 @@ def name_of_snakemake() -> str:
 
 
 def _place() -> str:
-    """Where a process ID is valid: on a host, in a PID namespace. Containers have their own."""
+    """Where a process ID is valid: a host and a PID namespace, of which a container has its own."""
     path = Path("/proc/self/ns/pid")  # only Linux has it
     namespace = path.readlink() if path.exists() else ""
     return f"{host_name()} {namespace}"

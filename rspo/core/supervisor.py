@@ -101,6 +101,7 @@ def clean_up(key: str, folder: Path) -> None:
 
     Processes that do not die within a minute after SIGKILL are reported and left running.
     """
+    # SIGTERM to every process, also to those that start meanwhile; after the deadline SIGKILL.
     deadline = time.monotonic() + _SECONDS_TO_END
     terminated = set()
     while processes := processes_with(key):

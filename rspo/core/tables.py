@@ -56,8 +56,8 @@ SCORES = pa.schema(
         "sample_index": pa.int32(),
         "correct": pa.bool_(),
         "verifier": pa.string(),  # the verifier that decided
-        "verdict": pa.string(),  # reason: "correct", "incorrect", "no answer", "timeout", ...
-        "reward": pa.float64(),  # length-discounted, as in Max@k
+        "verdict": pa.string(),  # the reason: "correct", "incorrect", "no answer", "timeout", ...
+        "reward": pa.float64(),  # the reward in Max@k (evaluation.reward), by default "length"
     }
 )
 
@@ -137,6 +137,7 @@ def read_frame(path: Path, schema: pa.Schema, benchmark: str | None = None) -> "
 
 
 def _read(path: Path, schema: pa.Schema, benchmark: str | None = None) -> pa.Table:
+    """Read a Parquet table with this schema, or its rows of one benchmark."""
     require_file(path)
     try:
         table = pq.ParquetFile(path).read(columns=schema.names)  # `pq.read_table` imports pandas

@@ -10,8 +10,8 @@ from rspo.pipeline import tasks
 from rspo.pipeline.run import record, require_configured
 from rspo.pipeline.usage import SECONDS
 
-# The provenance files that each task writes into a policy's folder. A training also writes that of
-# training.jsonl, which names the same processes: to read it too would count them twice.
+# The provenance files that each task writes into a policy's folder. A training also writes
+# training.jsonl, whose provenance names the same processes: reading it would count them twice.
 _FILES = {
     "train": "policy.provenance.json",
     "sample": "samples/**/*.provenance.json",
@@ -38,7 +38,7 @@ def write_cost_table(experiment: Experiment, force: bool = False) -> None:
 def costs(experiment: Experiment) -> pd.DataFrame:
     """A row for each policy and task, with the seconds of all processes that worked on it.
 
-    Returns: the columns `policy`, `step` (the task) and those of `SECONDS`.
+    Returns: the columns `policy`, `step` (the task) and one for each name in `SECONDS`.
     """
     rows = []
     for policy in experiment.policies:

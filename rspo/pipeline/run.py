@@ -93,7 +93,7 @@ def require_current(task: Task, path: Path) -> None:
 
 
 def _require_inputs(task: Task) -> None:
-    """Check the inputs by their contents, and the files behind them by size and provenance."""
+    """Check the contents of the inputs, and size and provenance of what they were made from."""
     for path, maker in task.inputs():
         require_current(maker, path)
     for _, refusal in refusals(behind(task.inputs()).values()):
@@ -101,6 +101,7 @@ def _require_inputs(task: Task) -> None:
 
 
 def _require_no_faulty_outputs(task: Task) -> None:
+    """Raises: InputError if an output exists that must not be used. Reads the outputs."""
     outputs = state(task, deep=True)
     if outputs.is_fault:
         raise InputError(f"{outputs}: {FORCE_HINT}")

@@ -4,7 +4,8 @@ No other module judges results. Snakemake decides which tasks run by asking `rec
 each job. A command of `rspo` refuses to read what this module does not find current. `rspo status`,
 `rspo trace` and the check of Snakemake's plan only format a state.
 
-A file is "behind" another one if the other one was made from it, directly or through further files.
+
+The files behind a result are its inputs, the inputs of these, and so on.
 """
 
 import json
@@ -107,10 +108,12 @@ class State:
 
     @property
     def condition(self) -> Condition:
+        """What the result is good for, which follows from the reason."""
         return CONDITIONS[self.reason]
 
     @property
     def is_current(self) -> bool:
+        """Whether the result exists and is what its task would write now."""
         return self.condition is Condition.CURRENT
 
     @property
@@ -127,7 +130,7 @@ class State:
         assert self.task is not None  # only the task knows the command
         if self.reason is Reason.NO_FILE:
             return f"{self}; `{self.task.command}` makes it"
-        if self.reason is Reason.NOT_COMPLETE:  # a checkpoint, from which nothing can resume
+        if self.reason is Reason.NOT_COMPLETE:  # a damaged checkpoint: nothing can resume from it
             return f"{self}; `{self.task.command} --force` starts from step 1"
         if self.condition is Condition.DAMAGED and not is_begun_with_settings(self.task):
             # If nothing but new files distinguishes the folder, removing them repairs it.
@@ -162,7 +165,7 @@ def state(task: Task, deep: bool = False) -> State:
 
 
 def state_of(task: Task, path: Path, deep: bool = False) -> State:
-    """The state of one output of a task; `deep` is that of `state`."""
+    """The state of one output of a task. With `deep`, this also reads its contents."""
     if not path.exists():
         return State(path, Reason.NO_FILE, task=task)
     note = read_provenance(path)
@@ -183,7 +186,7 @@ def content_state(path: Path, deep: bool = False, task: Task | None = None) -> S
         return State(path, Reason.REMOVED, task=task)
     if not note:
         return State(path, Reason.NO_PROVENANCE, task=task)
-    if path.is_dir() and "files" in note:  # earlier versions of this package wrote the total only
+    if path.is_dir() and "files" in note:  # earlier versions of this package wrote no `files`
         changed = differences(note["files"], sizes_in(path))
         if changed:
             return State(path, Reason.OTHER_FILES, changed, task)
@@ -256,7 +259,7 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
 
 
 def behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, State]:
-    """The states of files and of all files behind them, those nearest to the data first.
+    """The states of files, of their inputs, and so on, in the order in which they are made.
 
     Args:
         planned: files that will be made again. They are skipped, and so is whatever only they
@@ -275,7 +278,7 @@ def files_behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, Tas
             if path not in seen:
                 seen.add(path)
                 visit(task.inputs())
-                tasks[path] = task  # after its inputs: the order is that of the data
+                tasks[path] = task  # after its inputs, as in the order of making
 
     visit(inputs)
     return tasks
@@ -295,9 +298,9 @@ def refusals(states: Iterable[State]) -> Iterator[tuple[Task, str]]:
 
 
 def is_good(task: Task) -> bool:
-    """Whether the outputs of a task are current, and no existing file behind them has a fault.
+    """Whether the outputs of a task are current, and no file from which they were made has a fault.
 
-    A file behind them may be missing: a user may remove what is not needed any more.
+    Such a file may be missing: a user may remove what is not needed any more.
     """
     if not state(task).is_current:
         return False
@@ -372,4 +375,5 @@ def has_outputs(task: Task) -> bool:
 
 
 def _origin_file(task: Task) -> Path | None:
+    """The path of the origin file of a task, which need not exist; None if it cannot resume."""
     return task.checkpoint / ORIGIN_FILE if task.checkpoint else None

@@ -33,7 +33,7 @@ class Task:
     inputs: returns the results that it reads, each with the task that writes it.
     lock: the file that a call locks, so that no two calls work on the outputs at the same time.
     command: the call, for messages, such as "rspo prepare train".
-    configured: the settings without those of the command line; None if the command line gave none.
+    configured: the settings by the config file alone; None if the command line changed nothing.
     checkpoint: the folder from which a killed call resumes; None if it cannot resume.
     replace_above: Snakemake does not replace outputs that took more than this many minutes; None
         sets no limit.

@@ -13,8 +13,8 @@
     cost          tables/cost.csv
     report        reports/report.html
 
-Each function has the name of its command and of its rule in workflow/rules/, and takes their
-arguments. Claims, figures and the report get their inputs as an argument, because the packages that
+Each function returns a task, whose results its docstring names. It has the name of the task's
+command and rule (workflow/rules/), and takes their arguments. Claims, figures and the report get their inputs as an argument, because the packages that
 know which results they read are in higher layers (rspo.analysis, rspo.figures, rspo.report), which
 this module cannot import.
 
@@ -95,10 +95,12 @@ def pretrain(experiment: Experiment, model: str) -> Task:
     base = base_name(model)
     config = experiment.config
     settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
+    # The files of the policy also depend on the code that makes them.
     if config.models[model].scratch is not None:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
+    # The positions of a model from scratch and the limit of the tokenizer follow from these.
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
     return Task(
@@ -218,7 +220,7 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
     settings = config.model_dump(mode="json", include={"grid", "seeds"})
     settings["scale"] = experiment.scale
     settings["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
-    if config.extensions:  # which may have claims
+    if config.extensions:  # extensions may register claims
         settings["extensions"] = {
             file: digest(experiment.root / file) for file in config.extensions
         }
@@ -251,6 +253,7 @@ def study(experiment: Experiment, name: str) -> Task:
     settings: Settings = {"scale": experiment.scale, "k": list(experiment.config.evaluation.k)}
     settings |= counted("policies", policies)
     settings["equivalence_margin"] = experiment.config.evaluation.equivalence_margin
+    # The policies stand for the cells of the study.
     settings["study"] = entry.model_dump(mode="json", exclude={"cells"})
     if entry.page:
         file = experiment.root / entry.page
@@ -309,7 +312,7 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
 
 
 def policy_task(experiment: Experiment, policy: str) -> Task:
-    """The task that makes a policy: `pretrain` for a base policy, `train` for that of a cell."""
+    """The task that makes a policy: `pretrain` for a base policy, `train` for a cell."""
     if experiment.is_base(policy):
         return pretrain(experiment, policy.removesuffix(f"--{BASE}"))
     return train(experiment, policy)

@@ -1,4 +1,4 @@
-"""`rspo trace FILE`: the provenance of a file, and of everything behind it, back to the data.
+"""`rspo trace FILE`: the provenance of a file, of its inputs, and so on, back to the data.
 
 Provenance names the files of the user relative to the folder in which the command ran, so
 `rspo trace` must run in the same folder.
@@ -17,12 +17,12 @@ from rspo.pipeline.state import Reason, State, content_state
 
 _SHOWN_DIGITS = 12  # hexadecimal digits of a digest or commit
 
-# The provenance of a file and of all files behind it; empty for a file that has none.
+# The provenance of files, of their inputs, and so on; empty for a file that has none.
 History = Mapping[Path, Mapping[str, Any]]
 
 
 def history(paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """The provenance of the files and of everything behind them, breadth first.
+    """The provenance of files, of their inputs, and so on, breadth first.
 
     Raises: InputError for provenance that cannot be read.
     """
@@ -109,13 +109,17 @@ def trace(path: Path, depth: int | None = None) -> Iterator[str]:
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
     for file, digest_then in originals(notes).items():
         yield f"data: {file}, content {digest_then}"
+    # Last, so that the user sees the history that has the faults.
     broken = faults(notes)
     if broken:
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))
 
 
 def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
-    """A file and its inputs, indented by level; each file is expanded once."""
+    """Yield a line for a file and, indented, the lines of its inputs, down to a depth.
+
+    A file that is an input several times is expanded once.
+    """
     own_files = originals(notes)
     expanded: set[Path] = set()
 

@@ -36,6 +36,7 @@ def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
             occupies all of its GPUs for as long as it runs, even when they are idle.
     """
     wall_seconds = time.time() - _STARTED
+    # The system counts a child when it has ended and this process has waited for it.
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

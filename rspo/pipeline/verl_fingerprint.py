@@ -61,7 +61,7 @@ def policy_settings(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str
     """The device, which decides the precision, and the overrides that are not operational.
 
     Args:
-        of_model: the overrides of the model, over which those of the experiment take precedence.
+        of_model: the model's own overrides, which `verl.overrides` may replace.
     """
     own = _without_operational(merge(of_model, verl.overrides))
     return {"device": verl.device, "overrides": own}

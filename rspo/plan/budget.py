@@ -28,7 +28,7 @@ class Answer(NamedTuple):
     """A form of a claim, with the jobs that it needs and their GPU-hours.
 
     ks: the values of k, among those for which the grid trains; empty if the claim needs none.
-    jobs: the jobs that remain. In a list of answers, those of earlier answers are left out.
+    jobs: the jobs that remain. In a list of answers, jobs of earlier answers are left out.
     hours: the GPU-hours of these jobs.
     """
 
@@ -141,6 +141,7 @@ def text(experiment: Experiment, budget: float) -> str:
         lines.append(f"    {CLAIMS[answer.claim].title}")
         lines += sorted(f"    {name}" for rule, name, _ in answer.jobs if rule == "train")
     answered = {answer.claim for answer in affordable}
+    # With an infinite budget, all claims that the grid can test are answered.
     missing = [answer for answer in answers(experiment, inf) if answer.claim not in answered]
     if missing:
         names = ", ".join(dict.fromkeys(answer.claim for answer in missing))

@@ -51,7 +51,7 @@ class Job(NamedTuple):
 def jobs(experiment: Experiment) -> list[Job]:
     """The jobs that remain: trainings, and samplings and scorings of blocks.
 
-    Other rules, such as that of the curves, run no model and take no time worth planning.
+    The jobs of other rules, such as `curves`, run no model and take little time.
     """
     cells = unfinished(experiment)
     remaining = [_training(experiment, cell) for cell in cells]

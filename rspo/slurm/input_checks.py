@@ -110,6 +110,7 @@ def prompts(launch: Launch) -> Iterator[Finding]:
         if absent:
             missing.update(absent)
             continue
+        # Without files, which jobs of this run may make first, nothing can be checked yet.
         try:
             _use(experiment, model, data_set)
         except InputError as error:
@@ -148,6 +149,7 @@ def _use(experiment: Experiment, model: str, data_set: str) -> None:
     tokenizer = ChatTokenizer(folder)
     if data_set == "train":
         prompts, _ = read_prompts(data, tokenizer, config.sampling)
+        # Drawing the prompts of a step fails if there are too few.
         prompts_of_step(prompts.families, config.training, seed=0, step=0)
     elif data_set == "validation":
         held_out_prompts(experiment, tokenizer)

@@ -199,7 +199,7 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
 
 
 def _request(rule: str, key: str, section: Mapping[str, Any]) -> Request:
-    """The request of a rule from its resources, those of `default-resources` included."""
+    """The request of a rule whose resources, with the default ones, are `section`."""
     values = _values(key, section)
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "")))

@@ -53,6 +53,7 @@ def signals(launch: Launch) -> Iterator[Finding]:
         return
     seconds = request.signal_seconds
     minutes = request.minutes or math.inf
+    # Between its start and the signal, a job must come so far that the training makes progress.
     least = math.ceil((seconds or 0) / 60) + START_MINUTES
     if seconds is None:
         yield Finding(

@@ -79,9 +79,10 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
 def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
     """Run the `onstart` or `onsuccess` of this workflow also if it is a module of a Snakefile.
 
-    Snakemake runs one `onstart` and one `onsuccess`: the last ones of the main Snakefile. Those of
-    a module run only if the main Snakefile calls them. Otherwise results would be made without the
-    checks at the start and at the end. This changes the object `workflow`, not Snakemake.
+    Snakemake runs one `onstart` and one `onsuccess`, which are the last in the main Snakefile. It
+    ignores the blocks of a module unless the main Snakefile calls them, so results could be made
+    without the checks at the start and at the end. This function changes the object `workflow`, not
+    Snakemake.
 
     Documented: https://github.com/snakemake/snakemake/pull/4050
 
@@ -133,6 +134,7 @@ def plan_jobs_behind_ancient_inputs() -> None:
 
     update_needrun = DAG.update_needrun
 
+    # An attribute of the object hides the method of its class until it is deleted.
     async def look_at_all_jobs(dag: DAG, *args: Any, **kwargs: Any) -> None:
         dag.bfs = lambda *jobs: ()
         try:
@@ -210,6 +212,7 @@ def compare_results_with_provenance() -> None:
     finished = PersistenceBase.finished
 
     def has_settings(persistence: PersistenceBase, job: Any) -> bool:
+        # Without records, Snakemake would not ask `params_changed`.
         return job.params.get("settings") is not None or has_metadata(persistence, job)
 
     def settings_changed(persistence: PersistenceBase, job: Any, file: Any = None) -> Any:

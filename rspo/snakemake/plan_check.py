@@ -59,7 +59,7 @@ def check_every_plan() -> None:
 
 
 def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
-    """Refuse to replace results that took long and to read damaged ones; report other replacements.
+    """Refuse to replace results that took long, or to read damaged results. Report other changes.
 
     Figures, tables and the report need no permission. They have the flag `update`, so the old file
     stays until the new one is whole.
@@ -217,6 +217,7 @@ def _why(dag: Any, job: Any, task: Task) -> str:
             return f"{path} is made again, because {output}"
     if reason.forced:
         return f"{path} is made again because of {_force(dag, job)}"
+    # The first input in alphabetical order is enough for a message.
     for source in sorted(reason.updated_input_run):
         return f"{path} is made again, because {source} is"
     for source in sorted(reason.updated_input):
@@ -241,7 +242,7 @@ def _force(dag: Any, job: Any) -> str:
 def _require_sound_inputs(
     dag: Any, replaced: Mapping[Any, Task], damaged: Mapping[Any, str]
 ) -> None:
-    """Raises: InputError if an input of a planned job, or a file behind it, has a fault.
+    """Raises: InputError if an input of a planned job, or what it was made from, has a fault.
 
     The command of the job would refuse it too, but only after Snakemake has removed the outputs of
     the job.

@@ -51,8 +51,8 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
-        self.jobs = (0, 0)  # the number of jobs that are done, and of all jobs
-        self.experiments: list[Any] = []  # a Snakefile with several modules has several
+        self.jobs = (0, 0)  # how many jobs are done, and how many there are
+        self.experiments: list[Any] = []  # a Snakefile with several modules has an experiment each
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
         self.display = ExitStack()
@@ -85,7 +85,7 @@ class LogHandler(LogHandlerBase):
             self.handleError(record)
 
     def _is_hidden(self, record: LogRecord, event: LogEvent | None) -> bool:
-        """Whether the settings of this run leave out a record."""
+        """Whether a record is not printed, which depends on the options of this run."""
         settings = self.common_settings
         if self.is_interrupted and record.levelno >= ERROR:
             return True  # these are errors of jobs that Ctrl-C ended

@@ -67,7 +67,7 @@ def _set_environment(workflow: Any) -> None:
     # The command line of a rule sets the variable of its experiment, unless that is the default
     # one. A variable from outside would change the default.
     os.environ.pop(EXPERIMENT_VARIABLE, None)
-    # Commands end with this Snakemake (`end_with_snakemake`). SLURM itself ends those of its jobs.
+    # Commands end with this Snakemake (`end_with_snakemake`). In a SLURM job, SLURM ends them.
     os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
 
 

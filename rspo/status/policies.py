@@ -103,7 +103,7 @@ def _is_running(experiment: Experiment, policy: str) -> bool:
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all curves of a policy, and the scores behind them, exist and are current."""
+    """Whether all scores of a policy, and the curves made from them, exist and are current."""
     for suite in suites:
         if not is_good(tasks.curves(experiment, policy, suite)):
             return False
