@@ -14,9 +14,9 @@
     report        reports/report.html
 
 Each function returns a task, whose results its docstring names. It has the name of the task's
-command and rule (workflow/rules/), and takes their arguments. Claims, figures and the report get their inputs as an argument, because the packages that
-know which results they read are in higher layers (rspo.analysis, rspo.figures, rspo.report), which
-this module cannot import.
+command and rule (workflow/rules/), and takes their arguments. Claims, figures and the report get
+their inputs as an argument, because the packages that know which results they read are in higher
+layers (rspo.analysis, rspo.figures, rspo.report), which this module cannot import.
 
 Snakemake decides which tasks run. Its rules pass the settings of a task as a parameter. They repeat
 the paths of its files, because a reader of the workflow wants to see them; a test compares the two.
