@@ -20,9 +20,10 @@ _GZIP = b"\x1f\x8b"  # the first bytes of every file that gzip has compressed
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; rename what the block writes there to `path` when the block succeeds.
+    """Write a file or folder atomically, so that `path` never has incomplete content.
 
-    The block may write a file or a folder. If it fails, `path` stays as it was. After SIGKILL, the
+    The block writes to the temporary path that this yields. When the block succeeds, this renames
+    the temporary path to `path`. If the block fails, `path` stays as it was. After SIGKILL, the
     temporary file remains until the next write of `path`. An OSError names `path` if it names no
     other file.
     """

@@ -12,7 +12,7 @@ import torch
 def seed_of(*parts: object) -> int:
     """A seed of 63 bits: the hash of all parts, as in seed_of(cell_seed, "sampling", step)."""
     digest = hashlib.sha256(repr(parts).encode()).digest()
-    # A shift by one bit, because Parquet, NumPy and vLLM expect a signed integer of 64 bits.
+    # Shifted by one bit, because tables and libraries have seeds as signed integers of 64 bits.
     return int.from_bytes(digest[:8], "big") >> 1
 
 

@@ -45,6 +45,7 @@ def _forms(experiment: Experiment) -> Iterator[tuple[str, tuple[int, ...], froze
     """
     # k = 1 is the k of objectives without one, whose cells every choice includes.
     ks = sorted({cell.k for cell in experiment.cells.values()} - {1})
+    # All subsets of the other k, those with fewer k first.
     choices = [choice for number in range(len(ks) + 1) for choice in combinations(ks, number)]
     for chosen in choices:
         part = _with_k(experiment, chosen)
@@ -100,7 +101,7 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
         options = []
         for claim, ks, needed in forms:
             if claim not in answered or set(ks) > set(answered[claim]):
-                new = needed & cost.keys()
+                new = needed & cost.keys()  # `cost` has only the jobs that remain
                 hours = sum((cost[key] for key in sorted(new)), np.zeros(2))
                 options.append(Answer(claim, ks, new, hours))
         left = budget - sum(answer.hours[1] for answer in chosen_answers)

@@ -109,7 +109,8 @@ def shown(read: Callable[[], str]) -> Iterator[None]:
     """Print a line on standard error while the block runs, whenever it has changed.
 
     Args:
-        read: returns the line. Every 15 seconds, a thread calls it.
+        read: returns the line. A thread calls it every 15 seconds, or every second as long as the
+            line is empty.
     """
     ended = threading.Event()
 
