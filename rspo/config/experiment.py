@@ -131,6 +131,7 @@ class Experiment:
         Each has at least as many seeds as the config demands of all cells.
         """
         entry = self.grid_entry(grid)
+        # The order of cells is that of the tables and of the jobs: seeds of a method are adjacent.
         return [
             Cell(spec.model, spec.objective, k, n, spec.reward, seed, variant)
             for spec in entry.cells
@@ -221,6 +222,7 @@ class Experiment:
 
     def of_study(self, name: str) -> "Experiment":
         """The experiment with the number of samples and the values of k of a study's evaluation."""
+        # Validated again, because the study's k may need more samples than the config's.
         own = self.config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
         with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
@@ -246,7 +248,7 @@ class Experiment:
         """The pairs of a policy and a suite on which the grid compares it, without duplicates."""
         pairs: list[tuple[str, str]] = []
         for grid, entry in self.config.grid.items():
-            if entry.suite:
+            if entry.suite:  # other entries compare training logs
                 pairs.extend((policy, entry.suite) for policy in self.policies_of(grid))
         return list(dict.fromkeys(pairs))
 
@@ -268,6 +270,7 @@ class Experiment:
                 f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                 f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
+        # A base policy is no cell, so a name may be known here, and must not be its own suggestion.
         names = set(self.policies) | set(self.every_cell)
         close = get_close_matches(name, names - {name}, cutoff=0.3)
         raise InputError(
@@ -318,7 +321,7 @@ class Experiment:
 
     def key_of(self, data_set: str) -> str:
         """The file and the key that define a data set, for messages."""
-        key = data_set
+        key = data_set  # train and validation are not in a suite
         for suite, benchmarks in self.config.data.suites.items():
             if data_set in benchmarks:
                 key = f"suites.{suite}.{data_set}"
@@ -358,7 +361,7 @@ class Experiment:
         """The command line `rspo WORDS` with the options that select this experiment."""
         command = ["rspo"]
         command.extend(words)
-        if self.scale != "tiny":
+        if self.scale != "tiny":  # the default
             command += ["--scale", self.scale]
         if self.files.has_own_results:
             command += ["--results", str(self.files.results)]

@@ -94,7 +94,7 @@ def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(text, str):
         raise InputError(f"{SET}={text!r}: expected text, such as set='training.steps=50 seeds=3'")
     nested = read_set(text)
-    for key in _given_twice(plain, nested):
+    for key in _given_twice(plain, nested):  # the first one is enough for the message
         raise InputError(f"{SET}={text!r}: {key} is also given outside of `set`")
     return merge(plain, nested)
 
@@ -107,6 +107,7 @@ def read_set(text: str) -> dict[str, Any]:
     try:
         return parse_overrides(shlex.split(text), SET)
     except InputError as error:
+        # A shell would split training={steps: 3} at the space.
         quotes = "; put quotes around a value with spaces" if set(text) & {"{", "["} else ""
         raise InputError(f"{error}{quotes}") from None
     except ValueError as error:  # of shlex, such as "No closing quotation"

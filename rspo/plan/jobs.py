@@ -173,6 +173,7 @@ def text(experiment: Experiment) -> str:
     gpu_hours = np.zeros(2)
     for rule, title in RULE_TITLES.items():
         count = sum(job.rule == rule for job in work)
+        # All jobs of a rule that need GPUs need the same number.
         gpus = max((job.gpus for job in work if job.rule == rule), default=0)
         hours = hours_of(work, rule)
         # Hours are unknown if there are jobs without an estimate, and 0 if there are no jobs.

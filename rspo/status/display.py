@@ -42,6 +42,7 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
     if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
         return None
     try:
+        # A finished training has no progress file any more, but its log has the same metrics.
         record = json.loads(
             experiment.files.training_log(status.policy).read_text().splitlines()[-1]
         )
@@ -80,6 +81,7 @@ def table_text(experiment: Experiment) -> str:
         if snapshot:
             cells |= _details(snapshot)
         rows.append([cells.get(column, "") for column in COLUMNS])
+    # Each column is as wide as its widest cell.
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
