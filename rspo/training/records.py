@@ -20,9 +20,10 @@ class Trained:
     """The result of an engine.
 
     records: the lines of training.jsonl, one per step.
-    save: writes the trained weights into a folder with the base policy's other files.
+    save: writes the trained weights into a folder that has the base policy's other files.
     files: further files of the cell, which get the policy's provenance.
-    gpu_seconds: used by this process; ignored in a SLURM job, which knows its GPUs.
+    gpu_seconds: seconds times GPUs that this process used. A SLURM job ignores it, because SLURM
+        counts the GPUs.
     notes: for the provenance, such as which problems were left out.
     """
 
@@ -55,14 +56,14 @@ def record_of(
     seconds: dict[str, float],
     optimizer: Optimizer,
 ) -> Record:
-    """The line of training.jsonl for one step. It counts all responses, dropped ones included.
+    """The line of training.jsonl for one step. It counts all responses, even dropped ones.
 
     Args:
         step: counted from 0; the line counts from 1.
         entropy: mean over the step's tokens, in nats.
         updates: metrics of each update; the line has their means, and the fraction of updates
             whose gradient was clipped.
-        seconds: by phase; "sample" is required.
+        seconds: duration of each phase by its name; the phase "sample" is required.
     """
     n = scored.weights.shape[1]
     tokens = int(scored.lengths.sum())

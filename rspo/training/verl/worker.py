@@ -39,13 +39,15 @@ def _replica(module: str) -> type[RolloutReplica]:
     return replica
 
 
-# Needed in the driver and in every rank, which all import this module. verl imports a rollout when
-# it needs it.
+# The driver and every rank import this module, so all of them know the rollouts. The registries
+# have names and functions: a rollout is imported only where it is used, so CPUs need no vLLM.
 for name, module in _ROLLOUTS.items():
     _ROLLOUT_REGISTRY[(name, "async")] = f"{module}.ServerAdapter"
     RolloutReplicaRegistry.register(name, partial(_replica, module))
 
 
+# verl looks an engine up by device and vendor first, so it prefers this one to its own, which is
+# registered for a device only.
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")
 @EngineRegistry.register("language_model", "fsdp2", device="cuda", vendor="nvidia")
 class ScheduledEngine(FSDPEngineWithLMHead):
@@ -60,6 +62,7 @@ class ScheduledEngine(FSDPEngineWithLMHead):
             weight_decay=config.weight_decay,
         )
         updates = config.total_training_steps
+        # PyTorch calls the function with the number of updates that are done.
         return LambdaLR(optimizer, lambda done: learning_rate_factor(done / updates, settings))
 
 
