@@ -1,1 +1,1 @@
-"""Makes tables of problems, which are generated, or read from the hub, a mirror or a user's file."""
+"""Makes tables of problems: generated ones, and those of the hub, a mirror or a user's file."""

@@ -47,7 +47,16 @@ def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
 
 
 def _downloaded(hub: Hub, config: str | None, name: str) -> list[Row]:
-    """The rows of one config, with the commit, so that tables record more than `main`."""
+    """Download the rows of one configuration of a data set.
+
+    The revision of each row is a commit, because a branch such as `main` may change.
+
+    Args:
+        config: the configuration; None if the data set has only one.
+        name: ID/SPLIT or ID/CONFIG/SPLIT, the source of each row.
+
+    Raises: InputError for any failure of the download.
+    """
     origin = f"https://huggingface.co/datasets/{hub.id}"
     try:
         import datasets

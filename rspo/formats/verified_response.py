@@ -66,6 +66,6 @@ def with_values(row: Row) -> Row:
     if "correct" in text:
         values["correct"] = _VERDICTS_IN_CSV.get(text["correct"].lower(), text["correct"])
     for key, number in (("reward", float), ("sample_index", int)):
-        with suppress(KeyError, ValueError):
+        with suppress(KeyError, ValueError):  # the key is missing, or its text is no number
             values[key] = number(text[key])
     return replace(row, values=values)

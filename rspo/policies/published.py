@@ -75,6 +75,8 @@ def _check(folder: Path, template: str) -> None:
     chat = [{"role": "user", "content": _PROBE}]
     # A template of this package must render exactly its text; a model's own one, the problem.
     prompt = tokenizer.decode(tokenizer.prompts([chat]))[0]
-    renders = _PROBE in prompt if template == OWN else prompt == TEMPLATES[template].text(_PROBE)
+    renders = _PROBE in prompt
+    if template != OWN:
+        renders = prompt == TEMPLATES[template].text(_PROBE)
     if not renders:
         raise InputError(f"{folder}: the chat template renders {prompt!r}")

@@ -159,7 +159,11 @@ class TransformersModel:
     def _up_to_end(self, tokens: Tensor, log_probs: Tensor) -> Drawn:
         """A response up to and including its first end token; in full if it has none."""
         ids = tokens.tolist()
-        length = next((place for place, id in enumerate(ids, 1) if id in self.ends), len(ids))
+        length = len(ids)
+        for place, token in enumerate(ids, start=1):
+            if token in self.ends:
+                length = place
+                break
         return Drawn(ids[:length], log_probs[:length].tolist())
 
     def _next_logits(self, last: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:

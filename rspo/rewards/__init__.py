@@ -99,7 +99,9 @@ def verify(
     if verifier == "exact":
         results = exact.verify(responses, forms)
     elif verifier in OWN_VERIFIERS:
-        results = [_own(verifier, *row) for row in zip(responses, forms, strict=True)]
+        results = []
+        for response, accepted in zip(responses, forms, strict=True):
+            results.append(_own(verifier, response, accepted))
     elif verifier == "xverify":
         if judge is None or questions is None:
             raise InputError("verifier 'xverify' needs questions and a judge")

@@ -129,7 +129,7 @@ def _argument(text: str, start: int) -> tuple[str, int]:
         bare = _WITHOUT_BRACES.match(text, start)
         assert bare is not None  # the pattern also matches an empty text
         return bare.group().rstrip(".,;:"), bare.end()
-    depth = 0
+    depth = 0  # of the braces; an escaped brace does not change it
     for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace.group(), 0)
         if depth == 0:

@@ -79,7 +79,8 @@ def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
         for record in records
         if isinstance(record.get("sampler"), Mapping)
     }
-    first = next(filter(math.isfinite, measured.values()), MOST)
+    finite = [difference for difference in measured.values() if math.isfinite(difference)]
+    first = finite[0] if finite else MOST
     bound = min(MOST, max(_LEAST, _TIMES_FIRST * first))
     # `not <=` instead of `>`, because NaN, which a broken sampler returns, is to be reported too.
     return [step for step, difference in measured.items() if not difference <= bound]

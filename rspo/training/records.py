@@ -69,21 +69,25 @@ def record_of(
     tokens = int(scored.lengths.sum())
     limit = optimizer.gradient_clip or float("inf")
     correct_responses = scored.correct.sum(dim=1).numpy()  # to each prompt
-    powers_of_two = [2**power for power in range(n.bit_length())]
+    powers_of_two = [2**power for power in range(n.bit_length())]  # up to n
+    passed = {
+        f"pass_at_{k}": float(np.mean(pass_at_k(n, correct_responses, k))) for k in powers_of_two
+    }
+    means_of_updates = {
+        key: float(np.mean([update[key] for update in updates])) for key in updates[0]
+    }
+    clipped = [update["gradient_norm"] > limit for update in updates]
     return {
         "step": step + 1,
         "reward": scored.rewards.mean().item(),
         "correct": scored.correct.double().mean().item(),
-        **{
-            f"pass_at_{k}": float(np.mean(pass_at_k(n, correct_responses, k)))
-            for k in powers_of_two
-        },
+        **passed,
         "entropy": entropy,
         "response_tokens": tokens / scored.lengths.numel(),
         "finished": scored.finished.float().mean().item(),
         "zero_weight": (scored.weights == 0).float().mean().item(),
-        **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
-        "gradient_clipped": float(np.mean([update["gradient_norm"] > limit for update in updates])),
+        **means_of_updates,
+        "gradient_clipped": float(np.mean(clipped)),
         "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
         "tokens_per_second": round(tokens / seconds["sample"]),
     }
