@@ -122,6 +122,7 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     """
 
     def of_size(n: int, c: Integers) -> Floats:
+        """The estimates for problems with the same n."""
         if 2 * k > n:
             return np.full(c.shape, np.nan)
         failed = fraction_of_subsets_below(n + 1, k + 1)[n - c]
@@ -980,6 +981,7 @@ def self_test(largest: int = 8) -> int:
     compared = 0
 
     def same(what: str, result: Any, expected: Any) -> None:
+        """Raise AssertionError, which says what differs, unless the result is as expected."""
         nonlocal compared
         values = np.ravel(as_floats(result))
         exact = [float(value) for value in np.ravel(expected)]

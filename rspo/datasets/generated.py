@@ -230,6 +230,7 @@ def _divide_all(divisors: range = range(3, 10)) -> Iterator[Numbers]:
 
 
 def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
+    """The rules of `divide` as expressions with their values, see `_hidden_rule`."""
     rest = a % b
     return [
         (f"{a}/{b}", a // b),
@@ -250,6 +251,7 @@ def _sequence_all() -> Iterator[Numbers]:
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
+    """The rules of `sequence` as expressions with their values, see `_hidden_rule`."""
     return [
         (f"2*{b}-{a}", 2 * b - a),
         (f"{a}+{b}", a + b),

@@ -227,7 +227,7 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         if not problem["answers"]:
             unanswered.append(f"{row.source}, row {row.number}")
     content = content_sha256((problem_text(hub, row), published(hub, row)) for row, _ in pairs)
-    expected = hub.content_sha256.get(rows)
+    expected = hub.content_sha256.get(rows)  # None if the config has no digest for this number
 
     def refuse(what: str, expected: object, actual: object, value: object) -> InputError:
         """The error for a key `what` of the config; `value` is what to set it to."""
@@ -243,6 +243,7 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         raise refuse("without_answer", hub.without_answer, count, len(unanswered))
     if expected not in (None, content):
         raise refuse("content_sha256", expected, content, f"{{{rows}: {content}}}")
+    # What the config allows is still worth a warning.
     if unanswered:
         _log.warning("%s: dropped rows without an answer: %s", name, "; ".join(unanswered))
     if expected is None:

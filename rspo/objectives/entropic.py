@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 RS_GRPO_BETA = 2.0  # b of `rs_grpo`
-TARGET_KL = math.log(2)  # of `ttt_entropic`, in nats
+TARGET_KL = math.log(2)  # the KL that `ttt_entropic` aims at, in nats
 
 
 def rs_grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:

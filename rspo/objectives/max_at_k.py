@@ -10,12 +10,13 @@ max(S) can be subtracted, for k >= 2:
 
     grad Max@k = k E[(max(R_1, max(S)) - max(S)) grad log pi(y_1)].
 
-Each response i of a group of n with each (k-1)-subset S of the others is such a draw. The mean over
-all draws gives response i the weight k/n times the mean over S of max(S + i) - max(S), its marginal
-contribution. This is R_i - max(S) if all rewards of S are below R_i, and 0 otherwise. Let c_lt be
-the number of rewards below R_i, and R_(1) <= R_(2) <= ... the rewards in ascending order. R_(j) is
-the best of C(j-1, k-2) subsets S of the c_lt lower rewards, and there are C(c_lt, k-1) such subsets
-in all. This gives the sums of `rspo_max_at_k`, which is `rspo.passk.max_at_k_weights`.
+Each response i of a group of n, with each (k-1)-subset S of the other responses, is such a draw.
+The mean over all draws gives response i the weight k/n times the mean over S of
+max(S + i) - max(S), its marginal contribution. This is R_i - max(S) if all rewards of S are below
+R_i, and 0 otherwise. Let c_lt be the number of rewards below R_i, and R_(1) <= R_(2) <= ... the
+rewards in ascending order. R_(j) is the best of C(j-1, k-2) subsets S of the c_lt lower rewards,
+and there are C(c_lt, k-1) such subsets in all. This gives the sums of `rspo_max_at_k`, which is
+`rspo.passk.max_at_k_weights`.
 
 The plug-in estimator replaces fractions of subsets by powers of the empirical distribution F_i.
 """

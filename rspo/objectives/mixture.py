@@ -31,7 +31,7 @@ def mixture_of(slope: Slope) -> dict[int, float] | None:
         return None
     if largest <= slope.tolerance * slope.scale:
         return {}
-    differences = slope.coefficients[::-1]  # of order j - 1, in the loop
+    differences = slope.coefficients[::-1]  # in the loop, these are the differences of order j - 1
     mixture = {}
     for j in range(1, n + 1):
         share = math.comb(n - 1, j - 1) / j

@@ -27,6 +27,7 @@ def check_pass_at_k(
     """
     require_integers(k=k, n=n)
     tried = set(range(1, n + 1)) if n <= MOST_TRIED else {2**i for i in range(n.bit_length())}
+    # What each k maximizes. A k that the function refuses gets a line, unless it is the given k.
     lines = []
     slopes = {}
     for other in sorted(tried | {k}):
@@ -38,6 +39,7 @@ def check_pass_at_k(
             lines.append(f"k = {other:<3} refused: {error}")
         else:
             lines.append(f"k = {other:<3} {target_of(slopes[other])}")
+    # Whether one learning rate serves every k: the same factor wherever F is a multiple of Pass@k.
     factors = {j: slope.factor for j, slope in slopes.items() if slope.unbiased_for == j}
     tolerance = slopes[k].tolerance
     if not all(equal(first, second, tolerance) for first, second in pairwise(factors.values())):

@@ -71,7 +71,7 @@ def sample(
         end: id of the token that ends a response.
         pad: id that fills `tokens` after the end.
         generator: the only source of randomness. With one generator per response, a response
-            depends on the others only by rounding, see `multiple`.
+            depends on other responses only by rounding, see `multiple`.
         temperature: divides the logits.
         multiple: pad batches to a multiple of this number of rows. In products of small matrices,
             and for the last rows of larger ones, CPUs add in another order, so the rounding of a
@@ -108,7 +108,7 @@ def sample(
     lengths_so_far = torch.zeros(rows, dtype=torch.long)
 
     running = torch.arange(rows)  # responses without an end token
-    node_of = running // n  # for each of them, its row of the batch
+    node_of = running // n  # for each of these responses, its row of the batch
     for step in range(max_tokens):
         log_p = torch.log_softmax(model.logits(hidden) / temperature, dim=-1)
         chosen = draw_tokens(log_p, node_of, noise[step, running])

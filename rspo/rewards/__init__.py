@@ -96,6 +96,7 @@ def verify(
         if not isinstance(response, str):
             raise InputError(f"response {index} is {response!r}; expected a text")
     forms = [_forms(answer, index) for index, answer in enumerate(answers)]
+    # Let the chosen verifier decide.
     if verifier == "exact":
         results = exact.verify(responses, forms)
     elif verifier in OWN_VERIFIERS:

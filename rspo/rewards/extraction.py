@@ -50,7 +50,7 @@ def final_answers(text: str) -> list[str]:
     If only a comma, `and` or `or` separates the last box from boxes before it, as in
     `\boxed{1} and \boxed{2}`, the first result is the list `1, 2` and the second one is the last
     box. With `or`, the list is the only result, because a text that offers two answers gives
-    neither. A single box is the only result, too.
+    neither. If there is a single box, its content is the only result.
 
     Returns: an empty list if the text has no box with content.
     """
@@ -129,7 +129,7 @@ def _argument(text: str, start: int) -> tuple[str, int]:
         bare = _WITHOUT_BRACES.match(text, start)
         assert bare is not None  # the pattern also matches an empty text
         return bare.group().rstrip(".,;:"), bare.end()
-    depth = 0  # of the braces; an escaped brace does not change it
+    depth = 0  # number of open braces; an escaped brace does not change it
     for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace.group(), 0)
         if depth == 0:

@@ -37,7 +37,7 @@ def checkpoint_state(task: Task) -> State:
 
     A checkpoint without this file is no fault: only a training in one process writes it.
     """
-    assert task.checkpoint is not None  # of a training
+    assert task.checkpoint is not None  # because the task is a training
     file = task.checkpoint / STATE_FILE
     # torch.save writes a zip file, whose directory comes last: a truncated file is not a zip file.
     if file.is_file() and not zipfile.is_zipfile(file):
@@ -59,7 +59,7 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
         of Snakemake and without `from_the_start`.
     """
     folder = task.checkpoint
-    assert folder is not None  # of a training
+    assert folder is not None  # because the task is a training
     origin = {"settings": task.settings, **inputs}
     changes = differences(origin_of(folder), origin)
     if not changes and not from_the_start:
@@ -79,7 +79,7 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
 def remove_left_checkpoint(task: Task) -> None:
     """Remove the rest of a task's checkpoint if a process was killed while it removed it."""
     folder = task.checkpoint
-    assert folder is not None  # of a training
+    assert folder is not None  # because the task is a training
     if folder.exists() and not is_begun(task):
         with locked(task):
             remove_checkpoint(folder)

@@ -84,7 +84,7 @@ def make_base_policy(
 
 
 def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
-    """The finished base policy that a trial run, in a folder of its own, can copy.
+    """The finished base policy that a trial run, whose results are in another folder, can copy.
 
     Returns: its folder among the results of the scale; None if it is not finished, or if the
         experiment is no trial run.

@@ -47,6 +47,7 @@ class Progress:
             self._write(step, metrics)
 
     def _write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Replace the file; a reader always finds a complete one."""
         self.written = time.monotonic()
         used = [asdict(usage) for usage in self.earlier]
         used.append(asdict(usage_so_far()))

@@ -76,6 +76,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
 
 
 def _engine(name: str) -> Engine:
+    """The engine with this name in the config; imports only this one, because verl is large."""
     if name == "verl":
         from rspo.training.verl import run
 
@@ -86,6 +87,7 @@ def _engine(name: str) -> Engine:
 
 
 def _write_policy(policy: Path, trained: Trained, base: Path) -> None:
+    """Write the policy folder: the files of the base policy, with the trained weights."""
     with atomic_write(policy) as partial:
         # Snakemake keeps the time of a folder in a file in it. A copy of it would make the new
         # folder look as old as the base policy.

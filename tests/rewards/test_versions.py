@@ -15,9 +15,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "8525e74ceda0",
-    ("rules", 5): "3afb1bbe6b24",
-    ("math_verify", 3): "e15c7bfb25bb",
+    ("exact", 1): "1cf8d7358cb1",
+    ("rules", 5): "e623b0efb39c",
+    ("math_verify", 3): "1b7599ca57f1",
 }
 
 

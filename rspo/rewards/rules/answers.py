@@ -35,7 +35,7 @@ _PLUS_INFINITY: Tokens = ("+", r"\infty")
 
 @dataclass(frozen=True)
 class Formula:
-    """Anything without a structure of its own: a number, an expression, words."""
+    """An answer without further structure: a number, an expression, words."""
 
     tokens: Tokens
 
@@ -421,7 +421,7 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
         return None
     if tokens.count(r"\pm") == 1:  # two points
         return _plus_minus(tokens, depth)
-    # ((1, 2), (3, 4)) is a list of points, whatever the outer brackets.
+    # ((1, 2), (3, 4)) and [(1, 2), (3, 4)] are lists of points.
     if all(enclosed(trimmed(item)) for item in items):
         return Ordered(tuple(read(item, depth) for item in items))
     if len(items) == 2:

@@ -461,6 +461,7 @@ def _pieces(answer: Answer) -> list[Answer]:
 
 
 def _same_intervals(gold: Answer, prediction: Answer) -> bool:
+    """Whether both are intervals with equal ends that are open on the same sides."""
     interval = answers.as_interval(gold)
     other = answers.as_interval(prediction)
     if interval is None or other is None:

@@ -105,7 +105,7 @@ class _Reader:
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = list(reversed(tokens))  # those that are left; the next one is at the end
-        self._depth = 0  # of brackets around the next token
+        self._depth = 0  # number of brackets around the next token
         self._within_bars = False  # whether the innermost brackets are |...|
         self._last = ""  # the last token that was removed
 

@@ -29,7 +29,7 @@ from rspo.rewards.rules.answers import (
 )
 from rspo.rewards.rules.notation import Tokens
 
-_MOST_ENDS = 60  # of both sets together
+_MOST_ENDS = 60  # largest number of ends of both sets together
 _DIGITS = 60  # precision of numbers, in decimal digits
 _CLOSE = "1e-40"  # numbers that differ by less are equal
 _COMPLEX = {"z", "w"}  # usual names of complex numbers: for them, a range of |z| has no real ends

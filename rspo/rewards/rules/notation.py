@@ -283,7 +283,7 @@ def _argument(following: list[str]) -> list[str]:
     return argument
 
 
-# Exponents that are a sign of their own: x^{\circ} is x degrees, f^{\prime} is f'.
+# Exponents that are no powers: x^{\circ} is x degrees, f^{\prime} is f'.
 _MARKS = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-_LARGEST_EXPONENT = 5000  # of a power of ten; bounds the time of exact arithmetic
+_LARGEST_EXPONENT = 5000  # exponent of a power of ten; bounds the time of exact arithmetic
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rspo.rewards.rules.notation import TEXT, Tokens
 from rspo.rewards.rules.numerals import decimal
 
 STATING = {"=", r"\in", r"\approx"}  # signs after which a value is stated
-# Signs that a name may contain besides letters: f(x), x_{1}, y', |AB|.
+# Signs that a name may contain in addition to letters: f(x), x_{1}, y', |AB|.
 _NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|"}
 _OPERATORS = {r"\int", r"\sum", r"\prod", r"\lim", r"\iint", r"\oint"}  # see `is_quantity`
 # An equation for such a function of a name, as \sqrt{x} = 3, does not give the value of the name.

@@ -68,7 +68,7 @@ _WORDS_WITH_MEANING = (
     "decreasing infinity e i isn t doesn never different other"
 )
 _MEANINGFUL = frozenset(_WORDS_WITH_MEANING.split()) | numerals.WORDS
-_ENDINGS = ("s", "th", "ths", "ves", "es")  # of plurals and fractions, such as twelfths
+_ENDINGS = ("s", "th", "ths", "ves", "es")  # endings of plurals and fractions, such as twelfths
 
 
 def split(tokens: Tokens) -> tuple[Tokens, Tokens]:

@@ -19,7 +19,7 @@ from rspo.pipeline.run import run
 from rspo.pipeline.task import Done
 
 _FILE = "src/xVerify/prompts/judge_prompt.py"  # the prompt in the authors' repository
-_FIELDS = {"question", "output", "answer"}  # of the prompt; `output` is the response
+_FIELDS = {"question", "output", "answer"}  # fields of the prompt; `output` is the response
 
 
 def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool = False) -> None:

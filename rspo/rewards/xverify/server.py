@@ -93,7 +93,7 @@ def serving(
 def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
     """The command that starts a server, without its socket.
 
-    It runs the module behind `vllm serve`, because vLLM's CPU build does not have that command.
+    It runs the module that `vllm serve` runs, because vLLM's CPU build does not have that command.
     """
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     command += ["--model", str(folder or settings.model)]

@@ -45,6 +45,7 @@ class Replica(RolloutReplica):
     """Runs in the driver: starts the server."""
 
     async def launch_servers(self) -> None:
+        """Start the replica's server as a Ray actor, which its rank finds by its name."""
         server = ray.remote(Server).options(
             name=server_name(self.replica_rank), num_cpus=1, max_concurrency=self.max_concurrency
         )

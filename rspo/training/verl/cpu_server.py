@@ -113,9 +113,10 @@ class Server:
             await self._answer(batch)
 
     async def _answer(self, batch: list[Request]) -> None:
+        """Sample the responses to a batch of requests, and set their results."""
         try:
             responses = await asyncio.to_thread(self._sample, batch)
-        except Exception as error:  # raised again in the clients
+        except Exception as error:  # `generate` raises it for each request
             for request in batch:
                 if not request.result.done():
                     request.result.set_exception(error)
@@ -132,6 +133,7 @@ class Server:
             request.result.set_result(output)
 
     def _sample(self, batch: list[Request]) -> list[Drawn]:
+        """Sample one response to each request, in order. Runs in a thread."""
         return self.policy.sample(
             [request.prompt for request in batch],
             [generator_of(self.seed, "verl", request.name) for request in batch],

@@ -105,6 +105,12 @@ class _Outcome:
         self.recorded = False
 
     def record(self, kind: str, message: str) -> None:
+        """Write the outcome, unless an earlier call has done so.
+
+        Args:
+            kind: TRAINED, or the name of the type of the error.
+            message: the message of the error.
+        """
         with self.lock:
             if self.recorded:
                 return
@@ -143,6 +149,7 @@ class _Watchdog(threading.Thread):
         self.stopped.set()
 
     def run(self) -> None:
+        """Check every POLL_SECONDS until the `with` block ends."""
         while not self.stopped.wait(POLL_SECONDS):
             lost = self._lost()
             # Linux gives a process whose parent has died another parent.

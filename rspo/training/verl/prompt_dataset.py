@@ -60,6 +60,7 @@ class PromptLoop(AgentLoopBase):
         self.server_manager = server_manager
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
+        """Request a response; `kwargs` has the fields of the data set and those that verl adds."""
         prompt = [int(token) for token in kwargs["raw_prompt"]]
         # The name is the same in every run: the server on CPUs seeds its random numbers with it.
         name = f"{kwargs['global_steps']}-{kwargs['name']}-{kwargs['session_id']}"

@@ -28,8 +28,8 @@ from rspo.training.verl.batches import fields, response_tokens
 
 # Time between two checks for new responses. verl's default, 2 seconds, is a tenth of a short step.
 POLL_SECONDS = 0.2
-_PARTITION = "train"  # of the queue
-_ENDED_STATUSES = ("finished", "failure")  # of prompts whose requests have all ended
+_PARTITION = "train"  # the part of verl's queue that has the step's prompts and responses
+_ENDED_STATUSES = ("finished", "failure")  # the status of a prompt whose requests have all ended
 
 
 class Verification:
@@ -113,6 +113,7 @@ def sample_held_out(
     """
 
     async def responses() -> list[TokenOutput]:
+        """Send all requests at once; the client distributes them among the servers."""
         requests = []
         for row, tokens in enumerate(prompts):
             for number in range(samples):

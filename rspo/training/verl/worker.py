@@ -54,6 +54,7 @@ class ScheduledEngine(FSDPEngineWithLMHead):
     """verl's FSDP2 engine with the learning rate schedule of the local engine."""
 
     def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
+        """Make PyTorch's scheduler, which multiplies the peak rate by a factor."""
         config: ScheduledOptimizerConfig = self.optimizer_config
         settings = Optimizer(
             schedule=config.schedule,  # type: ignore[arg-type]  # pydantic checks it
