@@ -198,8 +198,7 @@ def backward(
     if len(rows) == 0:
         return 0.0
     rows, rollout, copies = merge_equal(rollout, rows)
-    # Chunks of responses of similar lengths need less padding.
-    rows = rows[torch.argsort(lengths[rows], stable=True)]
+    rows = rows[torch.argsort(lengths[rows], stable=True)]  # pads less
     clipped = 0
     tokens = 0
     for chunk in rows.split(CHUNK):
