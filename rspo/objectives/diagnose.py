@@ -263,7 +263,8 @@ def _form(rewards: Floats, computed: Weights, p: Floats) -> Form:
     chances = _binomial(n, p)
     # P(at least m of n are correct), (points, n+1).
     at_least = np.cumsum(chances[:, ::-1], axis=-1)[:, ::-1]
-    # E[g] and Var[g]; `chance` is the probability of each group, (points, groups).
+    # E[g] and Var[g] of g = sum_i w_i (R_i - p), which is total_correct - p * total for a group.
+    # `chance` is the probability of each group, (points, groups).
     mean = p * (1 - p) * slope
     chance = (chances / groups_with)[:, correct]
     deviations = total_correct - p[:, None] * total - mean[:, None]

@@ -124,6 +124,7 @@ class TransformersModel:
         Args:
             noise: (responses, tokens) uniform random numbers in [0, 1).
         """
+        # Compute each different prompt once, and copy its row for each of its responses.
         distinct = list(dict.fromkeys(prompts))
         ids, mask, cache = self._prompts(distinct)
         prompt_of = torch.tensor([distinct.index(prompt) for prompt in prompts])
@@ -132,7 +133,7 @@ class TransformersModel:
         cache.batch_select_indices(prompt_of)
         tokens = torch.full(noise.shape, self.pad)
         log_probs = torch.zeros(noise.shape)
-        rows = torch.arange(len(prompts))  # responses in the batch
+        rows = torch.arange(len(prompts))  # the response in each row of the batch
         unfinished = torch.ones(len(prompts), dtype=torch.bool)
         for step in range(noise.shape[1]):
             # Finished rows go on until the next removal; `_up_to_end` cuts off what they add.

@@ -80,7 +80,7 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
     family = np.unique(families, return_inverse=True)[1][shuffled]
     by_family = np.argsort(family, kind="stable")
     starts = np.searchsorted(family[by_family], family[by_family])  # where each family begins
-    ranks = np.empty_like(by_family)
+    ranks = np.empty_like(by_family)  # rank of each position of the shuffle within its family
     ranks[by_family] = np.arange(len(families)) - starts
     order: list[int] = shuffled[np.argsort(ranks, kind="stable")].tolist()
     first = position * training.prompts_per_step

@@ -48,9 +48,10 @@ _CONCLUDES = re.compile(r"\bFinal Answer:(?P<words>[A-Za-z ]+)$", re.IGNORECASE)
 # A word that begins a conclusion anywhere before a formula, and such a word directly before it.
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|finally|answer)\b", re.IGNORECASE)
 _CONCLUSION_ITSELF = re.compile(r"\b(?:therefore|thus|hence|so)[, ]*$", re.IGNORECASE)
+# An arrow between two steps of a calculation.
 _IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow)(?![a-zA-Z])|⇒")
 _MARKED = re.compile(r"####[ ]*([^#\n]+)$")  # the answer after a worked solution, as in GSM8K
-_LONGEST_STATEMENT = 60  # characters before the number that are searched for it
+_LONGEST_STATEMENT = 60  # characters before a number that are searched for words that state it
 # Text after the number may change or withdraw it. Only the text up to the next clause, which begins
 # with one of these words, is searched for that.
 _CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
@@ -67,6 +68,7 @@ _DENIES = re.compile(
     r"\b(?:not|no|never|nor|isn't|can't|cannot|except|unless|wrong|incorrect|false|other than)\b",
     re.IGNORECASE,
 )
+# The end of a sentence before a capital letter, or an empty line.
 _SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])|\n\s*\n")
 # What models add after an answer: a control token such as <|im_end|>, or a phrase of few-shot
 # prompts for MATH.
@@ -91,7 +93,7 @@ def formula_in(text: str, only: bool = False) -> str:
     # The sentence with spaces in place of its formulas, so that positions are the same.
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
-    if not _has_words(plain) or not (formulas or _is_sentence(plain)):
+    if not _has_words(plain) or not (formulas or _is_sentence(plain)):  # no sentence
         return text
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
         return text  # a formula with its unit: "$5$ cm"
