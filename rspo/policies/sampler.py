@@ -124,6 +124,7 @@ def sample(
         # number node * vocabulary + token.
         pairs = node_of[unfinished] * log_p.shape[1] + chosen[unfinished]
         children, node_of = torch.unique(pairs, return_inverse=True)
+        # Copies of the first child fill the batch up to a multiple of `multiple`.
         children = torch.cat((children, children[:1].expand(-len(children) % multiple)))
         cache.select(children // log_p.shape[1])
         hidden = model((children % log_p.shape[1])[:, None], cache)[:, -1]

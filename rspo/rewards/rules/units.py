@@ -50,7 +50,9 @@ for _unit, _names in _UNITS.items():
     _CANONICAL.update(dict.fromkeys(_names.split(), _unit))
 # Names that are units even if they are not running text. A single letter is a variable.
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
+# Other ways to write a part of a unit, and the words that mean the same.
 _ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
+# Words before a unit, as in square meter, and the power that they mean.
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _ORDINALS = ("th", "st", "nd", "rd")
 # Words that change the value or the statement.
