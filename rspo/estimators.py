@@ -5,8 +5,8 @@
     estimate = pass_at_k(16, correct, 4).mean()
     within = np.sqrt(pass_at_k_variance(16, correct, 4).sum()) / len(correct)
 
-The last one is the standard error over new samples of the same problems. Samples of different
-problems are independent, so the variance of a sum is the sum of their variances.
+`within` is the standard error of the estimate over new samples of the same problems. Samples of
+different problems are independent, so the variance of a sum is the sum of the variances.
 
 All functions except `distinct_values` and `max_at_k_with_errors` are those of `rspo.passk`, a file
 that also works alone. They raise ValueError. This module needs numpy only.
@@ -43,18 +43,18 @@ __all__ = [
 
 
 def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
-    """Expected number of different values in a random k-subset of n samples.
+    """Expected number of different values in a random k-subset of n samples, such as answers.
 
-        sum_a 1 - C(n - n_a, k) / C(n, k)
+        sum_a [1 - C(n - n_a, k) / C(n, k)]
 
-    n_a is how often value a was sampled. This is the rarefaction of Hurlbert (1971,
+    The value a was sampled n_a times. This is the rarefaction of Hurlbert (1971,
     doi:10.2307/1934145); unlike the number of different values among all n samples, its expectation
     does not depend on n.
 
     Args:
         n: number of samples.
-        counts: n_a, of shape [..., values]; 0 for values that were not sampled. Samples without a
-            value, such as responses without an answer, count in n only.
+        counts: n_a, of shape [..., values]; 0 for values that were not sampled. A sample without a
+            value, such as a response without an answer, only counts in n.
         k: size of the subset.
 
     Returns: float64 of shape [...].
@@ -68,9 +68,12 @@ def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
 
 
 def max_at_k_with_errors(groups: Sequence[ArrayLike], k: int) -> tuple[float, float, float]:
-    """Mean of Max@k over problems, its standard error over problems, and the part from sampling.
+    """The mean of Max@k over problems, with two standard errors.
 
-    They are `value`, `error` and `within` of `mean_with_errors`.
+    Args:
+        groups: for each problem, the rewards of its samples.
+
+    Returns: `value`, `error` and `within` of `mean_with_errors`.
 
     Raises: ValueError for NaN or infinite rewards, or unless 1 <= k <= n for all problems.
     """

@@ -1,9 +1,10 @@
 """Pass@k, pass^k and Max@k from n samples of a problem, in one file that needs NumPy only.
 
-Copy this file anywhere, or use it as `rspo.passk` of the package RSPO (arXiv 2508.01174). Both are
-the same: `rspo.estimators`, the objectives and the checks of the package import their functions
-from here, and this file imports nothing of the package. The package's `check_pass_at_k` is `check`,
-and also tells what is maximized with every other k. Needs Python 3.10 and NumPy 1.23, or newer.
+Copy this file anywhere, or use it as `rspo.passk` of the package RSPO (arXiv 2508.01174). Both give
+the same numbers: `rspo.estimators`, the objectives and the checks of the package import their
+functions from here, and this file imports nothing of the package. `check_pass_at_k` of the package
+is `check`, and also tells what is maximized with every other k. This file needs Python 3.10 and
+NumPy 1.23, or newer.
 
     estimates     pass_at_k, pass_hat_k, max_at_k and their variances; mean_with_errors
     comparisons   paired_difference of two models; crossing, the k at which two curves cross
@@ -13,9 +14,9 @@ and also tells what is maximized with every other k. Needs Python 3.10 and NumPy
     pass_at_k(16, correct, 4).mean()
     mean_with_errors([[0, 0, 1], [1, 1, 0, 1]], 2)  # of uneven lists of rewards
 
-Arrays may have any float or integer dtype, and be tensors of PyTorch. Estimates are computed in
-float64. No function computes a binomial, so results for n = 1024 and any k are finite and accurate
-to n rounding errors. `python passk.py` compares this file with exact fractions for n <= 8.
+Arrays may have any float or integer dtype, or be tensors of PyTorch. Estimates are computed in
+float64. No function forms a binomial coefficient, so results for n = 1024 and any k are finite and
+accurate to n rounding errors. `python passk.py` compares this file with exact fractions for n <= 8.
 """
 
 import itertools
@@ -32,24 +33,27 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WeightFunction = Callable[[Any, int], Any]  # rewards [..., n] and k -> weights [..., n]
 
-ROUNDING = 1e-9  # of two estimates of one problem in float64; relative to those above 1
+# Estimates of one problem in float64 that differ by less are equal up to rounding. It is absolute
+# for estimates up to 1, and relative above 1.
+ROUNDING = 1e-9
 # The error that numbers of a dtype may have, relative to the largest: that of a hundred operations
 # and more in float64 and float32, of four in the dtypes of 16 bits.
 TOLERANCE = {"float64": ROUNDING, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
-AS_FLOAT64 = ("int", "uint", "bool", "longdouble", "float96", "float128")  # beginnings of dtypes
+# Beginnings of the names of dtypes whose numbers count as float64.
+AS_FLOAT64 = ("int", "uint", "bool", "longdouble", "float96", "float128")
 
 
 # --- Ratios of binomials, and sums over the gaps of sorted rewards ------------------------------
 
 
 def fraction_of_subsets_below(n: int, k: int) -> Floats:
-    """Fraction of the (k-1)-subsets of n-1 responses that fall into a given m of them.
+    """Fraction of the (k-1)-subsets of n-1 responses that lie within m given ones of them.
 
         fraction[m] = C(m, k-1) / C(n-1, k-1),   m = 0 .. n-1        (1 <= k <= n)
 
-    Computed downwards from fraction[n-1] = 1 as the running product of (m-k+1)/m: neither binomial
-    is ever formed (C(4095, 2047) has 1231 digits), so n = 4096 with any k is finite and accurate
-    to n rounding errors. Entries below the smallest float64 are 0.
+    It is computed downwards from fraction[n-1] = 1 as the running product of (m-k+1)/m. Neither
+    binomial is ever formed (C(4095, 2047) has 1231 digits), so the results for n = 4096 and any k
+    are finite and accurate to n rounding errors. Entries below the smallest float64 are 0.
 
     Returns: float64 of shape [n].
     """
@@ -59,13 +63,17 @@ def fraction_of_subsets_below(n: int, k: int) -> Floats:
 
 
 def from_gaps(rewards: Floats, factors: Floats) -> Floats:
-    """w_(i) = sum_{m < i} factors[m-1] * (R_(m+1) - R_(m)), so equal rewards get equal weights.
+    """Sum the gaps between neighbouring rewards up to each reward, each gap times its factor.
+
+        w_(i) = sum_{m < i} factors[m-1] * (R_(m+1) - R_(m))
+
+    Equal rewards get equal weights.
 
     Args:
-        rewards: [..., n]; R_(1) <= ... <= R_(n) are those of a group in ascending order.
+        rewards: [..., n]. In ascending order, those of a group are R_(1) <= ... <= R_(n).
         factors: of shape [n-1].
 
-    Returns: [..., n], in the order of the rewards; 0 for the lowest.
+    Returns: w of shape [..., n], in the order of `rewards`; 0 for the lowest reward.
     """
     order = np.argsort(rewards, axis=-1)
     gaps = np.diff(np.take_along_axis(rewards, order, axis=-1), axis=-1)
@@ -86,7 +94,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         Pass@k = 1 - C(n-c, k) / C(n, k)                     (Chen et al., arXiv 2107.03374)
 
     Args:
-        n: number of samples, a whole number or an array of them that broadcasts with c.
+        n: number of samples, a whole number or an array of whole numbers that broadcasts with c.
         c: number of correct samples, whole numbers of any shape, which may be empty.
 
     Returns: float64 of the same shape.
@@ -114,14 +122,16 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     """
 
     def of_size(n: int, c: Integers) -> Floats:
+        """The estimates for problems with the same n."""
         if 2 * k > n:
             return np.full(c.shape, np.nan)
         failed = fraction_of_subsets_below(n + 1, k + 1)[n - c]
         i = np.arange(k, dtype=np.float64)
         correct = c[..., None].astype(np.float64)
-        # For n-c-i <= 0 the second term is 0: clipping sets the ratio to 0.
+        # The second term is 0 if n-c < 2k. A factor of the ratio is then at most 0, or its divisor
+        # is: clipping both makes the factor, and so the ratio, 0.
         removed = correct * k / ((n - k - i) * np.maximum(n - correct - i, 1.0))
-        with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
+        with np.errstate(divide="ignore"):  # a factor of 0 has the logarithm -inf
             logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
         return np.asarray(failed**2 * -np.expm1(logarithm))
 
@@ -201,21 +211,24 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
 
 
 def _best_of(n: int, k: int) -> Floats:
-    """Probability of each rank i to be the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
+    """Probability that rank i = 1 .. n is the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
     return fraction_of_subsets_below(n, k) * (k / n)
 
 
 def _by_size(n: Any, c: Any, k: int, estimate: Callable[[int, Integers], Floats]) -> Floats:
-    """An estimate of each problem, from all problems with the same n at once."""
+    """Compute an estimate for each problem; problems with the same n are computed together."""
     sizes, counts = _counts(n, c, k)
     result = np.empty(counts.shape)
     for size in np.unique(sizes).tolist():
         result[sizes == size] = estimate(size, counts[sizes == size])
-    return np.asarray(result)[()]
+    return np.asarray(result)[()]  # an array without axes becomes a number
 
 
 def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
-    """n and c as integers of one shape."""
+    """Return n and c as integers of one shape.
+
+    Raises: ValueError as `pass_at_k` does.
+    """
     require_integers(k=k)
     sizes = _array(n)
     if sizes.dtype.kind not in "iuf" or (sizes % 1 != 0).any():
@@ -232,7 +245,10 @@ def _counts(n: Any, c: Any, k: int) -> tuple[Integers, Integers]:
 
 
 def _groups(rewards: Any, k: int) -> Floats:
-    """Rewards [..., n] in float64, finite, of n >= k samples."""
+    """Return rewards [..., n] in float64.
+
+    Raises: ValueError unless they are finite and 1 <= k <= n.
+    """
     groups = as_floats(rewards)
     if groups.ndim == 0:
         raise ValueError("rewards need a last axis of n samples; got a single number")
@@ -261,12 +277,15 @@ def require_integers(**numbers: Any) -> None:
 
 
 def as_floats(numbers: Any) -> Floats:
-    """Numbers of any dtype in float64, also of a tensor of PyTorch on any device."""
+    """Numbers of any dtype as a float64 array; a tensor of PyTorch may be on any device."""
     return np.asarray(_array(numbers), dtype=np.float64)
 
 
 def _array(numbers: Any) -> NDArray[Any]:
-    """Numbers as an array of NumPy; a tensor of floats in float64, as NumPy has no bfloat16."""
+    """Numbers as an array of NumPy.
+
+    A tensor of floats becomes float64, because NumPy has no bfloat16.
+    """
     if not hasattr(numbers, "detach"):  # no tensor of PyTorch
         return np.asarray(numbers)
     tensor = numbers.detach().cpu()
@@ -285,9 +304,11 @@ def precision_of(numbers: Any) -> str:
 
 
 class Mean(NamedTuple):
-    """A mean over problems, with its standard errors; NaN where one cannot be estimated.
+    """A mean over problems, with two standard errors; NaN for what cannot be estimated.
 
-    error: over new problems, sampled again. within: over new samples of the same problems.
+    error: the standard error over new problems and new samples of them.
+    within: the standard error over new samples of the same problems.
+    problems: number of problems.
     """
 
     value: float
@@ -297,11 +318,11 @@ class Mean(NamedTuple):
 
 
 def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple[Floats, Floats]:
-    """A metric at k of each problem, and its variance over new samples, from uneven lists.
+    """A metric at k of each problem, and its variance over new samples, from lists of rewards.
 
     Args:
-        groups: for each of P problems, the rewards of its samples, [n]; n may differ. 0 and 1 for
-            Pass@k and pass^k.
+        groups: for each of P problems, the rewards of its samples, [n]. n may differ between
+            problems. For Pass@k and pass^k, rewards are 0 or 1.
         metric: "pass_at_k", "pass_hat_k" or "max_at_k".
 
     Returns: values [P] and variances [P], NaN where 2k > n.
@@ -326,7 +347,8 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
             rewards = 1.0 - rewards
         values[place] = max_at_k(rewards, k)
         variances[place] = max_at_k_variance(rewards, k)
-    if metric == "pass_hat_k":  # 1 less Pass@k of the exchanged rewards, with the same variance
+    # pass^k is 1 minus Pass@k of the exchanged rewards, and has the same variance.
+    if metric == "pass_hat_k":
         values = 1.0 - values
     return values, variances
 
@@ -336,7 +358,7 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
 
         error^2 = var(values) / P,    within^2 = sum(variances) / P^2
 
-    The error contains that of sampling, so it is at least `within`.
+    The error over new problems includes that of sampling, so the result is at least `within`.
 
     The arguments and errors are those of `estimates`.
 
@@ -357,10 +379,12 @@ def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -
 
 
 class Difference(NamedTuple):
-    """A mean difference, first minus second, with its error, 95 % interval and two-sided p-value.
+    """A mean difference over problems, first minus second.
 
     error: its standard error.
-    low, high: the ends of the interval.
+    low, high: the ends of its 95 % interval.
+    p: the two-sided p-value of the hypothesis that the difference is 0.
+    problems: number of problems.
     alike: whether there are at least two problems and all differ by the same amount.
     """
 
@@ -378,21 +402,22 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
 
         value -+ t sqrt(var(first - second) / P),    t of P - 1 degrees of freedom  (Student 1908)
 
-    p is at least `least_p`: with few problems that differ, the t-test would claim too much; the
-    interval is extended to 0 where p is then not below .05. Where all problems differ by the same
-    amount d, the t-test has no error. The interval then allows that a share q = 1 - 0.025^(1/P) of
-    all problems differs otherwise (Clopper and Pearson 1934), by any amount from -L to L, L =
-    `largest`: d - q (L + d) to d + q (L - d). p is that of the level at which it begins to exclude
-    0, 2 (L / (L + |d|))^P.
+    p is at least `least_p`: with few problems that differ, the t-test would claim too much. If p is
+    then not below .05, the interval is extended to 0.
+
+    If all problems differ by the same amount d, the t-test has no error to work with. The interval
+    then allows that a share q = 1 - 0.025^(1/P) of all problems differs by another amount (Clopper
+    and Pearson 1934), anywhere from -L to L with L = `largest`: it goes from d - q (L + d) to
+    d + q (L - d). p is 2 (L / (L + |d|))^P, the level at which this interval begins to exclude 0.
 
     Args:
-        first, second: estimates, [P], of problems in the same order.
+        first, second: estimates of the two models, [P], of problems in the same order.
         largest: the largest difference that is possible: 1 for Pass@k and pass^k, infinite for
             Max@k of rewards without bounds.
 
-    Returns: NaN for what cannot be known: all but the value for one problem, everything for none,
-        and the interval if all differ by the same amount and `largest` is infinite, where p is
-        `least_p`.
+    Returns: NaN for what cannot be known. With no problem, this is everything; with one problem,
+        everything except the value. If all problems differ by the same amount and `largest` is
+        infinite, it is the interval, and p is `least_p`.
 
     Raises: ValueError unless both are finite and [P], or for a difference above `largest`.
     """
@@ -423,7 +448,10 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
 
 
 def _of_alike(value: float, problems: int, largest: float) -> tuple[float, float, float]:
-    """Interval and p where all problems differ by `value`; NaN and 0 for an infinite `largest`."""
+    """The ends of the interval and p if all problems differ by `value`, see `paired_difference`.
+
+    If `largest` is infinite, the interval is NaN, and p is 0; the caller replaces it by `least_p`.
+    """
     if math.isinf(largest):
         return math.nan, math.nan, 0.0
     share = 1 - 0.025 ** (1 / problems)
@@ -434,7 +462,10 @@ def _of_alike(value: float, problems: int, largest: float) -> tuple[float, float
 
 
 def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
-    """First minus second, of estimates with this number of axes."""
+    """First minus second.
+
+    Raises: ValueError unless both have this number of axes, one shape, and finite numbers.
+    """
     minuend = as_floats(first)
     subtrahend = as_floats(second)
     if minuend.ndim != axes or minuend.shape != subtrahend.shape:
@@ -449,8 +480,8 @@ def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
 def _rounding(first: Any, second: Any) -> float:
     """The largest difference that is a rounding error of estimates in these dtypes and sizes.
 
-    It is a quarter of `TOLERANCE`, which allows for several operations: an estimate was rounded
-    once.
+    It is a quarter of `TOLERANCE`: that allows for several operations, and an estimate was rounded
+    only once.
     """
     largest = max(abs(as_floats(values)).max(initial=1.0) for values in (first, second))
     relative = max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
@@ -460,9 +491,9 @@ def _rounding(first: Any, second: Any) -> float:
 def least_p(differing: int) -> float:
     """The smallest two-sided p-value of the sign-flip test, 2^(1-m) with m problems that differ.
 
-    That test is exact if each problem's difference is as likely to have either sign (Fisher 1935).
-    With few such problems, Student's t gives smaller p-values, down to 0 if their differences are
-    equal; use the larger of the two.
+    That test is exact if the difference of each problem is equally likely to have either sign
+    (Fisher 1935). With few problems that differ, Student's t gives smaller p-values, down to 0 if
+    their differences are equal; use the larger of the two p-values.
 
     Args:
         differing: number of problems whose difference is more than a rounding error.
@@ -471,11 +502,12 @@ def least_p(differing: int) -> float:
 
 
 def two_sided_p(t: float, degrees: int) -> float:
-    """P(|T| > |t|) of Student's t with whole degrees of freedom, to 1e-14, which is the least.
+    """P(|T| > |t|) of Student's t with a whole number of degrees of freedom.
 
-    With theta = arctan(|t| / sqrt(degrees)), P(|T| <= |t|) is 2 theta / pi for one degree and
-    sin(theta) for two. Two more degrees add a term, of which each is cos(theta)^2 (d-1) / d times
-    the one before it (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    It is accurate to 1e-14, and at least 1e-14. With theta = arctan(|t| / sqrt(degrees)),
+    P(|T| <= |t|) is 2 theta / pi for one degree of freedom and sin(theta) for two. Every two
+    further degrees add a term. Each term is cos(theta)^2 (d-1) / d times the previous one
+    (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = math.atan(abs(t) / math.sqrt(degrees))
     if degrees % 2:
@@ -506,7 +538,8 @@ def t_quantile(degrees: int, level: float = 0.95) -> float:
 class Crossing(NamedTuple):
     """The k at which the curve that is ahead at first falls behind, with a 95 % interval.
 
-    Infinite where it does not up to the largest k; 1 where it is behind from the start.
+    A number is infinite if the curve does not fall behind up to the largest k. In resampled
+    problems, the curve may also be behind from the start; its number is then 1.
     """
 
     k: float
@@ -517,9 +550,10 @@ class Crossing(NamedTuple):
 def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: int = 0) -> Crossing:
     """The first k at which two models' curves over k cross, interpolated between whole k.
 
-        k + D(k) / (D(k) - D(k+1)),    D = mean(first - second), of another sign at k + 1
+        k + D(k) / (D(k) - D(k+1)),    D = mean(first - second), whose sign changes at k + 1
 
-    The interval is the middle 95 % over resampled problems (Efron 1979), of the same sign change.
+    The interval contains the middle 95 % of the crossings over resampled problems (Efron 1979),
+    from the same model to the other.
 
     Args:
         first, second: estimates at k = 1 .. K of problems in the same order, [P, K], such as those
@@ -539,7 +573,7 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
     unequal = mean_difference[abs(mean_difference) > rounding]
     if len(unequal) == 0:
         return Crossing(math.nan, math.nan, math.nan)
-    # The curve that is ahead at first is the first one from here on.
+    # From here on, the differences are those of the curve that is ahead at first minus the other.
     differences = differences * np.sign(unequal[0])
     drawn = np.random.default_rng(seed).integers(problems, size=(resamples, problems))
     resampled = [_falls_behind(differences[places].mean(axis=0), rounding) for places in drawn]
@@ -564,13 +598,17 @@ def curve(n: ArrayLike, c: ArrayLike) -> Floats:
 
 
 def _falls_behind(curve: Floats, rounding: float) -> float:
-    """The k at which a curve over k = 1 .. K falls below 0; infinity if it does not."""
+    """The k, interpolated, at which a curve over k = 1 .. K falls below 0.
+
+    Returns: 1 if it begins below 0; infinity if it never is.
+    """
     below = np.flatnonzero(curve < -rounding)
     if len(below) == 0:
         return math.inf
-    before = int(below[0])  # the last k that is not below 0
+    before = int(below[0])  # the last k that is not below 0: k = 1 is at index 0
     if before == 0:
         return 1.0
+    # np.interp needs ascending abscissas, so the point below 0 comes first.
     return float(np.interp(0.0, curve[[before, before - 1]], [before + 1, before]))
 
 
@@ -581,8 +619,8 @@ def pass_at_k_weights(rewards: Any, k: int) -> Any:
     """w_i = (k/n) R_i C(n-c, k-1) / C(n-1, k-1), unbiased for Pass@k (RSPO, theorem 4.3).
 
     sum_i w_i grad log pi(y_i|x) estimates the gradient; advantages are n w_i. The ratio is the
-    fraction of (k-1)-subsets of the other responses in which all are wrong: those to which response
-    i adds a correct one. All weights of a group are 0 where n-c < k-1.
+    fraction of the (k-1)-subsets of the other responses in which all are wrong. Only such a subset
+    needs response i to contain a correct one. All weights of a group are 0 where n-c < k-1.
 
     Args:
         rewards: 0 or 1, of shape [..., n], with c of n correct; an array, or a tensor of PyTorch.
@@ -595,29 +633,29 @@ def pass_at_k_weights(rewards: Any, k: int) -> Any:
     _require_binary(values, "rewards")
     n = values.shape[-1]
     wrong = n - values.sum(axis=-1, keepdims=True).astype(np.int64)
-    # A prompt with nothing correct has wrong = n, beyond the table, and R_i = 0 throughout.
+    # With no correct response, `wrong` is n, which is beyond the table. All R_i are then 0.
     fraction_all_wrong = fraction_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
     return _like(rewards, values * ((k / n) * fraction_all_wrong))
 
 
 def max_at_k_weights(rewards: Any, k: int) -> Any:
-    """Marginal contribution of each response to the best of k, unbiased for Max@k.
+    """Weights that are each response's marginal contribution to the best of k, unbiased for Max@k.
 
         w_i = (k/n)/C(n-1,k-1) * [R_i C(c_lt, k-1) - sum_{j <= c_lt} R_(j) C(j-1, k-2)]
 
     with R_(1) <= ... <= R_(n) and c_lt the number of rewards strictly below R_i. It is k/n times
     the average, over the (k-1)-subsets S of the other responses, of max(S + i) - max(S).
 
-    Computed without cancellation: by C(m, k-1) = sum_{j <= m} C(j-1, k-2), summation by parts
-    turns the bracket into sums of the gaps between neighbouring rewards,
+    They are computed without cancellation. Because C(m, k-1) = sum_{j <= m} C(j-1, k-2), summation
+    by parts turns the bracket into sums of the gaps between neighbouring rewards,
 
         w_(i) = (k/n) * sum_{m < i} [R_(m+1) - R_(m)] * C(m, k-1) / C(n-1, k-1),     k >= 2,
 
     in which every term is >= 0 and equal rewards get equal weights. For k = 1, w_i = R_i / n.
-    O(n log n) per prompt: one sort and one prefix sum. Needs k <= n.
+    It takes O(n log n) per prompt, for one sort and one prefix sum.
 
-    The nearest published estimator is the same one: PKPO's s^(loo-1) (Walder and Karkhanis,
-    arXiv 2505.15201) for k >= 2. The formula is theorem C.4 of RSPO.
+    The formula is theorem C.4 of RSPO. For k >= 2, s^(loo-1) of PKPO (Walder and Karkhanis, arXiv
+    2505.15201) is the same estimator.
 
     Args:
         rewards: finite numbers, of shape [..., n]; an array, or a tensor of PyTorch.
@@ -634,8 +672,8 @@ def max_at_k_weights(rewards: Any, k: int) -> Any:
 
 
 def _like(rewards: Any, weights: Floats) -> Any:
-    """Weights in the type, float dtype and device of the rewards."""
-    if hasattr(rewards, "new_tensor"):  # of PyTorch
+    """Convert weights to the type, float dtype and device of the rewards."""
+    if hasattr(rewards, "new_tensor"):  # a tensor of PyTorch
         floats = rewards if rewards.is_floating_point() else rewards.double()
         return floats.new_tensor(weights)
     dtype = np.asarray(rewards).dtype
@@ -644,7 +682,7 @@ def _like(rewards: Any, weights: Floats) -> Any:
 
 # --- Whether a function's weights are an unbiased gradient of Pass@k ----------------------------
 
-MOST_SHOWN = 16  # rewards of a group in a message
+MOST_SHOWN = 16  # largest number of rewards of a group that a message shows
 
 
 class Weights(NamedTuple):
@@ -655,16 +693,19 @@ class Weights(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """F'(p) of weights, where the expected update follows the gradient of F(p), F(0) = 0.
+    """The slope F'(p) of what weights maximize on one prompt.
+
+    The expected update follows the gradient of F(p), with F(0) = 0 and
 
         F'(p) = sum_m Bin(m; n-1, p) a_m,    a_m = n (w+(m+1) - w-(m)),    m = 0 .. n-1
 
-    w+(c) and w-(c) are the weights of a correct and of a wrong response where c of n are correct,
-    p the chance that a response is correct (RL2ML, arXiv 2605.30154).
+    w+(c) and w-(c) are the weights of a correct and of a wrong response if c of n responses are
+    correct, p is the probability that a response is correct, and Bin(m; n-1, p) that of m successes
+    in n-1 trials (RL2ML, arXiv 2605.30154).
 
     coefficients: a_m, [n].
     scale: n times the largest weight; a_m is a difference of numbers of this size.
-    precision: of the weights, a key of TOLERANCE.
+    precision: the dtype of the weights, a key of TOLERANCE.
     """
 
     coefficients: Floats
@@ -673,11 +714,13 @@ class Slope(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """The error of its numbers, relative to `scale`."""
+        """The error that the coefficients may have by rounding, relative to `scale`."""
         return tolerance_of(self.precision, len(self.coefficients))
 
     def fits(self) -> list[int]:
-        """The j for which F is a positive constant times Pass@j; several if too imprecise to tell.
+        """The j for which F is a positive constant times Pass@j, up to rounding.
+
+        There are several if the precision is too low to tell them apart.
 
         The slope of Pass@j, j (1-p)^(j-1), has a_m = j C(n-1-m, j-1) / C(n-1, j-1).
         """
@@ -701,18 +744,18 @@ class Slope(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """The constant: F = factor Pass@j with j = `unbiased_for`; NaN if there is none."""
+        """F divided by Pass@j with j = `unbiased_for`; NaN if that is None."""
         j = self.unbiased_for
         return math.nan if j is None else float(self.coefficients[0]) / j
 
 
 def tolerance_of(precision: str, n: int) -> float:
-    """`TOLERANCE` for groups of n. Large sums and logarithms of large factorials lose more."""
+    """`TOLERANCE` for groups of n: large sums and logarithms of large factorials lose more."""
     return TOLERANCE[precision] * max(1.0, n / 16)
 
 
 class Answer(NamedTuple):
-    """The answer of `check`, true if it passed; its text says why."""
+    """The answer of `check`: true if the function passed. Its text says why."""
 
     passed: bool
     lines: list[str]
@@ -727,23 +770,24 @@ class Answer(NamedTuple):
 def check(function: WeightFunction, k: int, n: int, factor: float | None = None) -> Answer:
     """Whether a function's weights are an unbiased gradient of Pass@k, up to a positive factor.
 
-    Computed from the weights of the n + 1 groups of 0/1 rewards; see `Slope`. How exactly depends
-    on the dtype that the function returns: its errors of rounding are allowed (`TOLERANCE`). With
-    bfloat16, a bias below 3 % cannot be seen, and all k are told apart for n <= 16 only.
+    The answer is computed from the weights of the n + 1 groups of 0/1 rewards; see `Slope`. Its
+    accuracy depends on the dtype that the function returns, whose rounding errors are allowed
+    (`TOLERANCE`). With bfloat16, a bias below 3 % cannot be seen, and all k are told apart for
+    n <= 16 only.
 
     Args:
         function: takes rewards [..., n] (a float64 array) and k, returns weights or advantages
             [..., n] as an array or as a tensor of PyTorch.
-        k: as the function gets it, and of the Pass@k that it is checked for.
-        n: responses of a group.
+        k: passed to the function; it is checked for Pass@k with this k.
+        n: number of responses of a group.
         factor: also require that F is this number times Pass@k, such as 1 for weights, n for
             advantages. By default any positive factor passes, and the verdict names it.
 
     Returns: whether it passed, and lines of which the last is the verdict.
 
-    Raises: ValueError where the function fails or returns no weights, with the shape and dtype of
-        what it was given; for weights that depend on the order of the responses or on other groups;
-        unless k and n are integers of at least 1.
+    Raises: ValueError if the function fails or returns no weights, with the shape and dtype of what
+        it was given; if weights depend on the order of the responses or on other groups; or if k or
+        n is not an integer of at least 1.
     """
     require_integers(k=k, n=n)
     return answer_of({k: slope_of(function, k, n)}, k, n, factor)
@@ -753,7 +797,8 @@ def answer_of(slopes: Mapping[int, Slope], k: int, n: int, factor: float | None 
     """The answer of `check` for a function whose slope with this k is known.
 
     Args:
-        slopes: k -> slope; those of other k tell whether a name of the factor fits them too.
+        slopes: the slope with each k, k itself included. With several, a name of the factor, such
+            as k/n, appears in the verdict only if it fits all of them.
     """
     slope = slopes[k]
     factors = {j: other.factor for j, other in slopes.items() if other.unbiased_for == j}
@@ -771,7 +816,7 @@ def answer_of(slopes: Mapping[int, Slope], k: int, n: int, factor: float | None 
 
 
 def _notes(slope: Slope, k: int) -> list[str]:
-    """Lines on what the precision cannot decide."""
+    """A line on what the precision cannot decide, if there is something to say."""
     if slope.precision != "float64":
         allowed = f"differences up to {slope.tolerance:.2g} of the largest weight count as rounding"
         return [f"computed in {slope.precision}: {allowed}, so a smaller bias is not seen"]
@@ -781,7 +826,10 @@ def _notes(slope: Slope, k: int) -> list[str]:
 
 
 def _named(factors: Mapping[int, float], k: int, n: int, tolerance: float) -> str:
-    """The factor of k with the names that fit every k, as "k/n = 0.5 times "; empty for 1."""
+    """The factor of k in words, such as "k/n = 0.5 times "; empty if it is 1.
+
+    The names are those that fit the factors of every k.
+    """
     if equal(factors[k], 1.0, tolerance):
         return ""
     names = []
@@ -793,7 +841,7 @@ def _named(factors: Mapping[int, float], k: int, n: int, tolerance: float) -> st
 
 
 def _ratios(k: int, n: int) -> dict[str, float]:
-    """Numbers that occur as factors, by name: n, k/n, (n-k+1)/n and so on."""
+    """Numbers that often occur as factors, by their names: n, k/n, (n-k+1)/n and so on."""
     parts = {"1": 1, "n": n, "k": k, "(n-k)": n - k, "(n-k+1)": n - k + 1}
     ratios = {}
     for divisor in ("1", "n", "k"):
@@ -805,14 +853,17 @@ def _ratios(k: int, n: int) -> dict[str, float]:
 
 
 def equal(factor: float, other: float, tolerance: float) -> bool:
-    """Whether two factors are equal, except for rounding or a 1e-6 that is added to a divisor."""
+    """Whether two factors are equal up to rounding.
+
+    A difference of 1e-6 is allowed too, because weights may add 1e-6 to a divisor, as GRPO does.
+    """
     return math.isclose(factor, other, rel_tol=max(1e-6, tolerance))
 
 
 def slope_of(function: WeightFunction, k: int, n: int) -> Slope:
-    """The slope of the weights of a function that treats all responses of a group alike.
+    """The slope of the weights of a function.
 
-    Raises: ValueError as `check`.
+    Raises: ValueError as `check` does, also if the function does not treat all responses alike.
     """
     weights = exchangeable_weights(function, binary_groups(n), k)
     m = np.arange(n)
@@ -822,19 +873,21 @@ def slope_of(function: WeightFunction, k: int, n: int) -> Slope:
 
 
 def binary_groups(n: int) -> Floats:
-    """(n+1, n): row c has c rewards of 1, then rewards of 0."""
+    """A group for each number of correct responses, (n+1, n): row c has c ones, then zeros."""
     return np.tril(np.ones((n + 1, n)), -1)
 
 
 def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> Weights:
-    """The weights of some groups, [groups, n], by a function that treats all responses alike.
+    """Compute the weights of groups [groups, n], and check that a function treats responses alike.
 
-    Raises: ValueError of one line, which names the group, if weights depend on the order of the
-        responses or on the other groups; and where `weights_of` does.
+    Raises: ValueError whose message is one line and names a group, if weights depend on the order
+        of the responses or on the other groups; ValueError as `weights_of` does.
     """
     weights = weights_of(function, groups, k)
     values = weights.values
     n = groups.shape[-1]
+    # Each trial has other rewards, and the weights that they must get: the responses in another
+    # order, or a group alone, with and without the axis of groups.
     trials = []
     shuffled = np.random.default_rng(0).permutation(n)
     for order in (np.arange(n)[::-1], np.roll(np.arange(n), 1), shuffled):
@@ -856,15 +909,16 @@ def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> We
 
 
 def weights_of(function: WeightFunction, rewards: Floats, k: int) -> Weights:
-    """What a function returns for rewards [..., n].
+    """Call a function with rewards [..., n] and k, and check what it returns.
 
-    Raises: ValueError of one line if it fails, changes its rewards, or returns no weights.
+    Raises: ValueError whose message is one line, if the function fails, changes its rewards, or
+        returns no weights.
     """
     name = name_of(function)
     argument = rewards.copy()
     try:
         returned = function(argument, k)
-    except Exception as error:  # of a user's function
+    except Exception as error:  # a user's function may raise any type
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         arguments = f"rewards of shape {rewards.shape}, dtype {rewards.dtype}, and k = {k}"
         raise ValueError(f"{name} failed for {arguments}: {reason}") from error
@@ -874,12 +928,12 @@ def weights_of(function: WeightFunction, rewards: Floats, k: int) -> Weights:
 
 
 def as_weights(returned: Any, rewards: Floats, name: str) -> Weights:
-    """The weights that a function returned for some rewards, in float64 and with their precision.
+    """Convert the weights that a function returned to float64, and note their precision.
 
     Args:
         returned: an array, or a tensor of PyTorch.
-        rewards: their shape is that of the weights.
-        name: of the function, for messages.
+        rewards: what the function was given; the weights must have the same shape.
+        name: the name of the function, for messages.
 
     Raises: ValueError for another shape, and for weights that are not finite real numbers.
     """
@@ -904,7 +958,7 @@ def name_of(function: WeightFunction) -> str:
 
 
 def shown(group: Floats) -> str:
-    """The numbers of a group in a message, the first ones of a large group."""
+    """The numbers of a group as a message shows them; of a large group, only the first ones."""
     numbers = [f"{value:g}" for value in group[:MOST_SHOWN]]
     if len(group) > MOST_SHOWN:
         numbers.append("...")
@@ -915,7 +969,10 @@ def shown(group: Floats) -> str:
 
 
 def self_test(largest: int = 8) -> int:
-    """Compare every function with its definition, in exact fractions over all subsets.
+    """Compare the functions with their definitions, in exact fractions over all subsets.
+
+    Args:
+        largest: the largest n.
 
     Returns: the number of values that were compared.
 
@@ -924,6 +981,7 @@ def self_test(largest: int = 8) -> int:
     compared = 0
 
     def same(what: str, result: Any, expected: Any) -> None:
+        """Raise AssertionError, which says what differs, unless the result is as expected."""
         nonlocal compared
         values = np.ravel(as_floats(result))
         exact = [float(value) for value in np.ravel(expected)]
@@ -932,6 +990,7 @@ def self_test(largest: int = 8) -> int:
             raise AssertionError(f"{what}: got {values}, expected {exact}")
 
     for n in range(1, largest + 1):
+        # Rewards of both signs for Max@k, some of them equal.
         ties = [Fraction(3 * i * i % 7 - 2, 2) for i in range(n)]
         for k in range(1, n + 1):
             for c in range(n + 1):
@@ -965,7 +1024,7 @@ def self_test(largest: int = 8) -> int:
 
 
 def _by_subsets(rewards: list[Fraction], k: int) -> tuple[Fraction, Fraction, list[Fraction]]:
-    """Max@k, its variance (0 if 2k > n) and weights, by the definitions, over all subsets."""
+    """Max@k, its variance (0 if 2k > n) and the weights, from their definitions by subsets."""
     n = len(rewards)
     subsets = list(itertools.combinations(range(n), k))
     best = {subset: max(rewards[i] for i in subset) for subset in subsets}

@@ -1,7 +1,8 @@
-"""For TRL: a GRPOTrainer whose advantages are n times the weights.
+"""For TRL: a GRPOTrainer whose advantages are n times the weights of an objective.
 
 The weight w_i contains the factor 1/n, and TRL's loss `dr_grpo` takes the mean over all responses,
-which is another 1/n, and divides by the constant T = max_completion_length:
+which is another 1/n, and divides by the constant T = max_completion_length. With P prompts x, the
+loss is
 
     -1/(P n T) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/(P T) sum_x sum_i w_i sum_t (...)
 """
@@ -17,6 +18,7 @@ from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.registry import unknown_objective
 
 SUPPORTED = "1.16.0"
+# Check the version before importing TRL, whose other versions may lack what this module uses.
 try:
     installed = version("trl")
 except PackageNotFoundError:
@@ -27,9 +29,10 @@ if installed != SUPPORTED:
         "that differ in other versions"
     )
 
-import trl  # noqa: E402, other versions may lack what this module uses
+import trl  # noqa: E402, after the check
 
-# Settings of trl.GRPOConfig that change the loss or the advantages, with the one allowed value.
+# Settings of trl.GRPOConfig that change the loss or the advantages, and the only value that gives
+# the loss above.
 ALLOWED = {
     "loss_type": "dr_grpo",
     "scale_rewards": "none",
@@ -53,9 +56,11 @@ class RSPOTrainer(trl.GRPOTrainer):
 
     Args:
         objective: a name in `OBJECTIVES`.
-        k: of Pass@k or Max@k; objectives without k ignore it.
+        k: the k of Pass@k or Max@k; objectives without k ignore it.
         args: trl.GRPOConfig with the values of `ALLOWED`; `num_generations` is n.
-        further arguments: as of GRPOTrainer.
+        further arguments: those of GRPOTrainer.
+
+    Raises: InputError for settings, an objective or a k that are not allowed.
     """
 
     def __init__(
@@ -72,23 +77,28 @@ class RSPOTrainer(trl.GRPOTrainer):
         super().__init__(*further, args=args, **named)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        """(responses, reward functions) of all processes; the groups are in the sampler's order."""
+        """Keep the rewards that TRL computes: (responses of all processes, reward functions).
+
+        TRL's sampler puts the responses to a prompt next to each other.
+        """
         self._rewards_per_function = super()._calculate_rewards(*args, **kwargs)
         return self._rewards_per_function
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Replace GRPO's advantages in the batch of this process, when training."""
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.model.training:
             rewards = total_rewards(self._rewards_per_function, self.reward_weights)
             groups = rewards.view(-1, self.num_generations)
             advantages = response_advantages(groups, self._objective, self._k).flatten()
             self._replace_logged(advantages)
+            # The rewards are those of all processes, in the order of the processes.
             first = self.accelerator.process_index * len(inputs)
             batch["advantages"] = advantages[first : first + len(inputs)]
         return batch
 
     def _replace_logged(self, advantages: Tensor) -> None:
-        """GRPO's advantages of this batch are the last of TRL's table of completions."""
+        """Replace GRPO's advantages of this batch, the last ones in TRL's table of completions."""
         logged = self._logs["advantages"]
         for _ in range(min(len(advantages), len(logged))):
             logged.pop()
@@ -109,7 +119,10 @@ def total_rewards(rewards_per_function: Tensor, reward_weights: Tensor) -> Tenso
 
 
 def response_advantages(rewards: Tensor, objective: str, k: int | None) -> Tensor:
-    """n times the weights; rewards and advantages are (prompts, n)."""
+    """Return n times the weights of the responses; rewards and advantages are (prompts, n).
+
+    Raises: InputError for rewards that the objective does not accept.
+    """
     try:
         return rewards.shape[-1] * response_weights(rewards, objective, k)
     except ValueError as error:
@@ -123,6 +136,7 @@ def require_settings(args: trl.GRPOConfig, objective: str, k: int | None) -> Non
             raise InputError(f"{name}={getattr(args, name)!r} of GRPOConfig; allowed: {allowed!r}")
     if objective not in OBJECTIVES:
         raise InputError(unknown_objective(objective))
+    # Find a k that does not fit n now, and not at the first batch.
     try:
         response_weights([0.0] * args.num_generations, objective, k)
     except ValueError as error:

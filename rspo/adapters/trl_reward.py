@@ -2,7 +2,7 @@
 
     GRPOTrainer(reward_funcs=accuracy_reward, train_dataset=problems, ...)
 
-The data set needs a column `solution`, and this module the extra `math`.
+The data set needs a column `solution`, and this module needs the extra `math` of this package.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ def accuracy_reward(
     time_limit: float = 5.0,
     **_: Any,
 ) -> list[float]:
-    r"""Reward of each completion. Every thread and process may call it.
+    r"""Compute the reward of each completion. Every thread and process may call this function.
 
     accuracy_reward([r"\boxed{0.5}", "It is 7."], [r"\frac{1}{2}", "7"])  # [1.0, 0.0]
 
@@ -27,7 +27,8 @@ def accuracy_reward(
         completions: texts, or conversations that end with the response.
         solution: the answers, or texts with the answer in their last \boxed{}; several accepted
             forms of an answer are a list.
-        log_extra: TRL's. Its table of completions gets the column `verdict` with the reasons.
+        log_extra: a function that TRL passes. With it, TRL's table of completions gets the column
+            `verdict` with the reasons.
         verifier, time_limit: see `rspo.rewards.verify`. Set them with `functools.partial`.
     """
     verdicts = verify(map(_text, completions), solution, verifier, time_limit)
@@ -37,7 +38,10 @@ def accuracy_reward(
 
 
 def _text(completion: str | Sequence[Mapping[str, Any]]) -> str:
-    """The content of the last message, which may be a list of parts, or None beside a tool call."""
+    """The text of a response: a text as it is, or the content of the last message.
+
+    The content may also be a list of parts, or None if the message has a tool call.
+    """
     content = completion if isinstance(completion, str) else completion[-1]["content"]
     if isinstance(content, list):
         return "".join(part.get("text", "") for part in content)

@@ -3,7 +3,7 @@
     reward.custom_reward_function.path=pkg://rspo.adapters.verl_reward
     reward.custom_reward_function.name=compute_score
 
-This module needs the extra `math`.
+This module needs the extra `math` of this package.
 """
 
 from typing import Any
@@ -21,18 +21,21 @@ def compute_score(
     reward_router_address: Any = None,
     reward_model_tokenizer: Any = None,
 ) -> dict[str, Any]:
-    r"""The score of a response, with the reason for it. Every thread and process may call it.
+    r"""Compute the score of a response. Every thread and process may call this function.
 
     compute_score("math", r"\boxed{0.5}", r"\frac{1}{2}")
     # {'score': 1.0, 'acc': 1.0, 'reason': 'correct'}
 
     Args:
-        data_source, extra_info, reward_router_address, reward_model_tokenizer: verl's; they have no
-            effect.
+        data_source, extra_info, reward_router_address, reward_model_tokenizer: arguments that verl
+            passes; they have no effect.
         solution_str: the response.
         ground_truth: the answer, or a list of its accepted forms.
         verifier, time_limit: see `rspo.rewards.verify`. Set them as
             `reward.custom_reward_function.reward_kwargs.verifier`.
+
+    Returns: `score`, which verl trains on; `acc`, the same number, which verl reports in
+        validation; and `reason`, that of the verdict.
     """
     (verdict,) = verify([solution_str], [ground_truth], verifier, time_limit)
     correct = float(verdict.correct)

@@ -1,1 +1,1 @@
-"""Problems: generated, or read from the Hugging Face hub or a mirror of it, in one layout."""
+"""Makes tables of problems: generated ones, and those of the hub, a mirror or a user's file."""

@@ -1,19 +1,21 @@
-"""Generated families of problems, and the worked examples that teach a base model.
+"""Generates families of problems, and the worked examples that teach a base model.
 
-Five families are for the tiny scale, and two families of word problems for published models.
-`ABOUT` says what each asks.
+Five families are for the tiny scale. Two families of word problems are for published models.
+`ABOUT` says what each family asks.
 
-The rule of a divide or sequence problem is drawn from a hash of its prompt, so it cannot be
-inferred from a held-out prompt: the best policy for Pass@1 always uses the most common rule, the
-best policy for Pass@k uses several. These two families are built to separate the two objectives;
-the other three are ordinary.
+The rule of a divide or sequence problem is drawn from a hash of its prompt, so a policy cannot
+infer it from a held-out prompt: the best policy for Pass@1 always uses the most common rule, and
+the best policy for Pass@k uses several. These two families are built to separate the two
+objectives; the other three of the tiny scale are ordinary.
 
 A hash of the task determines its split, so no two splits share a task. Prompts are the same task if
 they differ only in the order of the factors (`84*7=?`, `7*84=?`), in the order of the numbers
-(`4,5,8=37`, `8,5,4=37`), or by a common factor of the equation (`8x+2=66`, `4x+1=33`). Two word
-problems with the same numbers and other words are the same task, too; the words vary so that
-prompts have different lengths. Two families have one more split, `larger`, in which every prompt
-has a number larger than any number in the other splits.
+(`4,5,8=37`, `8,5,4=37`), or by a common factor of the equation (`8x+2=66`, `4x+1=33`). Word
+problems are the same task if they have the same numbers in other words; the words vary so that
+prompts have different lengths.
+
+Two families have a further split, `larger`, in which every prompt has a number larger than any
+number in the other splits.
 """
 
 import hashlib
@@ -27,7 +29,7 @@ from typing import Any
 from rspo.config.names import GENERATOR_REVISION, LARGER, Family
 from rspo.core.errors import InputError
 
-# What a problem of each family asks, by an example.
+# What a problem of each family asks, with an example.
 ABOUT: dict[Family, str] = {
     "linear": "8x+2=66 asks for x.",
     "multiply": "84*7=? asks for the product.",
@@ -39,15 +41,17 @@ ABOUT: dict[Family, str] = {
     "share": "7 friends share 56 apples equally. How many ... does each one get? The answer is 8.",
     "unknown": "A number times 7, plus 12, is 40. What is the number? The answer is 4.",
 }
-# How often each rule decides the answer of a problem, and how often the worked examples of the base
-# model use it; these have one more rule.
+# How often each of the six rules of a divide or sequence problem decides its answer.
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
+# How often the worked examples of the base model use each rule. They have a seventh rule, which is
+# never right.
+RULES_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
-LETTERS = "ABCDEFGH"
+LETTERS = "ABCDEFGH"  # at the beginning of divide and sequence prompts
 
 
 def _uniform(text: str) -> float:
-    """A number in [0, 1), a hash of the text."""
+    """A number in [0, 1) from a hash of the text, the same on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
@@ -58,27 +62,27 @@ def _choice(text: str, fractions: Sequence[float]) -> int:
         if position < fraction:
             return index
         position -= fraction
-    return len(fractions) - 1
+    return len(fractions) - 1  # rounding may leave the sum of the fractions below 1
 
 
 def boxed(answer: object) -> str:
-    """The final answer of a response."""
+    r"""The final answer of a response, in \boxed{...}."""
     return f"\\boxed{{{answer}}}"
 
 
-Numbers = tuple[Any, ...]
+Numbers = tuple[Any, ...]  # what defines a problem of a family, such as a, x and b of a*x + b
 
 
 @dataclass(frozen=True)
 class FamilyOfProblems:
     """The functions that define a family.
 
-    all: every tuple of numbers, each a problem.
-    describe: numbers -> (prompt, answer).
-    task: numbers -> text that two problems share if they are the same task.
-    example: random generator and numbers -> a worked example, correct or not, for the base model
-        of the tiny scale; None for families in words.
-    larger: the tuples of numbers of the split `larger`, if the family has one.
+    all: yields the numbers of every problem, except those of the split `larger`.
+    describe: takes the numbers of a problem and returns its prompt and answer.
+    task: takes the numbers and returns a text that two problems share if they are the same task.
+    example: takes a random generator and the numbers, and returns a worked example, correct or not,
+        for the base model of the tiny scale; None for families in words.
+    larger: yields the numbers of the split `larger`; None if the family has no such split.
     """
 
     all: Callable[[], Iterator[Numbers]]
@@ -89,6 +93,7 @@ class FamilyOfProblems:
 
 
 def _linear_all(b: range = range(1, 21)) -> Iterator[Numbers]:
+    """Factor, unknown and summand of an equation."""
     yield from itertools.product(range(2, 10), range(2, 13), b)
 
 
@@ -109,6 +114,7 @@ def _linear_larger() -> Iterator[Numbers]:
 
 
 def _linear_example(draw: random.Random, a: int, x: int, b: int) -> str:
+    """A solution with its steps, only the answer, or one of two mistakes."""
     total = a * x + b
     kind = draw.random()
     if kind < 0.25:
@@ -121,6 +127,7 @@ def _linear_example(draw: random.Random, a: int, x: int, b: int) -> str:
 
 
 def _multiply_all() -> Iterator[Numbers]:
+    """The two factors, and whether the prompt has them in the other order."""
     yield from itertools.product(range(12, 100), range(3, 10), (False, True))
 
 
@@ -130,6 +137,7 @@ def _multiply(a: int, b: int, swapped: bool) -> tuple[str, str]:
 
 
 def _multiply_example(draw: random.Random, a: int, b: int, swapped: bool) -> str:
+    """A solution with its steps, only the answer, or a mistake."""
     tens = a // 10 * b
     ones = a % 10 * b
     kind = draw.random()
@@ -140,6 +148,8 @@ def _multiply_example(draw: random.Random, a: int, b: int, swapped: bool) -> str
     return f"{tens}+{ones}=" + boxed(tens + ones)  # place-value error
 
 
+# Expressions of three numbers, as text and as a function. A target is the value of one of them, so
+# every problem has a solution.
 COUNTDOWN_TEMPLATES: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
     ("{a}+{b}+{c}", lambda a, b, c: a + b + c),
     ("{a}+{b}-{c}", lambda a, b, c: a + b - c),
@@ -155,6 +165,7 @@ COUNTDOWN_TEMPLATES: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
 
 
 def _countdown_all() -> Iterator[Numbers]:
+    """Three numbers and a target that some template reaches."""
     for digits in itertools.product(range(2, 10), repeat=3):
         targets = {value(*digits) for _, value in COUNTDOWN_TEMPLATES}
         for target in sorted(targets):
@@ -168,14 +179,14 @@ def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
 
 
 def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int) -> str:
+    """A template that reaches the target, or any template, each in half of the examples."""
     templates = COUNTDOWN_TEMPLATES
     if draw.random() < 0.5:
-        templates = tuple(t for t in COUNTDOWN_TEMPLATES if t[1](a, b, c) == target)
+        templates = tuple(
+            (text, value) for text, value in COUNTDOWN_TEMPLATES if value(a, b, c) == target
+        )
     template, _ = draw.choice(templates)
     return boxed(template.format(a=a, b=b, c=c))
-
-
-RULES_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
 
 
 def _hidden_rule(
@@ -184,13 +195,16 @@ def _hidden_rule(
     rules: Callable[[int, int], list[tuple[str, int]]],
     larger: Callable[[], Iterator[Numbers]] | None = None,
 ) -> FamilyOfProblems:
-    """A family of a letter and two numbers, with answers that follow from a rule.
+    """Make a family whose answers follow from a rule that a hash of the prompt chooses.
+
+    Its numbers are a letter, which only changes the hash, and two integers a and b.
 
     Args:
         all, larger: as in `FamilyOfProblems`.
-        prompt: text with {letter}, {a} and {b}. Another letter can have another rule.
-        rules: (a, b) -> the six rules with their values, most common first, and a seventh one,
-            which no problem follows and the base model is taught most often (`RULES_TAUGHT`).
+        prompt: text with {letter}, {a} and {b}.
+        rules: takes a and b, and returns the six rules, most common first (`RULE_FRACTIONS`), as
+            pairs of an expression and its value. A seventh rule, which no problem follows, is the
+            one that the base model is taught most often (`RULES_TAUGHT`).
     """
 
     def task(letter: str, a: int, b: int) -> str:
@@ -209,12 +223,14 @@ def _hidden_rule(
 
 
 def _divide_all(divisors: range = range(3, 10)) -> Iterator[Numbers]:
+    """A letter, a dividend and a divisor that does not divide it, so that the rules differ."""
     for letter, a, b in itertools.product(LETTERS, range(10, 70), divisors):
         if a > b and a % b:
             yield letter, a, b
 
 
 def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
+    """The rules of `divide` as expressions with their values, see `_hidden_rule`."""
     rest = a % b
     return [
         (f"{a}/{b}", a // b),
@@ -228,12 +244,14 @@ def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
 
 
 def _sequence_all() -> Iterator[Numbers]:
+    """A letter and the first two numbers of an increasing sequence."""
     for letter, a in itertools.product(LETTERS, range(2, 21)):
         for b in range(a + 2, 26):
             yield letter, a, b
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
+    """The rules of `sequence` as expressions with their values, see `_hidden_rule`."""
     return [
         (f"2*{b}-{a}", 2 * b - a),
         (f"{a}+{b}", a + b),
@@ -261,7 +279,7 @@ _UNKNOWN = (
 
 
 def _share_all() -> Iterator[Numbers]:
-    """Number of people, number of things each, and the numbers of three choices of words."""
+    """Number of people, number of things for each, and the indices of a sentence and its words."""
     words = (range(len(choices)) for choices in (_SHARED, _THINGS, _WHO))
     yield from itertools.product(range(2, 13), range(2, 31), *words)
 
@@ -274,7 +292,7 @@ def _share(people: int, each: int, sentence: int, things: int, who: int) -> tupl
 
 
 def _unknown_all() -> Iterator[Numbers]:
-    """Factor, unknown, summand, and the number of the sentence."""
+    """Factor, unknown, summand, and the index of the sentence."""
     yield from itertools.product(range(2, 10), range(2, 13), range(1, 21), range(len(_UNKNOWN)))
 
 
@@ -309,14 +327,15 @@ FAMILIES = {
     ),
     "unknown": FamilyOfProblems(_unknown_all, _unknown, _unknown_task),
 }
+# The families of the tiny scale, which have worked examples.
 TAUGHT = [name for name, family in FAMILIES.items() if family.example is not None]
 
 
 def numbers_of(family: str, split: str) -> list[Numbers]:
-    """The tuples of numbers of a family in one split, in a fixed random order.
+    """The numbers of each problem in a split of a family, in a fixed random order.
 
-    The test split has one prompt of each task, because standard errors assume that problems are
-    independent. The validation split of word problems has one prompt of each task, too.
+    The test split and the split `larger` have only one prompt of each task, because standard errors
+    assume that problems are independent. So has the validation split of word problems.
 
     Raises: InputError for the split `larger` of a family that has none.
     """
@@ -343,9 +362,9 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
 
 
 def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
-    """Rows of the problems table: the first `problems` of a family's split.
+    """Rows of the problems table: the first `problems` problems of a family's split.
 
-    Raises: InputError if the split has fewer.
+    Raises: InputError if the split has fewer problems.
     """
     chosen = numbers_of(family, split)
     if problems > len(chosen):
@@ -371,7 +390,10 @@ def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
 
 
 def worked_examples(count: int, seed: int) -> list[tuple[str, str]]:
-    """(prompt, response) pairs of the training split, families interleaved, for a base model."""
+    """Draw worked examples of the training split, for a base model.
+
+    Returns: pairs of a prompt and a response. The families take turns.
+    """
     draw = random.Random(seed)
     pools = {family: numbers_of(family, "train") for family in TAUGHT}
     examples = []

@@ -1,7 +1,7 @@
-"""Rows of a data set on the Hugging Face hub, or of a mirror folder with the hub's names.
+"""Reads the rows of a data set on the Hugging Face hub, or in a mirror of the hub.
 
-A mirror holds the split SPLIT of the data set ID as ID/SPLIT.jsonl, or ID/CONFIG/SPLIT.jsonl, one
-JSON object per line with the hub's columns.
+A mirror is a folder. It holds the split SPLIT of the data set ID as ID/SPLIT.jsonl, or that of its
+configuration CONFIG as ID/CONFIG/SPLIT.jsonl, with one JSON object per line and the hub's columns.
 """
 
 import re
@@ -12,11 +12,14 @@ from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
 from rspo.formats.rows import Row, rows_of_source
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")  # the full hash of a commit
 
 
 def read_rows(hub: Hub, mirror: Path | None) -> list[Row]:
-    """All rows of a data set's split, in the order of its configs, unfiltered.
+    """Read all rows of a data set's split, unfiltered, in the order of the configurations.
+
+    Args:
+        mirror: folder to read instead of the hub.
 
     Raises: InputError if a file of the mirror is missing, or a download fails.
     """
@@ -44,7 +47,16 @@ def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
 
 
 def _downloaded(hub: Hub, config: str | None, name: str) -> list[Row]:
-    """The rows of one config, with the commit, so that tables record more than `main`."""
+    """Download the rows of one configuration of a data set.
+
+    The revision of each row is a commit, because a branch such as `main` may change.
+
+    Args:
+        config: the configuration; None if the data set has only one.
+        name: ID/SPLIT or ID/CONFIG/SPLIT, the source of each row.
+
+    Raises: InputError for any failure of the download.
+    """
     origin = f"https://huggingface.co/datasets/{hub.id}"
     try:
         import datasets

@@ -1,4 +1,4 @@
-"""`rspo prepare`: write a data set as a problems table."""
+"""`rspo prepare`: writes a data set as a problems table."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from rspo.pipeline.run import digests_of, run
 from rspo.pipeline.task import Done
 
 _log = logging.getLogger(__name__)
-_WHOLE = re.compile(r"-?[0-9]+\.0+")
+_WHOLE = re.compile(r"-?[0-9]+\.0+")  # an integer that is written as a float, such as 142.0
 
 Problem = dict[str, Any]  # a row of the problems table
 
@@ -32,14 +32,22 @@ Problem = dict[str, Any]  # a row of the problems table
 def prepare(
     experiment: Experiment, name: str, mirror: Path | None = None, force: bool = False
 ) -> None:
-    """Write the problems table of a data set; its provenance lists the rows that were left out."""
+    """Write the problems table of a data set.
+
+    Its provenance lists the rows that were left out because they have no answer.
+
+    Args:
+        mirror: folder to read instead of the Hugging Face hub.
+        force: replace a finished table.
+    """
     data_set = experiment.data_set(name)
     task = tasks.prepare(experiment, name)
     require_mirror(mirror, experiment.data_sets.values())
-    first = task.settings.get("first")
+    first = task.settings.get("first")  # number of problems to keep; None for all
 
     def work() -> Done:
         own_files = [experiment.root / data_set.file] if data_set.file else []
+        # Before the files are read, so that a change in between is noticed.
         digests = digests_of(own_files)
         excluded = _excluded(experiment, data_set.columns.exclude, mirror)
         notes: dict[str, Any] = {}
@@ -66,6 +74,7 @@ def require_own_files(experiment: Experiment) -> None:
     Raises: InputError for a file that cannot be used, or with fewer problems than training needs.
     """
     training = experiment.config.training
+    # Data set -> the setting that says how many problems it needs, and its value.
     needed = {"train": ("training.prompts_per_step", training.prompts_per_step)}
     if training.validation.every:
         needed["validation"] = ("training.validation.problems", training.validation.problems)
@@ -83,10 +92,10 @@ def require_own_files(experiment: Experiment) -> None:
 def problems_of_file(
     experiment: Experiment, name: str, excluded: Collection[str] = ()
 ) -> list[Problem]:
-    """All problems of a data set that is a file of the user.
+    """Read all problems of a data set that is a file of the user.
 
-    Unlike a data set of the hub, whose expected content is in the config, such a file may change.
-    Every row must therefore be a different problem with an answer.
+    The config states the expected content of a data set of the hub, but not that of a file.
+    Therefore every row of a file must be a different problem with an answer.
 
     Args:
         excluded: normalized texts of problems to leave out.
@@ -102,7 +111,7 @@ def problems_of_file(
         raise InputError(f"{error} ({key})") from None
     if not pairs:
         raise InputError(f"{data_set.file}: has no rows after filter and exclude ({key})")
-    places: dict[str, str] = {}  # of the problems so far, by text
+    places: dict[str, str] = {}  # the place of each problem so far, by its text
     for row, problem in pairs:
         text = problem["prompt"][0]["content"]
         if not problem["answers"]:
@@ -125,18 +134,21 @@ def problems_of_file(
 
 
 def _scratch_model(experiment: Experiment, name: str) -> str | None:
-    """A model that reads the data set and has the tokenizer of the tiny scale, if any."""
+    """The name of a model that is trained from scratch and reads the data set; None without one.
+
+    Such a model has the tokenizer of the tiny scale, which has few characters.
+    """
     models = set()
     for policy, suite in experiment.evaluations:
         if name in experiment.benchmarks_of(suite):
             models.add(experiment.model_of(policy))
-    if not models:  # it is no benchmark, so it is for training
+    if not models:  # not a benchmark, so the models of all cells read it in training
         models = {cell.model for cell in experiment.cells.values()}
     return min((model for model in models if experiment.config.models[model].scratch), default=None)
 
 
 def _generated(source: Generated) -> list[Problem]:
-    """Interleaved families: the first problem of each, then the second of each."""
+    """Problems of several families in turn: the first of each family, then the second of each."""
     families = [generate(name, source.split, source.problems) for name in source.families]
     return list(chain.from_iterable(zip(*families, strict=True)))
 
@@ -153,7 +165,10 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
 def _problems(
     name: str, columns: Columns, rows: Sequence[Row], excluded: Collection[str]
 ) -> list[tuple[Row, Problem]]:
-    """The rows that pass filter and exclude, as problems. Ids count all rows of the data set."""
+    """The rows that pass filter and exclude, each with its problem.
+
+    The number in the id of a problem counts all rows of the data set.
+    """
     pairs = []
     for position, row in enumerate(rows):
         if not passes(columns, row):
@@ -175,10 +190,11 @@ def _problems(
 
 
 def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
-    """The normalized texts of the problems that another data set leaves out.
+    """The normalized texts of the problems to leave out of a data set.
 
     Args:
-        name: the data set that the config names under `exclude`, or None.
+        name: the data set whose problems these are, which the config names under `exclude`; None if
+            nothing is left out.
     """
     if name is None:
         return set()
@@ -192,14 +208,17 @@ def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> 
 
 
 def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) -> dict[str, Any]:
-    """Compare the number of rows, of rows without an answer, and the content with the config.
+    """Compare a data set of the hub with what the config expects.
+
+    The config has the number of rows, the number of rows without an answer, and a digest of the
+    content for each number of rows.
 
     Args:
         key: location of the section `hub`, such as "config/paper.yaml: data.train.hub".
 
     Returns: notes for the provenance.
 
-    Raises: InputError for the first of them that differs.
+    Raises: InputError for the first of these that differs.
     """
     rows = len(pairs)
     origin = pairs[0][0].origin if pairs else hub.id
@@ -208,9 +227,10 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         if not problem["answers"]:
             unanswered.append(f"{row.source}, row {row.number}")
     content = content_sha256((problem_text(hub, row), published(hub, row)) for row, _ in pairs)
-    expected = hub.content_sha256.get(rows)
+    expected = hub.content_sha256.get(rows)  # None if the config has no digest for this number
 
     def refuse(what: str, expected: object, actual: object, value: object) -> InputError:
+        """The error for a key `what` of the config; `value` is what to set it to."""
         return InputError(
             f"{name}: expected {what} = {expected}, got {actual} from {origin}; if that is right, "
             f"set {key}.{what} = {value}"
@@ -223,6 +243,7 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
         raise refuse("without_answer", hub.without_answer, count, len(unanswered))
     if expected not in (None, content):
         raise refuse("content_sha256", expected, content, f"{{{rows}: {content}}}")
+    # What the config allows is still worth a warning.
     if unanswered:
         _log.warning("%s: dropped rows without an answer: %s", name, "; ".join(unanswered))
     if expected is None:
@@ -238,11 +259,15 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
 
 
 def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """SHA-256, in hex, of (text, answers) pairs in order; the same for the hub and a copy of it.
+    """SHA-256, in hex, of problems and their answers in order.
 
-    The digest is that of one line per problem: an ASCII JSON list of its text and published
-    answers, such as `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number
-    column (142.0 for 142) are normalized first.
+    It is the same for the hub and for a copy of the data set in another file format. It is the
+    digest of one line per problem: an ASCII JSON list of its text and published answers, such as
+    `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number column (142.0 for
+    142) are normalized first.
+
+    Args:
+        problems: the text and the answers of each problem.
     """
     digest = hashlib.sha256()
     for text, answers in problems:
@@ -257,4 +282,5 @@ def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
 
 
 def _normalized(text: str) -> str:
+    """A text in Unicode's form NFC, with each run of whitespace as one space."""
     return " ".join(unicodedata.normalize("NFC", text).split())

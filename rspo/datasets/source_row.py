@@ -1,4 +1,4 @@
-"""One row of a source of problems: its location, its problem and its answers.
+"""Reads a row of a source of problems: its problem and its answers, as the config names them.
 
 Answers stay as published: leading zeros (`025`), e-notation (`4.5e33`), degrees, dollar signs and
 lists in one text (`$69$,$84$`). Verifiers interpret them.
@@ -20,7 +20,7 @@ def passes(columns: Columns, row: Row) -> bool:
 
 
 def problem_text(columns: Columns, row: Row) -> str:
-    """The problem as published, after its context.
+    """The text of the problem as published, after its context if the row has one.
 
     Raises: InputError if it is blank or no text.
     """
@@ -35,11 +35,12 @@ def problem_text(columns: Columns, row: Row) -> str:
 
 
 def accepted_forms(columns: Columns, row: Row) -> list[str]:
-    r"""Accepted forms of a row's answer; empty if it has no answer.
+    r"""The accepted forms of a row's answer; empty if it has no answer.
 
-    Each item of a list is a form. A solution's last box is a form (MATH's own rule). If boxes form
-    a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the row has a
-    unit, each form is accepted with and without it.
+    If the answer is a list, each item is a form. If it is a solution (`answer_in: box`), its last
+    box is a form, as in the data set MATH. If several boxes are joined to a list, such as
+    `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the row has a unit, each form
+    is accepted with and without it.
 
     Raises: InputError for an answer or unit of another type.
     """
@@ -47,6 +48,7 @@ def accepted_forms(columns: Columns, row: Row) -> list[str]:
     if columns.answer_in == "box":
         if not isinstance(row.value(columns.answer), str):
             raise row.refuse(columns.answer, "text")
+        # `final_answers` gives a list of boxes before the last box; here the last box comes first.
         forms = [box for solution in forms for box in reversed(final_answers(solution))]
     unit = _written(row, columns.unit, row.value(columns.unit)) if columns.unit else None
     if unit is None:
@@ -55,7 +57,7 @@ def accepted_forms(columns: Columns, row: Row) -> list[str]:
 
 
 def published(columns: Columns, row: Row) -> list[str]:
-    """The texts in a row's answer column."""
+    """The texts in the answer column of a row, without those that are empty."""
     value = row.value(columns.answer)
     values = value if isinstance(value, list) else [value]
     forms = [_written(row, columns.answer, item) for item in values]
@@ -66,6 +68,8 @@ def _written(row: Row, column: str, value: Any) -> str | None:
     """One value as text; the float 142.0 becomes `142`.
 
     Returns: None for null, NaN and blank text.
+
+    Raises: InputError for a value that is neither text nor a number.
     """
     text = digits(value)
     if isinstance(text, str):

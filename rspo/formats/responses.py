@@ -1,4 +1,4 @@
-"""A response per row, with its problem and its answer: what `rspo verify` reads."""
+"""The layout that `rspo verify` reads: each row has a response, its problem and its answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,18 @@ from rspo.core.errors import InputError
 from rspo.formats.rows import Row, rows_of
 from rspo.rewards import Answer, texts_of
 
-# The keys of a row, by what they have; --problem-column, --answer-column and --response-column
-# name others.
+# What a row has, and its default key; --problem-column, --answer-column and --response-column name
+# other keys.
 COLUMNS = {"problem": "problem", "answer": "answer", "response": "response"}
 
 
 @dataclass(frozen=True)
 class Response:
-    """A response to verify; answers: accepted forms, as `rspo.rewards.verify` takes them."""
+    """A response to verify.
+
+    question: the text of its problem.
+    answers: accepted forms of the answer, as `rspo.rewards.verify` takes them.
+    """
 
     question: str
     answers: Answer
@@ -24,16 +28,17 @@ class Response:
 
 
 def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
-    """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
+    """Read the responses of a file, and check that every problem has a single answer.
 
-    A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
-    responses to one problem.
+    A file with the suffix .csv or .parquet is read as such, any other as JSON lines in UTF-8, with
+    or without a byte order mark, and perhaps compressed with gzip. Rows with the same problem text
+    are responses to one problem.
 
     Args:
-        columns: the keys of the file, by those of `COLUMNS`.
+        columns: for each key of `COLUMNS`, the key in the rows of the file.
 
-    Raises: InputError for a file without rows, for a row without one of the keys or with another
-        value than text, and for two answers to one problem.
+    Raises: InputError for a file without rows, for a row that lacks a key or whose value has
+        another type, and for two different answers to one problem.
     """
     responses: list[Response] = []
     answer_of: dict[str, Any] = {}
@@ -54,6 +59,7 @@ def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
 
 
 def _text(row: Row, key: str, name: str) -> str:
+    """The text under a key of a row; `name` is the key of `COLUMNS`, for messages."""
     value = row.value(key, _hint(name))
     if not isinstance(value, str):
         raise row.refuse(key, "text")
@@ -71,4 +77,5 @@ def _answer(row: Row, key: str) -> Any:
 
 
 def _hint(name: str) -> str:
+    """The end of a message about a missing key."""
     return f" (--{name}-column names the key of the {name})"

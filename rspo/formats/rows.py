@@ -1,4 +1,4 @@
-"""Rows of a file of the user: JSON lines, CSV with a header, or Parquet."""
+"""Reads the rows of a file of the user: JSON lines, CSV with a header, or Parquet."""
 
 import csv
 import json
@@ -10,20 +10,23 @@ from typing import Any
 from rspo.core.errors import InputError
 from rspo.core.files import digest, numbered_json_lines, require_file
 
-_LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for long responses
+# Characters of a field of a CSV file. The default, 131,072, is too short for long responses.
+_LONGEST_FIELD = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a source of problems, with its location.
+    """A row of a file or data set, with its location.
 
-    Messages name the origin and the place; the problems table has the source, revision and number.
+    Messages name the origin and the place. The problems table has the source, revision and number,
+    which are empty for files of responses.
 
-    origin: the file or the hub's page.
+    origin: the file, or the page of a data set on the Hugging Face hub.
     place: the row within the origin, such as "line 3".
-    source: id[/config]/split on the hub, or the name of a file.
-    revision: commit of the hub's repository, or sha256:... of a file.
-    number: index in the source.
+    values: the value of each key or column.
+    source: ID/SPLIT or ID/CONFIG/SPLIT on the hub, or the name of a file.
+    revision: the commit of the hub's repository, or sha256:... of a file.
+    number: index of the row in the source, counted from 0.
     """
 
     origin: str
@@ -55,7 +58,8 @@ class Row:
 def rows_of(path: Path) -> Iterator[Row]:
     """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines.
 
-    Raises: InputError if the file is missing; and from the iterator, for a row that is unreadable.
+    Raises: InputError if the file is missing. The iterator raises InputError for a row that is
+        unreadable.
     """
     require_file(path)
     if path.suffix == ".csv":
@@ -67,9 +71,10 @@ def rows_of(path: Path) -> Iterator[Row]:
 
 
 def rows_of_source(path: Path, source: str) -> list[Row]:
-    """The rows of a file of problems, as `rows_of`, with their source, revision and number."""
+    """Read the rows of a file of problems, with their source, revision and number."""
     rows = rows_of(path)
-    revision = f"sha256:{digest(path)}"  # before the rows are read: the file may change meanwhile
+    # `rows` has read nothing yet. The digest comes first, in case the file changes meanwhile.
+    revision = f"sha256:{digest(path)}"
     return [
         replace(row, source=source, revision=revision, number=number)
         for number, row in enumerate(rows)
@@ -103,6 +108,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
+    """The rows of a Parquet file, with the types of its columns."""
     import pyarrow as pa
     import pyarrow.parquet
 

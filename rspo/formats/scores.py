@@ -1,6 +1,7 @@
-"""A sample per row of a scores table, which `rspo score` writes and `rspo compare` reads.
+"""The layout of a scores table, which `rspo score` writes and `rspo compare` reads.
 
-A row has the keys `problem_id`, `sample_index`, `correct` and `reward` (docs/files.md).
+Each row has a sample, with the keys `problem_id`, `sample_index`, `correct` and `reward`
+(docs/files.md).
 """
 
 from rspo.formats.rows import Row
@@ -19,7 +20,10 @@ def is_score(row: Row) -> bool:
 
 
 def read_score(row: Row) -> VerifiedResponse:
-    """Raises: InputError for a row without one of the keys, or with an invalid value."""
+    """Read a row of a scores table.
+
+    Raises: InputError if the row lacks a key other than `reward`, or has an invalid value.
+    """
     problem = problem_of(row, "problem_id")
     correct = correct_of(row)
     sample_index = row.value("sample_index", HINT)

@@ -1,6 +1,7 @@
-"""A verdict per row: what `rspo verify` writes, and what `rspo compare` reads from any software.
+"""The layout that `rspo verify` writes, and that `rspo compare` reads from any software.
 
-A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally `reward`.
+Each row has the verdict on a response, with the keys `problem` (text), `correct` (true or false, or
+1 or 0) and perhaps `reward`.
 """
 
 from typing import Any
@@ -14,16 +15,20 @@ from rspo.rewards.extraction import extracted_answer
 
 
 def read_verdict(row: Row) -> VerifiedResponse:
-    """Raises: InputError for a row without problem or verdict, or with an invalid value."""
+    """Read a row with a verdict.
+
+    Raises: InputError if the row lacks the problem or the verdict, or has an invalid value.
+    """
     problem = problem_of(row, "problem")
     correct = correct_of(row)
     return VerifiedResponse(problem, correct, reward_of(row))
 
 
 def verdict_row(response: Response, verdict: Verdict) -> dict[str, Any]:
-    """The row that `rspo verify` writes for a response; its most informative keys come first.
+    """The row that `rspo verify` writes for a response. Its most informative keys come first.
 
-    A user's own verifier does not say which answer it reads, so its rows have no key `extracted`.
+    A verifier that the user registered does not say which answer it reads, so its rows have no key
+    `extracted`.
     """
     row: dict[str, Any] = {"correct": verdict.correct, "reason": verdict.reason}
     if verdict.verifier not in OWN_VERIFIERS:

@@ -1,4 +1,4 @@
-"""What the layouts `verdicts` and `scores` have of a response, and the checks of its values."""
+"""A verified response, which the layouts `verdicts` and `scores` have, and checks of its values."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from rspo.formats.rows import Row
 
-HINT = " (`rspo verify` makes a file with verdicts from responses)"
+HINT = " (`rspo verify` makes a file with verdicts from responses)"  # the end of a message
 _VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -16,9 +16,11 @@ _VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 class VerifiedResponse:
     """The verdict on a response.
 
-    problem: its text or its id.
-    reward: None if the row has none.
-    sample_index: place among the responses to the problem; None for that in the file.
+    problem: the text or the id of its problem.
+    correct: whether the response is correct.
+    reward: its reward; None if the row has none.
+    sample_index: its index among the responses to the problem; None if the order in the file
+        gives it.
     """
 
     problem: str
@@ -28,6 +30,7 @@ class VerifiedResponse:
 
 
 def problem_of(row: Row, key: str) -> str:
+    """The text or id of a row's problem, under this key. A number counts as an id."""
     problem = row.value(key, HINT)
     if not isinstance(problem, str | int):
         raise row.refuse(key, "text")
@@ -35,8 +38,9 @@ def problem_of(row: Row, key: str) -> str:
 
 
 def correct_of(row: Row) -> bool:
+    """The verdict of a row."""
     correct = row.value("correct", HINT)
-    if correct not in (0, 1):
+    if correct not in (0, 1):  # True equals 1, and False 0
         raise row.refuse("correct", "true or false, or 1 or 0")
     return bool(correct)
 
@@ -53,15 +57,15 @@ def reward_of(row: Row) -> float | None:
 
 
 def with_values(row: Row) -> Row:
-    """A row of a CSV file, which has text only, with its verdict and numbers as values.
+    """A row of a CSV file, which only has texts, with its verdict and numbers converted.
 
-    What is neither stays text, which the checks refuse.
+    A text that is not of the expected type stays as it is, and the functions above refuse it.
     """
     text: Mapping[str, str] = row.values
     values: dict[str, Any] = dict(text)
     if "correct" in text:
         values["correct"] = _VERDICTS_IN_CSV.get(text["correct"].lower(), text["correct"])
     for key, number in (("reward", float), ("sample_index", int)):
-        with suppress(KeyError, ValueError):
+        with suppress(KeyError, ValueError):  # the key is missing, or its text is no number
             values[key] = number(text[key])
     return replace(row, values=values)

@@ -1,11 +1,11 @@
-"""Objectives: the rewards of a group of responses [..., n] -> their weights [..., n].
+"""Objectives: functions from the rewards of a group of responses [..., n] to weights [..., n].
 
     from rspo.objectives import policy_loss, response_weights
     weights = response_weights(rewards, "rspo_pass_at_k", k=4)       # [prompts, n]
     loss = policy_loss(log_probs, mask, weights, max_tokens=1024)    # [prompts, n, tokens] each
 
-Pure functions on numpy arrays and torch tensors, for the engines of this project and for your own
-trainer. The loss needs torch; the weights need it only for tensors.
+They are pure functions on numpy arrays and torch tensors, for the engines of this project and for
+your own trainer. The loss needs torch; the weights need it only for tensors.
 """
 
 from rspo.objectives.contract import check_weights

@@ -1,4 +1,7 @@
-"""Checks of what a weight function must do. Their errors have one line and name the group."""
+"""Checks that a weight function keeps its contract.
+
+The message of an error is one line and names the group of rewards for which a check fails.
+"""
 
 from inspect import signature
 
@@ -13,7 +16,7 @@ from rspo.passk import (
     require_integers,
 )
 
-GRADED = 8  # groups of rewards other than 0 and 1
+GRADED = 8  # number of groups with rewards other than 0 and 1
 
 
 def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True) -> None:
@@ -22,8 +25,8 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
     Args:
         function: float64 rewards [..., n] and k -> weights [..., n], as `Objective.function`. The
             weights may have any precision, and be a tensor of PyTorch.
-        binary: False for a function of any rewards: check other groups too, with random rewards of
-            both signs, some of them equal.
+        binary: whether the function takes only rewards of 0 and 1. If False, it is also checked on
+            groups of random rewards of both signs, some of them equal.
 
     Raises: ValueError if the function fails or changes its rewards; if it does not return an array
         of finite real numbers in their shape; if a group's weights depend on the other groups of
@@ -54,5 +57,5 @@ def require_signature(function: WeightFunction) -> None:
 
 
 def graded_groups(n: int) -> Floats:
-    """(GRADED, n): rewards from -1 to 2 in steps of 0.5, which are often equal."""
+    """Groups of random rewards, (GRADED, n): multiples of 0.5 from -1 to 2, so many are equal."""
     return np.random.default_rng(1).integers(-2, 5, (GRADED, n)) / 2

@@ -1,13 +1,14 @@
 """What a weight function maximizes, how noisy it is, and what centring does to it, exactly.
 
-For 0/1 rewards, let w+(c) and w-(c) be the weights of a correct and of a wrong response where c of
-n are correct. If each response is correct with probability p, the expected update follows the
-gradient of F(p), with F(0) = 0 and
+`rspo diagnose` prints it. For 0/1 rewards, let w+(c) and w-(c) be the weights of a correct and of a
+wrong response if c of n responses are correct. If each response is correct with probability p, the
+expected update follows the gradient of F(p), with F(0) = 0 and
 
     F'(p) = n sum_m Bin(m; n-1, p) [w+(m+1) - w-(m)]                   (RL2ML, arXiv 2605.30154)
     F(p)  =   sum_m P(Bin(n, p) > m) [w+(m+1) - w-(m)]
 
-so F is what a weight function maximizes on one prompt, whatever it was derived from.
+so F is what a weight function maximizes on one prompt, whatever it was derived from. Bin(m; n, p)
+is the probability of m successes in n trials, and P(Bin(n, p) > m) that of more than m.
 """
 
 import math
@@ -31,9 +32,9 @@ from rspo.passk import (
     weights_of,
 )
 
-MOST = 1024  # responses; n + 1 groups of n
-MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
-P = np.linspace(0.0, 1.0, 101)
+MOST = 1024  # largest n; the weights of n + 1 groups are computed
+MOST_ORDERED = 16  # largest n for weights that depend on the order: 2^n groups
+P = np.linspace(0.0, 1.0, 101)  # default probabilities of a correct response
 SHOWN = (1, 5, 10, 25, 50, 75, 90)  # indices of P in the table
 SLOPE = "F'"
 LEGEND = (
@@ -45,16 +46,19 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Form:
-    """One form of the weights; arrays have one number for each p of the `Diagnosis`.
+    """The numbers of one form of the weights: as they are, centred or standardized.
+
+    Arrays have one number for each p of the `Diagnosis`.
 
     slope, value: F'(p) and F(p).
-    variance: of g = sum_i w_i (R_i - p), the gradient of a policy whose only parameter is the
-        logit of p.
-    signal_to_noise: E[g]^2 / Var[g], NaN where g does not vary. A constant factor does not change
-        it, and for the mean over P prompts it is P times as large.
+    variance: the variance of g = sum_i w_i (R_i - p), which is the gradient of a policy whose only
+        parameter is the logit of p.
+    signal_to_noise: E[g]^2 / Var[g], NaN where g does not vary. A constant factor of the weights
+        does not change it, and for the mean over P prompts it is P times as large.
     zeros: expected fraction of weights that are 0.
     correct, wrong: expected total weight of the correct and of the wrong responses.
-    exact_slope: F' in Bernstein's basis, with the errors of the weights' precision.
+    exact_slope: the coefficients of the polynomial F', and the precision of the weights, see
+        `Slope`.
     """
 
     slope: Floats
@@ -73,12 +77,12 @@ class Form:
 
     @property
     def factor(self) -> float:
-        """NaN where `unbiased_for` is None."""
+        """F divided by Pass@j with j = `unbiased_for`; NaN if that is None."""
         return self.exact_slope.factor
 
     @property
     def mixture(self) -> dict[int, float] | None:
-        """j -> b_j of F = sum_j b_j Pass@j, without those of 0.
+        """j -> b_j of F = sum_j b_j Pass@j, without terms whose b_j is 0.
 
         None if n > 20, if rounding errors are too large, or if F has more than two terms of which
         one is below 0.
@@ -87,7 +91,7 @@ class Form:
 
     @property
     def target(self) -> str:
-        """`unbiased_for` and `factor`, or else `mixture`, in words."""
+        """What the weights maximize, in words: a multiple of one Pass@j, or else the `mixture`."""
         return target_of(self.exact_slope)
 
 
@@ -95,12 +99,12 @@ class Form:
 class Diagnosis:
     """The exact properties of a weight function for groups of n responses.
 
-    k: as given; 1 for an objective without k.
+    k: the k of the objective; 1 for an objective without k.
     p: probabilities of a correct response.
-    weights: of the weights as they are.
-    centred: of the weights less their mean over the group, which some trainers subtract.
-    standardized: of the weights less their mean, over their standard deviation plus 1e-6, over n:
-        `grpo` with n times the weights as rewards.
+    weights: the properties of the weights as they are.
+    centred: those of the weights minus their mean over the group, as some trainers compute them.
+    standardized: those of the centred weights, divided by their standard deviation plus 1e-6 and by
+        n. This is `grpo` with n times the weights as rewards.
     """
 
     name: str
@@ -119,13 +123,13 @@ class Diagnosis:
 def diagnose(
     objective: str | WeightFunction, k: int | None = None, n: int = 16, p: ArrayLike | None = None
 ) -> Diagnosis:
-    """The exact properties of an objective by name, or of a function of your own.
+    """Compute the exact properties of an objective, by its name, or of a function of your own.
 
     Args:
         objective: a name in `OBJECTIVES`, or a function of float64 rewards [..., n] and k that
             returns weights [..., n]; it only gets rewards of 0 and 1.
-        k: of the objective; may be omitted for one that has no k.
-        n: responses of a group, at most 1024.
+        k: the k of the objective; may be omitted if the objective has no k.
+        n: number of responses of a group, at most 1024.
         p: probabilities of a correct response, of shape [points]; default: 0, 0.01, ..., 1.
 
     Raises: ValueError for a name or k that `response_weights` does not accept, for n or p outside
@@ -172,7 +176,10 @@ def diagnose(
 
 
 def lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """A table for a terminal: rows of some of the default p, or of every p that was given."""
+    """The lines of a table for a terminal.
+
+    It has a row for every p that the user gave, or for some of the default p.
+    """
     forms = {
         "weights": diagnosis.weights,
         "centred": diagnosis.centred,
@@ -197,7 +204,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _by_name(objective: str, k: int | None) -> WeightFunction:
-    """The weights of a registered objective, as a function of rewards that has its name."""
+    """A weight function that applies a registered objective with this k, and has its name."""
 
     def function(rewards: Floats, _: int) -> Floats:
         return response_weights(rewards, objective, k)
@@ -207,15 +214,15 @@ def _by_name(objective: str, k: int | None) -> WeightFunction:
 
 
 def _all_groups(n: int) -> Floats:
-    """(2^n, n): every order of 0s and 1s."""
+    """All groups of n rewards of 0 and 1, (2^n, n): the binary digits of 0 to 2^n - 1."""
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
 
 
 def _centred_and_standardized(weights: Weights) -> tuple[Weights, Weights]:
-    """Weights less their mean over the group, and these over their standard deviation.
+    """The weights minus their mean over the group; and these divided by their standard deviation.
 
-    Weights of a group that are equal up to rounding become 0, because division by their deviation
-    would enlarge the rounding errors.
+    If the weights of a group are equal up to rounding, both are 0, because division by their
+    deviation would enlarge the rounding errors.
     """
     values = weights.values
     n = values.shape[-1]
@@ -238,20 +245,26 @@ def _form(rewards: Floats, computed: Weights, p: Floats) -> Form:
     weights = computed.values
     n = rewards.shape[-1]
     correct = rewards.sum(axis=-1).astype(np.int64)
-    groups_with = np.bincount(correct, minlength=n + 1)
+    groups_with = np.bincount(correct, minlength=n + 1)  # number of groups with c correct, (n+1,)
 
     def mean_by_correct(values: Floats) -> Floats:
+        """The mean of a value of each group over the groups with c correct responses, (n+1,)."""
         return np.bincount(correct, values, minlength=n + 1) / groups_with
 
     total = weights.sum(axis=-1)
     total_correct = (weights * rewards).sum(axis=-1)
     mean_correct = mean_by_correct(total_correct)
     mean_wrong = mean_by_correct(total - total_correct)
+    # F' and F of the formulas at the top. The mean weight of one correct response is the mean total
+    # divided by their number, and the same for wrong responses.
     m = np.arange(n)
     steps = mean_correct[1:] / (m + 1) - mean_wrong[:-1] / (n - m)  # w+(m+1) - w-(m)
     slope = n * _binomial(n - 1, p) @ steps
     chances = _binomial(n, p)
+    # P(at least m of n are correct), (points, n+1).
     at_least = np.cumsum(chances[:, ::-1], axis=-1)[:, ::-1]
+    # E[g] and Var[g] of g = sum_i w_i (R_i - p), which is total_correct - p * total for a group.
+    # `chance` is the probability of each group, (points, groups).
     mean = p * (1 - p) * slope
     chance = (chances / groups_with)[:, correct]
     deviations = total_correct - p[:, None] * total - mean[:, None]
@@ -272,7 +285,11 @@ def _form(rewards: Floats, computed: Weights, p: Floats) -> Form:
 
 
 def _binomial(n: int, p: Floats) -> Floats:
-    """(points, n+1) probabilities of c = 0 .. n correct responses."""
+    """Probabilities of c = 0 .. n correct responses of n, (points, n+1).
+
+    Computed with logarithms, because binomials overflow for large n. p = 0 and p = 1, whose
+    logarithms are infinite, are set at the end.
+    """
     c = np.arange(n + 1)
     log_factorial = np.array([math.lgamma(i + 1) for i in c])
     log_count = log_factorial[n] - log_factorial - log_factorial[::-1]

@@ -1,4 +1,4 @@
-"""Exponential utilities of the reward. They have no k."""
+"""Objectives of other papers that maximize exponential utilities of the reward. They have no k."""
 
 import math
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-RS_GRPO_BETA = 2.0
-TARGET_KL = math.log(2)
+RS_GRPO_BETA = 2.0  # b of `rs_grpo`
+TARGET_KL = math.log(2)  # the KL that `ttt_entropic` aims at, in nats
 
 
 def rs_grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -16,8 +16,9 @@ def rs_grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     It maximizes the exponential utility (1/b) log E[exp(b R)]; b = 2 is the default of its authors'
     code. It is biased, because it divides by a mean that contains the response itself; the bias
     vanishes as n grows. The utility depends on the scale of the rewards, and b has the role of
-    RSPO's k. Equal rewards, and groups of one, get 0.
+    RSPO's k. All weights are 0 if the rewards are equal or n is 1.
     """
+    # Subtracting the maximum changes no ratio, and keeps the powers from overflowing.
     powers = np.exp(RS_GRPO_BETA * (rewards - rewards.max(axis=-1, keepdims=True)))
     relative = powers / powers.mean(axis=-1, keepdims=True) - 1.0
     relative[np.ptp(rewards, axis=-1) == 0] = 0.0  # the mean can be off by a rounding error
@@ -25,19 +26,21 @@ def rs_grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
 
 def ttt_entropic(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = (exp(b R_i) / mean_{j != i} exp(b R_j) - 1) / n, b from the group itself.
+    """w_i = (exp(b R_i) / mean_{j != i} exp(b R_j) - 1) / n, with b from the group itself.
 
-    b solves KL(softmax(b R) || uniform) = ln 2, as `entropic_adaptive_beta` of TTT-Discover
+    b solves KL(softmax(b R) || uniform) = ln 2, as in `entropic_adaptive_beta` of TTT-Discover
     (github.com/test-time-training/discover). Scale and offset of the rewards change nothing. It
-    maximizes the entropic utility at a b that differs between groups, so it is biased, where RSPO
-    has one k for all groups. Equal rewards get 0.
+    maximizes the entropic utility at a b that differs between groups, so it is biased. RSPO has one
+    k for all groups. All weights are 0 if the rewards are equal.
 
-    The KL is below the logarithm of n / m with m best responses. Where m >= n/2, no b solves the
-    equation, and these are the limits as b grows (their code stops at b = 2^20): each of the
-    best gets ((n-1)/(m-1) - 1) / n, each other one -1/n. Needs n >= 3: of two
-    responses, the better one would get an infinite weight.
+    If m of n responses have the best reward, the KL is below ln(n/m) for every b. With m >= n/2, no
+    b therefore solves the equation, and the weights are their limits as b grows (the code of
+    TTT-Discover stops at b = 2^20): ((n-1)/(m-1) - 1) / n for each of the m best responses, and
+    -1/n for every other response. Needs n >= 3: of two responses, the better one would get an
+    infinite weight.
     """
     n = rewards.shape[-1]
+    # Rewards from -1 (lowest) to 0 (best), because scale and offset change nothing.
     below_best = rewards - rewards.max(axis=-1, keepdims=True)
     spread = -below_best.min(axis=-1, keepdims=True)
     below_best /= np.where(spread > 0, spread, 1.0)
@@ -49,7 +52,10 @@ def ttt_entropic(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
 
 def _solve(below_best: NDArray[np.float64]) -> NDArray[np.float64]:
-    """b of each group by bisection over the exponent of 2; the KL increases with b."""
+    """b of each group, (..., 1), by bisection over its logarithm to base 2.
+
+    The KL increases with b. The search is between 2^-4 and 2^60.
+    """
     shape = below_best.shape[:-1] + (1,)
     low = np.full(shape, -4.0)
     high = np.full(shape, 60.0)

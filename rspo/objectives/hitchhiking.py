@@ -6,9 +6,10 @@ of this draw is the sum over its responses, so
     grad Max@k = E[max(R_1, ..., R_k) sum_i grad log pi(y_i)].
 
 A group of n has n/k such draws; their mean gives each response k/n times the best reward of its
-draw. RSPO has the same expectation in two steps. The mean over all ways to form the draws, which
-never has a larger variance, is `pkpo_s`: (k/n) times the mean best reward of the k-subsets that
-contain i. Then RSPO (k >= 2) subtracts the best reward of the k-1 others from that of each subset.
+draw. Two steps lead from here to RSPO, and keep the expectation. First, the mean over all ways to
+form the draws, which never has a larger variance, is `pkpo_s`: (k/n) times the mean best reward of
+the k-subsets that contain i. Then RSPO (k >= 2) subtracts, from the best reward of each of these
+subsets, the best reward of its k-1 responses other than i.
 """
 
 import numpy as np
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 
 
 def hitchhiking(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = (k/n) * max of R over i's group of k (paper, section 3, "Baseline").
+    """w_i = (k/n) * max of R over the k responses of i's group (paper, section 3, "Baseline").
 
-    The n responses are split, in their order, into m = n/k groups; all k responses of a group
-    get its best reward, so a wrong response gets the same weight as the best one of its group.
+    The n responses are split, in their order, into n/k groups. All k responses of a group get its
+    best reward, so a wrong response gets the same weight as the best response of its group.
     Unbiased for Max@k, and for Pass@k on binary rewards. Needs k to divide n. It is the only
-    objective here that depends on the order of the responses.
+    objective here whose weights depend on the order of the responses.
     """
     n = rewards.shape[-1]
     groups = rewards.reshape(*rewards.shape[:-1], n // k, k)

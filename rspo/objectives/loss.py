@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import torch
 
 
-ROUNDING = 0.1  # of the log-probability of a certain token, in bfloat16
+ROUNDING = 0.1  # how far above 0 the log-probability of a certain token may be in bfloat16, in nats
 
 
 def policy_loss(
@@ -41,20 +41,21 @@ def policy_loss(
         log_probs: (P, n, tokens), natural logarithms, at the temperature of sampling; of a floating
             dtype. Values where the mask is 0 have no effect.
         mask: (P, n, tokens), true or 1 on the tokens of the response, its end token included.
-        weights: (P, n), of `response_weights`.
+        weights: (P, n), as `response_weights` returns them.
         max_tokens: T, the largest number of tokens that a response may have, or 1.
-        old_log_probs: (P, n, tokens), without gradient.
+        old_log_probs: (P, n, tokens), log-probabilities under the policy that sampled. Gradients do
+            not flow into them.
         clip: PPO's clip range around 1; used only with old_log_probs.
 
     Returns: a scalar, in float32 or log_probs' larger dtype.
 
     Raises:
-        TypeError: log_probs are no tensor of a floating dtype.
+        TypeError: log_probs is not a tensor of a floating dtype.
         ValueError: shapes that do not fit; a mask of other values than 0 and 1; weights that are
             not finite; log_probs or old_log_probs above 0 or not finite where the mask is 1;
             max_tokens below 1, or between 1 and the tokens of a response; clip not between 0 and 1.
     """
-    import torch  # the other objectives need numpy only
+    import torch  # here, because the weights need numpy only
 
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         got = getattr(log_probs, "dtype", None) or type(log_probs).__name__
@@ -78,15 +79,19 @@ def policy_loss(
     if not weights.isfinite().all():
         raise ValueError("weights must be finite")
     mask = mask.bool()
+    # max_tokens = 1 is allowed in any case: it leaves out the division by T.
     longest = int(mask.sum(-1).max()) if mask.numel() else 0
     if 1 < max_tokens < longest:
         raise ValueError(f"max_tokens = {max_tokens}; a response has {longest} tokens in the mask")
     _require_log_probs(log_probs, mask, "log_probs")
     if old_log_probs is not None:
         _require_log_probs(old_log_probs, mask, "old_log_probs")
+    # 16 bits are too few for the sum of many terms.
     dtype = torch.promote_types(log_probs.dtype, torch.float32)
     log_probs = log_probs.to(dtype)
     weights = weights.to(dtype)[..., None]
+    # Values outside the mask may be NaN or infinite. They are replaced before the product or the
+    # exponential, because NaN times 0 is NaN, in the gradient too.
     if old_log_probs is None:
         terms = weights * log_probs.where(mask, 0)
     else:

@@ -10,12 +10,15 @@ max(S) can be subtracted, for k >= 2:
 
     grad Max@k = k E[(max(R_1, max(S)) - max(S)) grad log pi(y_1)].
 
-Each response i of a group of n with each (k-1)-subset S of the others is such a draw. The mean over
-all of them gives response i the weight k/n times the mean over S of max(S + i) - max(S), its
-marginal contribution. It is R_i - max(S) if all rewards of S are below R_i, and 0 otherwise. In
-ascending order, R_(j) is the best of C(j-1, k-2) subsets S of the c_lt lower rewards, and there are
-C(c_lt, k-1) such subsets in all, which gives the sums of `rspo_max_at_k`, which is
-`rspo.passk.max_at_k_weights`. The plug-in replaces fractions of subsets by powers of F_i.
+Each response i of a group of n, with each (k-1)-subset S of the other responses, is such a draw.
+The mean over all draws gives response i the weight k/n times the mean over S of
+max(S + i) - max(S), its marginal contribution. This is R_i - max(S) if all rewards of S are below
+R_i, and 0 otherwise. Let c_lt be the number of rewards below R_i, and R_(1) <= R_(2) <= ... the
+rewards in ascending order. R_(j) is the best of C(j-1, k-2) subsets S of the c_lt lower rewards,
+and there are C(c_lt, k-1) such subsets in all. This gives the sums of `rspo_max_at_k`, which is
+`rspo.passk.max_at_k_weights`.
+
+The plug-in estimator replaces fractions of subsets by powers of the empirical distribution F_i.
 """
 
 import numpy as np
@@ -27,7 +30,7 @@ __all__ = ["rspo_max_at_k", "rspo_max_at_k_plug_in", "rspo_max_at_k_ranked"]
 
 
 def rspo_max_at_k_ranked(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The main text's Max@k estimator (theorem 4.4): positions i-1 in place of counts c_lt.
+    """The Max@k estimator of the main text (theorem 4.4): positions i-1 in place of counts c_lt.
 
         w_(i) = (k/n)/C(n-1,k-1) * [R_(i) C(i-1, k-1) - sum_{j < i} R_(j) C(j-1, k-2)]
 
@@ -52,6 +55,8 @@ def rspo_max_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.fl
     n = rewards.shape[-1]
     order = np.argsort(rewards, axis=-1, kind="stable")
     ascending = np.take_along_axis(rewards, order, axis=-1)
+    # For each reward, the number of rewards below it, and of those up to it: the positions at which
+    # its run of equal rewards begins and ends.
     position = np.arange(n)
     is_first = np.concatenate(
         [np.ones_like(ascending[..., :1], dtype=bool), np.diff(ascending, axis=-1) > 0], axis=-1
@@ -60,6 +65,7 @@ def rspo_max_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.fl
     is_last = np.roll(is_first, -1, axis=-1)
     up_to = np.minimum.accumulate(np.where(is_last, position, n)[..., ::-1], axis=-1)[..., ::-1] + 1
     fraction_up_to = up_to / n
+    # The sum over the rewards below each reward is a prefix sum in ascending order.
     terms = ascending * fraction_up_to ** float(k - 2)
     sums = np.concatenate([np.zeros_like(terms[..., :1]), np.cumsum(terms, axis=-1)], axis=-1)
     sum_below = np.take_along_axis(sums, below, axis=-1)

@@ -1,4 +1,4 @@
-"""What weights maximize, as a sum of Pass@j and in words."""
+"""What weights maximize, as a sum of multiples of Pass@j, and in words. `diagnose` calls it."""
 
 import math
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from rspo.passk import Slope, Weights, equal
 
-MOST_MIXED = 20  # responses: the rounding errors of `mixture_of` grow with n, to 1e-8 at 20
-MOST_TERMS = 4  # of a mixture in words
+MOST_MIXED = 20  # largest n: the rounding errors of `mixture_of` grow with n, to 1e-8 at 20
+MOST_TERMS = 4  # largest number of terms of a mixture in words
+# Distance from 1 to the next number of each dtype.
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -17,7 +18,7 @@ def rounding_of(weights: Weights) -> float:
 
 
 def mixture_of(slope: Slope) -> dict[int, float] | None:
-    """j -> b_j of F = sum_j b_j Pass@j, without those of 0.
+    """j -> b_j of F = sum_j b_j Pass@j, without terms whose b_j is 0.
 
     Newton's forward differences of a_(n-1-t) over t give b_j: C(n-1, j-1)/j times the difference of
     order j-1 at t = 0. None if n > 20, if rounding errors are too large, or if F has more than two
@@ -30,10 +31,11 @@ def mixture_of(slope: Slope) -> dict[int, float] | None:
         return None
     if largest <= slope.tolerance * slope.scale:
         return {}
-    differences = slope.coefficients[::-1]
+    differences = slope.coefficients[::-1]  # in the loop, these are the differences of order j - 1
     mixture = {}
     for j in range(1, n + 1):
         share = math.comb(n - 1, j - 1) / j
+        # A difference of order j-1 adds 2^(j-1) values, counted with their multiplicity.
         error = share * 2 ** (j - 1) * 4 * epsilon * max(slope.scale, largest)
         if error > 0.005 * largest:
             return None
@@ -45,7 +47,7 @@ def mixture_of(slope: Slope) -> dict[int, float] | None:
 
 
 def target_of(slope: Slope) -> str:
-    """What is maximized, in words."""
+    """What weights with this slope maximize, in words."""
     fits = slope.fits()
     if len(fits) > 1:
         return f"undecided in {slope.precision}: fits Pass@{fits[0]} and Pass@{fits[-1]}"
@@ -60,5 +62,5 @@ def target_of(slope: Slope) -> str:
         return "maximizes nothing, F is 0"
     terms = [f"{b:.3g} Pass@{j}" for j, b in mixture.items()]
     if len(terms) > MOST_TERMS:
-        terms[3:-1] = ["..."]
+        terms[3:-1] = ["..."]  # keeps the first three terms and the last one
     return f"maximizes {' + '.join(terms).replace('+ -', '- ')}"

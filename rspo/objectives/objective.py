@@ -1,4 +1,4 @@
-"""What the registry knows of an objective."""
+"""The type of the entries of the registry: an objective, and the rule for its k."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +16,7 @@ class KRule(Enum):
     DIVIDES_N = "k divides n"
 
     def allows(self, k: int, n: int) -> bool:
-        """Whether k is allowed with groups of n; KRule.NONE ignores k and allows any."""
+        """Whether k is allowed with groups of n responses. KRule.NONE ignores k and allows any."""
         if self is KRule.NONE:
             return True
         if self is KRule.DIVIDES_N:
@@ -30,15 +30,15 @@ class KRule(Enum):
 class Objective:
     """One way to weight responses.
 
-    name: in configs and in `response_weights`.
-    function: float64 rewards [..., n] and k to weights [..., n].
-    k_rule: which k it accepts.
+    name: its name in configs and in `response_weights`.
+    function: takes float64 rewards [..., n] and k, and returns weights [..., n].
+    k_rule: which values of k it accepts.
     binary: whether rewards must be 0 or 1.
-    least_n: the smallest n that it is defined for.
-    version: raise it when a weight changes, so that Snakemake trains its cells again.
+    least_n: the smallest n for which it is defined.
+    version: raise this number when a weight changes, so that Snakemake trains its cells again.
     ordered: whether weights depend on the order of the responses.
-    peer: whether it is another paper's. Peers work everywhere, but the figures of every objective
-        leave them out.
+    peer: whether it comes from another paper. Peers work everywhere, except that figures that show
+        every objective leave them out.
     """
 
     name: str
@@ -66,15 +66,15 @@ class Objective:
 
     @property
     def built_in(self) -> bool:
-        """Whether its function is one of this package."""
+        """Whether its function is part of this package."""
         module = getattr(self.function, "__module__", "")
         return module == "rspo.passk" or module.startswith("rspo.objectives.")
 
     def allows(self, k: int, n: int) -> bool:
-        """Whether it is defined for k and groups of n; objectives without k allow any k."""
+        """Whether it is defined for k and groups of n responses. Without a k, it allows any k."""
         return n >= self.least_n and self.k_rule.allows(k, n)
 
 
 def short_name(objective: str) -> str:
-    """The name of an objective in the names of cells: "rspo_pass_at_k" -> "rspo-pass"."""
+    """The name of an objective in the names of cells, such as "rspo-pass" for "rspo_pass_at_k"."""
     return objective.replace("_at_k", "").replace("_", "-")

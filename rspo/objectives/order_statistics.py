@@ -1,13 +1,14 @@
 """Centred estimators for the order statistics of k rewards: MaxPO and OrderGrad.
 
-Order statistics: R_(1:k) <= ... <= R_(k:k), the rewards of k responses in ascending order. A
-statistic is L = sum_j a_j R_(j:k), with coefficients a_1 .. a_k. With q_i its mean over the
-k-subsets that contain response i, and v_-i over those that do not,
+The order statistics R_(1:k) <= ... <= R_(k:k) are the rewards of k responses in ascending order. An
+objective maximizes the expectation of a statistic L = sum_j a_j R_(j:k) with coefficients
+a_1 .. a_k. Let q_i be the mean of L over the k-subsets that contain response i, and v_-i its mean
+over those that do not. Then
 
     w_i = (k/n) (q_i - v_-i) = (s_i - mean s) / (1 - k/n),     s_i = (k/n) q_i,     k < n.
 
-Weights sum to 0, equal rewards get equal weights, and shifting all rewards changes nothing. Adding
-another statistic is one line: `order_statistic` with its coefficients.
+Weights sum to 0, equal rewards get equal weights, and shifting all rewards changes nothing. To add
+another statistic, call `order_statistic` with its coefficients.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,17 +30,17 @@ def maxpo(rewards: Floats, k: int) -> Floats:
     Unbiased for Max@k, and for Pass@k on 0/1 rewards (MaxPO, arXiv 2606.06080; ReMax of OrderGrad,
     arXiv 2606.06096). Needs k < n. Where more than n-k responses share the best reward, or all
     rewards are equal, all weights of the prompt are 0. The baseline of response i is the best of k
-    others; that of RSPO is the best of k-1 others, so RSPO's weights are >= 0 for k >= 2.
+    other responses. RSPO uses the best of k-1 other responses, so its weights are >= 0 for k >= 2.
     """
     n = rewards.shape[-1]
     return _centred(from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[:-1]), k)
 
 
 def order_statistic(coefficients: Callable[[int], Sequence[float]]) -> Weights:
-    """The weights, unbiased for E[sum_j a_j R_(j:k)], as a function of rewards and k < n.
+    """Make the weight function that is unbiased for E[sum_j a_j R_(j:k)]. It needs k < n.
 
     Args:
-        coefficients: k -> a_1 .. a_k, of the lowest reward of k to the highest.
+        coefficients: takes k and returns a_1 .. a_k, from the lowest of k rewards to the highest.
     """
 
     def weights(rewards: Floats, k: int) -> Floats:
@@ -61,7 +62,7 @@ def bottom_half(k: int) -> list[float]:
 
 
 def median(k: int) -> list[float]:
-    """Coefficients of the middle reward, or of the mean of the two middle ones."""
+    """Coefficients of the middle reward, or of the mean of the two middle rewards if k is even."""
     middle = {(k - 1) // 2, k // 2}
     return [1 / len(middle) if j in middle else 0.0 for j in range(k)]
 
@@ -94,7 +95,11 @@ def ordergrad_bottom_half(rewards: Floats, k: int) -> Floats:
 
 
 def _centred(above_lowest: Floats, k: int) -> Floats:
-    """(s_i - mean s) / (1 - k/n), from s less its value for the lowest reward."""
+    """The weights (s_i - mean s) / (1 - k/n).
+
+    Args:
+        above_lowest: s_i minus the s of the lowest reward, [..., n]. The offset cancels.
+    """
     n = above_lowest.shape[-1]
     centred: Floats = above_lowest - above_lowest.mean(axis=-1, keepdims=True)
     return centred / (1 - k / n)
@@ -102,17 +107,19 @@ def _centred(above_lowest: Floats, k: int) -> Floats:
 
 @lru_cache(maxsize=64)
 def _gap_factors(coefficients: tuple[float, ...], n: int) -> Floats:
-    """(s_(m+1) - s_(m)) / (R_(m+1) - R_(m)) for m = 1 .. n-1.
+    """How much s rises per unit of the reward between neighbours in ascending order, [n-1].
 
-    R_(m+1) in place of R_(m) only changes the subsets that hold one of the two. If t of the other
-    k-1 members are among the m-1 below both, its rank is t+1:
+    It is (s_(m+1) - s_(m)) / (R_(m+1) - R_(m)) for m = 1 .. n-1. Exchanging R_(m) for R_(m+1) only
+    changes L of the subsets that contain one of the two. If t of the other k-1 members are among
+    the m-1 rewards below both, the exchanged reward has rank t+1 in the subset, so the factor is
 
         (k/n) sum_t a_{t+1} C(m-1, t) C(n-m-1, k-1-t) / C(n-1, k-1)
     """
     k = len(coefficients)
     log_factorial = np.array([lgamma(i + 1) for i in range(n)])
-    below = np.arange(n - 1)
-    above = below[::-1]
+    below = np.arange(n - 1)  # m - 1 rewards below both neighbours
+    above = below[::-1]  # n - m - 1 rewards above both
+    # The binomials as logarithms of factorials, because they overflow for large n.
     total = log_factorial[n - 1] - log_factorial[k - 1] - log_factorial[n - k]
     factors = np.zeros(n - 1)
     for t, coefficient in enumerate(coefficients):

@@ -1,8 +1,8 @@
 """The registry of objectives, and the function that applies one.
 
 To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and
-`register` it from any module (docs/add/objective.md). It then works in both engines and in the
-grid.
+`register` it from any module (docs/add/objective.md). It then works in both engines and in config
+files.
 """
 
 import re
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Nested = Sequence[float] | Sequence["Nested"]
 
 
-_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")  # lower-case words, separated by single underscores
 _peer = partial(Objective, peer=True)
 
 OBJECTIVES: dict[str, Objective] = {
@@ -50,7 +50,7 @@ OBJECTIVES: dict[str, Objective] = {
         Objective("rspo_max_at_k_ranked", rspo_max_at_k_ranked, KRule.AT_MOST_N),
         Objective("rspo_max_at_k_plug_in", rspo_max_at_k_plug_in, KRule.ANY),
         Objective("grpo", grpo, KRule.NONE, least_n=2),
-        # Of other papers (docs/objectives.md).
+        # Objectives of other papers (docs/objectives.md).
         _peer("pkpo_s", pkpo_s, KRule.AT_MOST_N),
         _peer("pkpo_s_loo", pkpo_s_loo, KRule.LESS_THAN_N),
         _peer("maxpo", maxpo, KRule.LESS_THAN_N),
@@ -71,15 +71,18 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def compared() -> list[str]:
-    """The names in figures of every objective: the paper's and your own, not those of peers."""
+    """Names of the objectives in figures that show every objective.
+
+    These are the paper's objectives and those that users register, without peers.
+    """
     return [name for name, objective in OBJECTIVES.items() if not objective.peer]
 
 
 def register(objective: Objective) -> None:
     """Add an objective to `OBJECTIVES`.
 
-    Raises: ValueError for a name that is taken, or has other characters than those of Python names
-        in lower case; TypeError for anything but an `Objective`.
+    Raises: ValueError if the name is taken, or is not made of lower-case letters, digits and single
+        underscores; TypeError for anything but an `Objective`.
     """
     if not isinstance(objective, Objective):
         raise TypeError(f"must be an Objective, got a {type(objective).__name__}")
@@ -93,7 +96,7 @@ def register(objective: Objective) -> None:
 
 
 def unknown_objective(name: str) -> str:
-    """The error message for a name that is not in `OBJECTIVES`."""
+    """The error message for a name that is not in `OBJECTIVES`, with the closest name, if any."""
     from difflib import get_close_matches
 
     allowed = ", ".join(OBJECTIVES)
@@ -122,23 +125,25 @@ def response_weights(
 def response_weights(
     rewards: "NDArray[Any] | Nested | torch.Tensor", objective: str, k: int | None = None
 ) -> "NDArray[Any] | torch.Tensor":
-    """The weight w_i of every response: sum_i w_i grad log pi(y_i|x) estimates the gradient.
+    """Compute the weight w_i of every response.
+
+    The sum over i of w_i grad log pi(y_i|x) estimates the gradient of the objective.
 
     Args:
         rewards: numpy array, torch tensor or nested lists of floats, integers or booleans, shape
             [..., n]; the last axis is the group of n responses to one prompt, in the order in which
             they were sampled.
         objective: a name in `OBJECTIVES`.
-        k: of Pass@k or Max@k. Required, except by objectives that have no k (`KRule.NONE`),
-            such as `policy_gradient`, which ignore it.
+        k: the k of Pass@k or Max@k. Objectives that have no k (`KRule.NONE`), such as
+            `policy_gradient`, ignore it; every other objective requires it.
 
     Returns: weights of the same type, shape, dtype and device; they include the factor 1/n. They
         carry no gradient, as rewards do not depend on the policy's parameters. Lists give a numpy
         array. Integers and booleans give float64 (numpy) or torch's default dtype.
 
     Raises:
-        TypeError: rewards are none of these types, masked, or not of real numbers; an objective
-            that is no string.
+        TypeError: rewards are none of these types, masked, or not real numbers; the objective is
+            not a string.
         ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
             an empty group; lists of different lengths; a NaN or infinite reward; a reward other
             than 0 and 1 given to a Pass@k objective; a registered objective that returns another
@@ -172,8 +177,8 @@ def response_weights(
         )
     if rewards.is_complex():
         raise TypeError(f"rewards must be real numbers, got dtype {rewards.dtype}")
-    # Computed in float64 on the CPU, so that numpy and torch give the same numbers on every device
-    # (some GPUs have no float64).
+    # Compute in float64 on the CPU, so that numpy and torch give the same numbers on every device.
+    # Some GPUs have no float64.
     weights = _weights(rewards.detach().to("cpu", torch.float64).numpy(), chosen, k)
     dtype = rewards.dtype if rewards.is_floating_point() else torch.get_default_dtype()
     return torch.from_numpy(weights).to(rewards.device, dtype)
@@ -182,7 +187,7 @@ def response_weights(
 def _weights(
     rewards: NDArray[np.float64], objective: Objective, k: int | None
 ) -> NDArray[np.float64]:
-    """`response_weights` for rewards in float64."""
+    """Check rewards in float64, k and n, and apply the objective; see `response_weights`."""
     if rewards.ndim == 0 or rewards.shape[-1] == 0:
         raise ValueError(f"rewards need a last axis of n >= 1 responses, got shape {rewards.shape}")
     n = rewards.shape[-1]

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-GRPO_EPSILON = 1e-6
+GRPO_EPSILON = 1e-6  # added to the standard deviation, so that nothing is divided by 0
 
 
 def policy_gradient(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -20,8 +20,8 @@ def policy_gradient(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]
 def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = (R_i - mean) / (std + 1e-6) / n, std with n-1 in its denominator (arXiv 2402.03300).
 
-    The standard deviation is the sample's (Bessel-corrected), as in verl and TRL; the paper
-    leaves it open. Risk-neutral, and biased: the weights are divided by a statistic of the same
+    The standard deviation is that of a sample, with n-1, as in verl and TRL; the paper of GRPO does
+    not say which. Risk-neutral, and biased: the weights are divided by a statistic of the same
     rewards. Needs n >= 2. On 0/1 rewards it approaches 2 arcsin sqrt(p) as n grows: prompts near
     p = 0 and p = 1 both count more, where RSPO favours hard prompts only.
     """

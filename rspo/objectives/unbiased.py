@@ -1,4 +1,4 @@
-"""Whether a weight or advantage function gives an unbiased gradient of Pass@k, and for which k."""
+"""Tells whether weights or advantages give an unbiased gradient of Pass@k, and for which k."""
 
 from itertools import pairwise
 
@@ -6,25 +6,28 @@ from rspo.objectives.diagnose import diagnose
 from rspo.objectives.mixture import target_of
 from rspo.passk import Answer, Slope, WeightFunction, answer_of, equal, require_integers, slope_of
 
-MOST_TRIED = 16  # responses for which every k is tried
+MOST_TRIED = 16  # largest n for which every k is tried; above it, only powers of 2
 
 
 def check_pass_at_k(
     objective: str | WeightFunction, k: int, n: int, factor: float | None = None
 ) -> Answer:
-    """`rspo.passk.check`, also for the name of an objective, with what other k would maximize.
+    """Check that weights are an unbiased gradient of Pass@k, and tell what other k would maximize.
+
+    This is `rspo.passk.check`, which also takes the name of an objective here.
 
     Args:
         objective: a name in `OBJECTIVES`, or a function as `check` takes it.
         k, n, factor: as `check` takes them.
 
-    Returns: the answer of `check`. Its lines begin with one for each k (powers of 2 for n > 16)
-        that says what is maximized with it, and its verdict ends with the k that are unbiased.
+    Returns: the answer of `check`. Before its lines, it has one for each k (powers of 2 for n > 16)
+        that says what is maximized with this k. Its verdict ends with the k that are unbiased.
 
-    Raises: ValueError as `check` does. Other k that fail are lines.
+    Raises: ValueError as `check` does. If the function fails with another k, its line says so.
     """
     require_integers(k=k, n=n)
     tried = set(range(1, n + 1)) if n <= MOST_TRIED else {2**i for i in range(n.bit_length())}
+    # What each k maximizes. A k that the function refuses gets a line, unless it is the given k.
     lines = []
     slopes = {}
     for other in sorted(tried | {k}):
@@ -36,6 +39,7 @@ def check_pass_at_k(
             lines.append(f"k = {other:<3} refused: {error}")
         else:
             lines.append(f"k = {other:<3} {target_of(slopes[other])}")
+    # Whether one learning rate serves every k: the same factor wherever F is a multiple of Pass@k.
     factors = {j: slope.factor for j, slope in slopes.items() if slope.unbiased_for == j}
     tolerance = slopes[k].tolerance
     if not all(equal(first, second, tolerance) for first, second in pairwise(factors.values())):
@@ -50,7 +54,7 @@ def check_pass_at_k(
 
 
 def _slope(objective: str | WeightFunction, k: int, n: int) -> Slope:
-    """The slope of a function's or an objective's weights."""
+    """The slope of the weights of a function, or of an objective by name."""
     if callable(objective):
         return slope_of(objective, k, n)
     return diagnose(objective, k, n).weights.exact_slope
@@ -59,12 +63,13 @@ def _slope(objective: str | WeightFunction, k: int, n: int) -> Slope:
 def assert_unbiased(
     objective: str | WeightFunction, k: int, n: int = 16, factor: float | None = None
 ) -> None:
-    """Assert that weights are an unbiased gradient of Pass@k on 0/1 rewards, in a test of your own.
+    """Assert, in a test of your own, that weights are an unbiased gradient of Pass@k.
 
         def test_my_advantages():
             assert_unbiased(my_advantages, k=4, n=8, factor=8)  # advantages are n times the weights
 
-    Without `factor`, any positive one is allowed. The arguments are those of `check_pass_at_k`.
+    The rewards are 0 or 1. Without `factor`, any positive factor is allowed. The arguments are
+    those of `check_pass_at_k`.
 
     Raises: AssertionError that says for which k the function is unbiased, and what it maximizes.
     """

@@ -1,7 +1,7 @@
-"""Prompts longer than `sampling.max_prompt_tokens`: one rule for all engines and samplers.
+"""What happens to prompts longer than `sampling.max_prompt_tokens`, in all engines and samplers.
 
 Training leaves them out. Evaluation keeps them in full, because dropping or truncating them would
-change the benchmark, and shortens their responses.
+change the benchmark. It shortens their responses instead.
 """
 
 import logging
@@ -19,7 +19,12 @@ def too_long(prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[int]:
 
 
 def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
-    """The maximum number of response tokens for a benchmark prompt of `prompt_tokens` tokens."""
+    """The maximum number of response tokens for a benchmark prompt of `prompt_tokens` tokens.
+
+    A long prompt takes tokens of the context from its response.
+
+    Raises: InputError if the prompt leaves no token for a response.
+    """
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     if prompt_tokens >= context:
         raise InputError(
@@ -30,7 +35,14 @@ def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
 
 
 def report_too_long(ids: Sequence[str], sampling: Sampling, action: str) -> dict[str, list[str]]:
-    """Log the problems that are too long and the action taken; return a note for provenance."""
+    """Warn of the problems whose prompts are too long, if there are any.
+
+    Args:
+        ids: the ids of these problems.
+        action: what happens to them, for the message, such as "left out of training".
+
+    Returns: a note for the provenance.
+    """
     if ids:
         _log.warning(
             "%d prompts of more than sampling.max_prompt_tokens = %d tokens, %s: %s",

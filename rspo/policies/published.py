@@ -13,6 +13,7 @@ from rspo.core.hub import fetch_files
 from rspo.policies.templates import OWN, TEMPLATES, keep_template, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 
+# A problem with what a faulty template or tokenizer would change: TeX, a newline, Jinja's braces.
 _PROBE = "What is $1+1$?\n\\frac{1}{2} {{ 3 }}"
 
 
@@ -31,7 +32,10 @@ def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> s
 
 
 def read_model_config(folder: Path) -> Any:
-    """The config of transformers for a model folder."""
+    """Read the config of a model folder with transformers.
+
+    Raises: InputError if the folder has no config that transformers can read.
+    """
     from transformers import AutoConfig
 
     try:
@@ -44,7 +48,10 @@ def read_model_config(folder: Path) -> Any:
 
 
 def require_context(folder: Path, sampling: Sampling) -> Any:
-    """The config of a model whose context holds the longest prompt and response."""
+    """Read the config of a model folder as `read_model_config` does.
+
+    Raises: InputError if the context of the model is shorter than the longest prompt and response.
+    """
     config = read_model_config(folder)
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     longest = getattr(config, "max_position_embeddings", context)
@@ -66,7 +73,10 @@ def _check(folder: Path, template: str) -> None:
             f"vocab_size = {config.vocab_size}"
         )
     chat = [{"role": "user", "content": _PROBE}]
+    # A template of this package must render exactly its text; a model's own one, the problem.
     prompt = tokenizer.decode(tokenizer.prompts([chat]))[0]
-    renders = _PROBE in prompt if template == OWN else prompt == TEMPLATES[template].text(_PROBE)
+    renders = _PROBE in prompt
+    if template != OWN:
+        renders = prompt == TEMPLATES[template].text(_PROBE)
     if not renders:
         raise InputError(f"{folder}: the chat template renders {prompt!r}")

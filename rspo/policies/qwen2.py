@@ -1,15 +1,16 @@
 """Qwen2 in one file, for models that fit on one CPU or GPU.
 
-It exists beside transformers because the sampler on it (`rspo.policies.sampler`) is about 1.7 times
-as fast as transformers' `generate` on one CPU core for models this small (benchmarks/results.md).
-
-Training and the sampler share its forward pass; `save` and `load` write and read Hugging Face
-folders.
+The tiny scale uses it instead of transformers: its sampler (`rspo.policies.sampler`) is about 1.7
+times as fast as transformers' `generate` on one CPU core for models this small
+(benchmarks/results.md). Training and the sampler share its forward pass. `save` and `load` write
+and read Hugging Face folders.
 
 Unlike transformers, it has no dropout, sliding windows, RoPE scaling or attention back ends. Query,
 key and value are one matrix product, and so are the two halves of the gated feed-forward: at hidden
-size 64, the number of operations costs more than their size. A test compares the logits with those
-of transformers.
+size 64, time depends more on the number of operations than on their size. A test compares the
+logits with those of transformers.
+
+Shapes: B sequences of T tokens.
 """
 
 import json
@@ -35,7 +36,7 @@ LAST = slice(-1, None)  # the last position of a sequence
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The keys of a Hugging Face Qwen2 config that decide the forward pass, under their names."""
+    """The keys of a Hugging Face Qwen2 config that decide the forward pass, with the same names."""
 
     vocab_size: int
     hidden_size: int
@@ -73,15 +74,15 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, rotation: KeyValue, attend: Attend, positions: slice = slice(None)
     ) -> Tensor:
-        """The layer's output.
+        """Compute the output of the layer.
 
         Args:
             x: (B, T, hidden).
             rotation: cosines and sines of the positions, for `rotate`.
-            attend: the attention of one layer, over its cache.
-            positions: those to return.
+            attend: the attention of this layer, over its cache.
+            positions: the positions whose output is returned.
 
-        Returns: (B, T, hidden), or the given positions of it.
+        Returns: (B, T, hidden), or only the given positions.
         """
         config = self.config
         heads = config.num_attention_heads
@@ -101,7 +102,7 @@ class Layer(nn.Module):
         return x + self.feed_forward(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        """What the gated feed-forward adds to x (B, T, hidden), in the same shape."""
+        """Compute what the gated feed-forward adds to x: (B, T, hidden), the shape of x."""
         config = self.config
         normed = F.rms_norm(x, (config.hidden_size,), self.feed_forward_norm, config.rms_norm_eps)
         gate, up = self.gate_up(normed).chunk(2, dim=-1)
@@ -109,7 +110,11 @@ class Layer(nn.Module):
 
 
 def rotate(x: Tensor, rotation: KeyValue) -> Tensor:
-    """Rotary position embedding of x (..., T, head size); cosines and sines are (T, head size)."""
+    """Apply the rotary position embedding to x (..., T, head size).
+
+    Args:
+        rotation: cosines and sines of the angles, (T, head size) each.
+    """
     cos, sin = rotation
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
@@ -129,6 +134,8 @@ class Qwen2(nn.Module):
         self.final_norm = nn.Parameter(torch.ones(config.hidden_size))
         if not config.tie_word_embeddings:
             self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        # Angles of the rotary position embedding: pair i of a head turns by theta^(-2i / head size)
+        # per position. `rotate` pairs the two halves of a head, so the angles occur twice.
         half = torch.arange(0, config.head_size, 2, dtype=torch.float32) / config.head_size
         positions = torch.arange(config.max_position_embeddings)
         angles = positions[:, None] * config.rope_theta**-half  # (positions, head size / 2)
@@ -152,13 +159,15 @@ class Qwen2(nn.Module):
         cache: "KVCache | StaticKVCache",
         positions: slice = slice(None),
     ) -> Tensor:
-        """Hidden states of tokens that follow those in the cache; adds their keys and values to it.
+        """Compute hidden states of tokens that follow those in the cache.
+
+        This adds the keys and values of the tokens to the cache.
 
         Args:
             tokens: (B, T) ids; rows are equally long, with padding at the end only.
-            positions: those to return; the last layer computes no others.
+            positions: the positions to return; the last layer computes only these.
 
-        Returns: (B, T, hidden), or the given positions of it, after the last norm.
+        Returns: (B, T, hidden), or only the given positions, after the last norm.
         """
         start = cache.length
         end = start + tokens.shape[1]
@@ -172,27 +181,33 @@ class Qwen2(nn.Module):
         return F.rms_norm(x, (config.hidden_size,), self.final_norm, config.rms_norm_eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits (..., vocabulary) of the next token, from hidden states (..., hidden)."""
+        """Compute logits (..., vocabulary) of the next token from hidden states (..., hidden)."""
         head = self.embedding if self.config.tie_word_embeddings else self.head
         return F.linear(hidden, head.weight)
 
 
 class KVCache:
-    """Keys and values of whole sequences. Differentiable; grows by concatenation."""
+    """Keys and values of whole sequences. It is differentiable, and grows by concatenation."""
 
     def __init__(self) -> None:
         self.length = 0
         self.layers: list[KeyValue] = []
 
     def select(self, rows: Tensor) -> "KVCache":
-        """A cache of the given rows, in that order: a prompt's row for each of its responses."""
+        """A new cache with the given rows, in that order. A row may occur several times.
+
+        This gives each response the row of its prompt.
+        """
         selected = KVCache()
         selected.length = self.length
         selected.layers = [(key[rows], value[rows]) for key, value in self.layers]
         return selected
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Add a layer's new keys and values; causal attention of the queries over all so far."""
+        """Add a layer's new keys and values, and attend to all that the cache then has.
+
+        Attention is causal: a query attends to the keys up to its own position.
+        """
         if layer < len(self.layers):
             key = torch.cat((self.layers[layer][0], key), dim=2)
             value = torch.cat((self.layers[layer][1], value), dim=2)
@@ -201,6 +216,7 @@ class KVCache:
             self.layers.append((key, value))
         length = query.shape[2]
         total = key.shape[2]
+        # The queries are the last `length` of `total` positions.
         mask = torch.ones(length, total, dtype=torch.bool, device=query.device)
         mask = mask.tril(diagonal=total - length)
         grouped = query.shape[1] != key.shape[1]
@@ -210,9 +226,9 @@ class KVCache:
 class StaticKVCache:
     """Keys and values in buffers of fixed size, for decoding one token per row at a time.
 
-    Keys are stored transposed, so that both products are plain batched matrix products over the
-    buffer, with its unused end masked. On a CPU this is three times faster than attention over
-    slices.
+    Keys are stored transposed, so that both products of the attention are plain batched matrix
+    products over the buffer. A mask hides its unused end. On a CPU this is three times as fast as
+    attention over slices.
     """
 
     def __init__(self, prompts: KVCache, rows: Tensor, capacity: int) -> None:
@@ -238,7 +254,10 @@ class StaticKVCache:
         self.values = [values.index_select(0, rows) for values in self.values]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Add a layer's new key and value; attention of the one query per row over all so far."""
+        """Add a layer's new key and value of each row, and attend to all that the cache then has.
+
+        The shapes are those of `Attend` with T = 1.
+        """
         keys = self.keys[layer]
         values = self.values[layer]
         keys[..., self.length] = key[:, :, 0]
@@ -254,26 +273,30 @@ class StaticKVCache:
 
 
 def _rounded_up(length: int) -> int:
-    """The next multiple of 4.
+    """The smallest multiple of 4 that is at least `length`.
 
-    In products of other sizes, the rounding of a row depends on its place in the batch. Products of
-    fewer than about 13 columns also leave the fast path of the matrix library, hence the minimum of
-    16 in `StaticKVCache`.
+    In matrix products of other sizes, the rounding of a row depends on its place in the batch. With
+    fewer than about 13 columns, the matrix library is slow, hence the minimum of 16 in
+    `StaticKVCache`.
     """
     return -(-length // 4) * 4
 
 
 def response_logits(model: Qwen2, prompts: Tensor, prompt_of: Tensor, responses: Tensor) -> Tensor:
-    """Logits of every token of every response; each prompt is computed once for all its responses.
+    """Compute the logits with which each token of each response is predicted.
+
+    Each prompt is computed once for all its responses.
 
     Args:
         prompts: (P, L) ids.
         prompt_of: (B,) the prompt's row in `prompts` for each response.
         responses: (B, T) ids, padded at the end.
 
-    Returns: (B, T, vocabulary). Position t has the logits of responses[:, t], padding included.
+    Returns: (B, T, vocabulary). Position t has the logits that predict responses[:, t], even where
+        it is padding.
     """
     cache = KVCache()
+    # The last token of the prompt predicts the first of the response, and each token the next one.
     hidden = model(prompts, cache, LAST)[prompt_of]
     if responses.shape[1] > 1:
         later = model(responses[:, :-1], cache.select(prompt_of))
@@ -325,7 +348,8 @@ def load(folder: Path) -> Qwen2:
     return model
 
 
-# Names in transformers, within a layer or in the model. A product that joins several has all names.
+# Parameter of `Qwen2` -> its names in transformers, within a layer or in the model. A parameter
+# that joins several matrices has all their names.
 _HUB_NAMES = {
     "embedding.weight": ["model.embed_tokens.weight"],
     "final_norm": ["model.norm.weight"],
@@ -341,15 +365,16 @@ _HUB_NAMES = {
 
 
 def _hub_names(parameter: str) -> list[str]:
-    """The names in transformers of a parameter of `Qwen2`, in the order in which it joins them."""
+    """The names in transformers of the matrices that a parameter of `Qwen2` joins, in order."""
     if not parameter.startswith("layers."):
         return _HUB_NAMES[parameter]
+    # Such as "layers.0.down.weight".
     _, index, name_in_layer = parameter.split(".", 2)
     return [f"model.layers.{index}.{name}" for name in _HUB_NAMES[name_in_layer]]
 
 
 def load_hub_weights(model: Qwen2, weights: dict[str, Tensor]) -> None:
-    """Load weights under the names of transformers into a model."""
+    """Load weights, which have the names of transformers, into a model."""
     state = {}
     for parameter, _ in model.named_parameters():
         parts = [weights[name] for name in _hub_names(parameter)]
@@ -358,14 +383,14 @@ def load_hub_weights(model: Qwen2, weights: dict[str, Tensor]) -> None:
 
 
 def to_hub(model: Qwen2) -> dict[str, Tensor]:
-    """Weights under the names of transformers, with the joined products split."""
+    """The weights of a model by their names in transformers, with joined matrices split."""
     config = model.config
     query_size = config.num_attention_heads * config.head_size
     key_value_size = config.num_key_value_heads * config.head_size
     weights = {}
     for parameter, tensor in model.named_parameters():
         names = _hub_names(parameter)
-        if len(names) == 3:  # of query, key and value
+        if len(names) == 3:  # query, key and value, which may have fewer heads than the query
             sizes = [query_size, key_value_size, key_value_size]
         else:
             sizes = [len(tensor) // len(names)] * len(names)

@@ -1,4 +1,4 @@
-"""The interface of the samplers for evaluation."""
+"""The interface of the samplers for evaluation, `sampler: torch` and `sampler: vllm`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from typing import Protocol
 class Question:
     """A problem as a prompt for a policy."""
 
-    problem: str  # its id
+    problem: str  # id of the problem
     prompt: list[int]  # token ids, up to the start of the response
-    max_tokens: int  # of the response, including its end token
+    max_tokens: int  # maximum length of the response, including its end token
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Block:
 
     number: int
     size: int  # samples per problem
-    stream: tuple[object, ...]  # seeds the random numbers, with the problem and the sample
+    stream: tuple[object, ...]  # parts of the seed; the sampler adds those of a batch
 
     @property
     def indices(self) -> range:
@@ -30,7 +30,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One sampled response of a training: ids, including the end token, and log-probabilities."""
+    """One sampled response of a training.
+
+    tokens: token ids, including the end token.
+    log_probs: the natural logarithm of the probability of each token when it was sampled.
+    """
 
     tokens: list[int]
     log_probs: list[float]
@@ -49,5 +53,6 @@ class Sampler(Protocol):
     ) -> tuple[list[list[int]], int]:
         """Sample the block's responses to each question of a batch, in the order of the batch.
 
-        Returns: the token ids of each, including the end token; and the seed of all of them.
+        Returns: the token ids of each response, including the end token, with the responses to one
+            question together; and the seed of the batch.
         """

@@ -1,7 +1,7 @@
-"""Sampling with a key-value cache on the CPU, for models in one process.
+"""Sampling with a key-value cache on the CPU, for the tiny models of `rspo.policies.qwen2`.
 
-It exists beside transformers because it is about 1.7 times as fast as transformers' `generate` on
-one CPU core for models this small (benchmarks/results.md).
+For models this small, it is about 1.7 times as fast as transformers' `generate` on one CPU core
+(benchmarks/results.md).
 
 Unlike vLLM, it has no paging, continuous batching or top-p. It is fast on a CPU because responses
 with the same tokens so far share one row of the batch (a node of the prefix tree), and because
@@ -29,7 +29,7 @@ PROBLEMS_PER_BATCH = 32
 
 @dataclass(frozen=True)
 class Responses:
-    """n responses to each of P prompts, rows in prompt order (row = prompt * n + sample).
+    """n responses to each of P prompts; row prompt * n + sample has one response.
 
     tokens: (P*n, T) ids, padded after the end token.
     lengths: (P*n,) tokens of each response, including its end token.
@@ -46,7 +46,7 @@ class Responses:
 
     @property
     def mask(self) -> Tensor:
-        """(P*n, T) bool, true at tokens and false at padding."""
+        """(P*n, T) bool: true at the tokens of a response, false at padding."""
         return torch.arange(self.tokens.shape[1]) < self.lengths[:, None]
 
 
@@ -70,10 +70,12 @@ def sample(
         max_tokens: maximum length of a response, including its end token.
         end: id of the token that ends a response.
         pad: id that fills `tokens` after the end.
-        generator: the only source of randomness. With one generator per response,
-            responses are independent of each other up to rounding, see `multiple`.
-        multiple: pad batches to a multiple of this. CPUs sum the products of small matrices, and of
-            the last rows of others, in another order: rounding can depend on the number of rows.
+        generator: the only source of randomness. With one generator per response, a response
+            depends on other responses only by rounding, see `multiple`.
+        temperature: divides the logits.
+        multiple: pad batches to a multiple of this number of rows. In products of small matrices,
+            and for the last rows of larger ones, CPUs add in another order, so the rounding of a
+            row can depend on the number of rows.
 
     Raises: InputError for prompts of different lengths, or longer than the model's context.
     """
@@ -86,11 +88,14 @@ def sample(
     context = model.config.max_position_embeddings
     if capacity > context:
         raise InputError(f"prompt and response need {capacity} tokens, the model has {context}")
+    # Each prompt is computed once. The static cache has a row for each node of the prefix tree; at
+    # first, these are the prompts.
     prompt_cache = KVCache()
     hidden = model(torch.tensor(prompts), prompt_cache, LAST)[:, 0]
     cache = StaticKVCache(prompt_cache, torch.arange(len(prompts)), capacity)
     rows = len(prompts) * n
-    # Drawn in advance, so that a response that ends does not change the numbers of other responses.
+    # Draw all random numbers in advance, (max_tokens, rows), so that a response that ends does not
+    # change the numbers of other responses.
     if isinstance(generator, torch.Generator):
         noise = torch.rand(max_tokens, rows, generator=generator)
     else:
@@ -103,7 +108,7 @@ def sample(
     lengths_so_far = torch.zeros(rows, dtype=torch.long)
 
     running = torch.arange(rows)  # responses without an end token
-    node_of = running // n  # row of the batch for each of them
+    node_of = running // n  # for each of these responses, its row of the batch
     for step in range(max_tokens):
         log_p = torch.log_softmax(model.logits(hidden) / temperature, dim=-1)
         chosen = draw_tokens(log_p, node_of, noise[step, running])
@@ -115,8 +120,11 @@ def sample(
         running = running[unfinished]
         if len(running) == 0 or step == max_tokens - 1:
             break
+        # Each different pair of a node and a token is a node of the next step. It is encoded as the
+        # number node * vocabulary + token.
         pairs = node_of[unfinished] * log_p.shape[1] + chosen[unfinished]
         children, node_of = torch.unique(pairs, return_inverse=True)
+        # Copies of the first child fill the batch up to a multiple of `multiple`.
         children = torch.cat((children, children[:1].expand(-len(children) % multiple)))
         cache.select(children // log_p.shape[1])
         hidden = model((children % log_p.shape[1])[:, None], cache)[:, -1]
@@ -136,7 +144,8 @@ def draw_tokens(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
     Returns: (responses,) token ids.
     """
     cumulative = log_p.exp().cumsum(dim=-1)[node_of]
-    # Rounding can leave the last sum below 1, so scale the noise by it.
+    # The token is the first whose cumulative probability exceeds the noise: count those that do
+    # not. Rounding can leave the last sum below 1, so scale the noise by it.
     below = (cumulative <= noise[:, None] * cumulative[:, -1:]).sum(dim=-1)
     return below.clamp(max=log_p.shape[-1] - 1)
 
@@ -152,7 +161,7 @@ class TorchSampler:
         self.sampling = sampling
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
-        """Consecutive questions with prompts of equal length, as the sampler needs them."""
+        """Batches of consecutive questions with prompts of equal length, as `sample` requires."""
         indices = range(len(questions))
         runs = itertools.groupby(indices, key=lambda index: len(questions[index].prompt))
         batches = []
@@ -167,7 +176,8 @@ class TorchSampler:
     ) -> tuple[list[list[int]], int]:
         """Sample with one stream of random numbers for the batch.
 
-        The stream does not depend on the policy: policies are compared under the same numbers.
+        The stream does not depend on the policy, so policies are compared under the same random
+        numbers. Returns what `Sampler.draw` says.
         """
         stream = block.stream + (batch[0],)
         if block.number:  # the first block has the stream of an evaluation without blocks

@@ -3,12 +3,12 @@ r"""Chat templates: the published texts around a problem, by name.
 A policy is trained and evaluated under one template. The template is written into the tokenizer of
 the policy's folder, where transformers, vLLM, verl and this package read it.
 
-A response ends with the token that ends a turn in the template, with the tokenizer's end token, or
-with one of generation_config.json: base models such as Qwen2.5-Math write either of the first two.
-All are written into the policy's generation_config.json.
+Several tokens may end a response: the token that ends a turn in the template, the tokenizer's end
+token, and those of the model's generation_config.json. Base models such as Qwen2.5-Math write
+either of the first two. All of them are written into the policy's generation_config.json.
 
-With the template `own`, the model's own template stays, and worked examples precede a chat as
-earlier turns.
+With the template `own`, the model keeps the template that it was published with, and worked
+examples precede a chat as earlier turns.
 """
 
 import json
@@ -24,9 +24,10 @@ from rspo.config.schema import WorkedExample
 from rspo.core.errors import InputError
 from rspo.policies.tokenizer import Chat, generation_ends, load_published_tokenizer
 
-OWN = "own"  # in the config: no template of this module
+OWN = "own"  # name in the config: keep the template of the model
 _CLOCK = "strftime_now"  # function of transformers that some templates call
-_DATE = "01 Jan 2025"
+_DATE = "01 Jan 2025"  # the date that such templates print instead of the current one
+# A text that shows whether a tokenizer keeps spaces, newlines, digits and letters beyond ASCII.
 _PROBE = "What is  $x + 12$?\n\n\\frac{1}{234} é"
 
 
@@ -47,7 +48,7 @@ class Template:
 
     @property
     def jinja(self) -> str:
-        """The same as a Jinja chat template, for a chat of one user message."""
+        """The template in Jinja, for a chat of one user message."""
         # A JSON string is a valid Jinja string: both have the same quotes and escapes.
         before = json.dumps(self.before)
         after = json.dumps(self.after)
@@ -83,19 +84,20 @@ def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
         names = ", ".join(TEMPLATES)
         raise InputError(f"{folder}: the model has no chat template; allowed: template: {names}")
     if _CLOCK in template:
-        # Prompts must be the same on every day. A macro hides the function of transformers.
+        # Prompts must be the same on every day. A macro of this name hides the function.
         template = f"{{% macro {_CLOCK}(format) %}}{_DATE}{{% endmacro %}}{template}"
     tokenizer.chat_template = template
     end_of_turn = _end_of_turn(tokenizer)
     if examples:
         turns = [turn for example in examples for turn in _turns(example)]
         literal = json.dumps(turns, ensure_ascii=False)  # a JSON list is a valid Jinja list
+        # The template then reads `messages`, which begin with the examples.
         tokenizer.chat_template = f"{{% set messages = {literal} + messages %}}{template}"
     _save(tokenizer, folder, end_of_turn)
 
 
 def _load(folder: Path) -> Any:
-    """The tokenizer of a model folder, which encodes as its tokenizer.json says.
+    """Load the tokenizer of a model folder, and make sure that it encodes as tokenizer.json says.
 
     transformers 5 builds the tokenizers of some classes itself. For models with byte-level tokens
     under the class of Llama, such as DeepSeek-R1-Distill, it then drops all spaces (transformers
@@ -108,6 +110,7 @@ def _load(folder: Path) -> Any:
     expected = Tokenizer.from_file(str(file)).encode(_PROBE, add_special_tokens=False).ids
     if tokenizer.encode(_PROBE, add_special_tokens=False) == expected:
         return tokenizer
+    # The class of tokenizer_config.json encodes differently: replace it.
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(config | {"tokenizer_class": "PreTrainedTokenizerFast"}))
@@ -115,6 +118,7 @@ def _load(folder: Path) -> Any:
 
 
 def _turns(example: WorkedExample) -> Chat:
+    """A worked example as two messages of a chat."""
     return [
         {"role": "user", "content": example.problem},
         {"role": "assistant", "content": example.response},
@@ -122,7 +126,10 @@ def _turns(example: WorkedExample) -> Chat:
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:
-    """The special token that follows a response in the tokenizer's chat template, if any."""
+    """The special token that follows a response in the tokenizer's chat template; None without one.
+
+    Raises: InputError if the template cannot render a chat of two text messages.
+    """
     example = WorkedExample(problem="1+1?", response="Two, of course.")
     try:
         text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
@@ -131,12 +138,13 @@ def _end_of_turn(tokenizer: Any) -> str | None:
             f"the model's chat template does not take messages of text, as template: own requires: "
             f"{error}"
         ) from None
+    # `printed` is empty if the template does not contain the response.
     _, printed, following = text.rpartition(example.response)
     return _special_token(tokenizer, following) if printed else None
 
 
 def _special_token(tokenizer: Any, text: str) -> str | None:
-    """The special token with which a text begins, if it begins with one."""
+    """The special token with which a text begins, after spaces and newlines; None without one."""
     ids = tokenizer.encode(text.lstrip(), add_special_tokens=False)
     special = tokenizer.backend_tokenizer.get_added_tokens_decoder()
     if ids and ids[0] in special and special[ids[0]].special:
@@ -147,8 +155,11 @@ def _special_token(tokenizer: Any, text: str) -> str | None:
 def _save(tokenizer: Any, folder: Path, end_of_turn: str | None) -> None:
     """Save a tokenizer with its end and padding tokens, and all end tokens in the model's config.
 
-    The end token is the one that ends a turn. verl needs a padding token. If the tokenizer has
-    none, the end token serves as one, because masks exclude padding everywhere.
+    The tokenizer's end token becomes the one that ends a turn, if the template has one. verl needs
+    a padding token. If the tokenizer has none, the end token serves as one, because masks exclude
+    padding everywhere.
+
+    Raises: InputError if the model has no end token at all.
     """
     names = [end_of_turn, tokenizer.eos_token]
     ends = [tokenizer.convert_tokens_to_ids(name) for name in names if name is not None]

@@ -1,9 +1,9 @@
 r"""Tokenizers with their chat templates: the tiny scale's own, and those of published models.
 
 The tiny scale has one token per character, and `\boxed{` as one token. transformers builds a
-byte-level BPE for every qwen2 folder, whatever its tokenizer.json says, so the tiny tokenizer is a
-byte-level BPE too, with the alphabet as its vocabulary and no merges. transformers, vLLM and verl
-load its folder like any other.
+byte-level BPE (byte pair encoding) for every qwen2 folder, whatever its tokenizer.json says. The
+tiny tokenizer is therefore a byte-level BPE too, with the alphabet as its vocabulary and no merges.
+transformers, vLLM and verl load its folder like any other.
 """
 
 import json
@@ -25,7 +25,7 @@ Chat = Sequence[dict[str, str]]  # messages with the keys "role" and "content"
 
 
 def build_tokenizer() -> Tokenizer:
-    """The tiny tokenizer. Ids: 0 padding, 1 end, then the alphabet, then the box."""
+    r"""Make the tiny tokenizer. Ids: 0 padding, 1 end, then the alphabet, then `\boxed{`."""
     alphabet = ALPHABET.replace(" ", "Ġ")  # byte-level BPE writes a space like this
     symbols = [PAD, END] + list(alphabet)
     vocabulary = {symbol: index for index, symbol in enumerate(symbols)}
@@ -38,7 +38,11 @@ def build_tokenizer() -> Tokenizer:
 
 
 def chat_template(prompt_tokens: int) -> str:
-    """The tiny scale's Jinja template: each message, padded on the left to a fixed length."""
+    """The tiny scale's Jinja template: each message, padded on the left to a fixed length.
+
+    A character is a token, so all prompts of one message have `prompt_tokens` tokens.
+    """
+    # For 24 tokens: {% for message in messages %}{{ '%24s' | format(...) }}{% endfor %}
     return (
         "{% for message in messages %}"
         f"{{{{ '%{prompt_tokens}s' | format(message['content']) }}}}"
@@ -73,12 +77,12 @@ class ChatTokenizer:
     """The tokenizer and the chat template of a model folder.
 
     end: id of the end-of-response token.
-    ends: ids of all tokens that end a response, `end` first. A published model may have several:
-        those of its generation_config.json, where vLLM looks for them too.
+    ends: ids of all tokens that end a response, `end` first. A published model may have further
+        ones in its generation_config.json, where vLLM looks for them too.
     pad: id of the padding token.
     is_tiny: whether it is the tokenizer of the tiny scale.
 
-    A tiny model's folder is read without transformers, whose import takes seconds.
+    The folder of a tiny model is read without transformers, whose import takes seconds.
     """
 
     end: int
@@ -96,6 +100,7 @@ class ChatTokenizer:
             self._load_tiny(folder, width)
 
     def _load_tiny(self, folder: Path, width: int) -> None:
+        """Read a tiny model's tokenizer; its template pads each message to `width` tokens."""
         try:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises no other type
@@ -103,9 +108,11 @@ class ChatTokenizer:
         self.end = self._tokenizer.token_to_id(END)
         self.pad = self._tokenizer.token_to_id(PAD)
         self.ends = (self.end,)
+        # What `chat_template` renders.
         self._render = lambda chat: "".join(turn["content"].rjust(width) for turn in chat)
 
     def _load_published(self, folder: Path) -> None:
+        """Read a tokenizer with transformers, but use its fast back end directly."""
         published = load_published_tokenizer(folder)
         for attribute in ("chat_template", "eos_token"):
             if getattr(published, attribute) is None:
@@ -114,7 +121,7 @@ class ChatTokenizer:
         self.end = published.eos_token_id
         ends = [self.end] + generation_ends(folder)
         self.ends = tuple(dict.fromkeys(ends))  # each once, in this order
-        # Masks exclude padding everywhere, so any token will do; verl takes the same one.
+        # Masks exclude padding everywhere, so any token may pad. verl chooses the same one.
         self.pad = self.end if published.pad_token_id is None else published.pad_token_id
         self._render = lambda chat: published.apply_chat_template(
             chat, tokenize=False, add_generation_prompt=True
@@ -126,7 +133,7 @@ class ChatTokenizer:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def prompts(self, chats: Sequence[Chat]) -> list[list[int]]:
-        """Token ids of each chat with the template's text, up to the start of the response."""
+        """Token ids of each chat in the chat template, up to the start of the response."""
         return self.encode([self._render(chat) for chat in chats])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -142,7 +149,10 @@ class ChatTokenizer:
         return tokens
 
     def without_end(self, response: Sequence[int]) -> Sequence[int]:
-        """A response's tokens before its end token, which a truncated response does not have."""
+        """The tokens of a response without its end token, if it has one.
+
+        A response that reached the maximum length has none.
+        """
         return response[:-1] if response and response[-1] in self.ends else response
 
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
@@ -152,7 +162,10 @@ class ChatTokenizer:
 
 
 def load_published_tokenizer(folder: Path) -> Any:
-    """The tokenizer of transformers for a model folder."""
+    """Load the tokenizer of a model folder with transformers.
+
+    Raises: InputError if the folder has no tokenizer that transformers can read.
+    """
     from transformers import AutoTokenizer
 
     try:
@@ -165,7 +178,10 @@ def load_published_tokenizer(folder: Path) -> Any:
 
 
 def generation_ends(folder: Path) -> list[int]:
-    """Ids of the end tokens in a model folder's generation_config.json; empty without one."""
+    """Ids of the end tokens in a model folder's generation_config.json.
+
+    Returns: an empty list if the folder has no such file, or the file has no end tokens.
+    """
     path = folder / "generation_config.json"
     if not path.is_file():
         return []
@@ -187,6 +203,7 @@ def _tiny_prompt_tokens(folder: Path) -> int | None:
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: no readable tokenizer: {error}") from None
     template = str(config.get("chat_template"))
+    # The 24 of '%24s' in the template of `chat_template`; the rest must be equal too.
     number = re.search(r"'%(\d+)s'", template)
     if number is None or template != chat_template(int(number[1])):
         return None

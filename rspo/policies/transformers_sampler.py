@@ -1,10 +1,13 @@
 """Sampling from language models of transformers, in one process on a CPU.
 
-Their own `generate` would process each prompt once for each response, and compute finished
-responses to the end. Here the longest common beginning of all prompts is computed once, the rest of
-each prompt once for all its responses, and finished responses leave the batch every few tokens.
+verl's rollout server on CPUs uses it for published models (`training/verl/cpu_server.py`).
 
-The random numbers of a response are its own. Its tokens do not depend on the other responses, up to
+The `generate` of transformers would process each prompt once for each response, and would go on
+computing finished responses until the longest one ends. Here the longest common beginning of all
+prompts is computed once, the rest of each prompt once for all its responses, and finished responses
+leave the batch every few tokens.
+
+Each response has its own random numbers, so its tokens depend on the other responses only by
 rounding.
 """
 
@@ -46,11 +49,12 @@ class TransformersModel:
                     f"{folder}: the sampler on a CPU needs a model with keys and values in each "
                     f"layer; this one has {type(layer).__name__}"
                 )
-        # A sliding window, which is a subclass of DynamicLayer, would count padding.
+        # Whether prompts of different lengths may share a batch. A layer with a sliding window,
+        # which is a subclass of DynamicLayer, would count padding as part of its window.
         self.pads = all(type(layer) is DynamicLayer for layer in layers) and self._may_pad()
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Replace weights, under the names of transformers. A tied weight has one name.
+        """Replace the weights, which have the names of transformers. A tied weight has one name.
 
         Raises: KeyError for a missing weight, ValueError for one of another shape.
         """
@@ -100,7 +104,11 @@ class TransformersModel:
 
     @torch.inference_mode()
     def _may_pad(self) -> bool:
-        """Whether padding leaves the next tokens of a prompt as they are. ALiBi counts padding."""
+        """Whether padding a prompt does not change the model's next tokens.
+
+        It does, for example, in models with ALiBi, whose positions count the padding.
+        """
+        # Two prompts with a common beginning and different lengths, with and without padding.
         prompts = [(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), (0, 1, 2, 3, 4, 7)]
         ids, mask, cache = self._prompts(prompts)
         padded = self._next_logits(ids[:, -1:], mask, cache)
@@ -114,8 +122,9 @@ class TransformersModel:
         """Sample one response to each prompt, by inverse transform sampling.
 
         Args:
-            noise: (responses, tokens) uniform random numbers.
+            noise: (responses, tokens) uniform random numbers in [0, 1).
         """
+        # Compute each different prompt once, and copy its row for each of its responses.
         distinct = list(dict.fromkeys(prompts))
         ids, mask, cache = self._prompts(distinct)
         prompt_of = torch.tensor([distinct.index(prompt) for prompt in prompts])
@@ -124,9 +133,10 @@ class TransformersModel:
         cache.batch_select_indices(prompt_of)
         tokens = torch.full(noise.shape, self.pad)
         log_probs = torch.zeros(noise.shape)
-        rows = torch.arange(len(prompts))  # responses in the batch
+        rows = torch.arange(len(prompts))  # the response in each row of the batch
         unfinished = torch.ones(len(prompts), dtype=torch.bool)
         for step in range(noise.shape[1]):
+            # Finished rows go on until the next removal; `_up_to_end` cuts off what they add.
             scores = self._next_logits(last, mask, cache).float() / temperature
             if top_p < 1:
                 scores = TopPLogitsWarper(top_p)(last, scores)
@@ -139,6 +149,7 @@ class TransformersModel:
             if not unfinished.any():
                 break
             if (step + 1) % STRETCH == 0:
+                # Remove the finished responses from the batch.
                 cache.batch_select_indices(unfinished.nonzero()[:, 0])
                 rows = rows[unfinished]
                 last = last[unfinished]
@@ -147,13 +158,22 @@ class TransformersModel:
         return [self._up_to_end(ids, log_p) for ids, log_p in zip(tokens, log_probs, strict=True)]
 
     def _up_to_end(self, tokens: Tensor, log_probs: Tensor) -> Drawn:
-        """A response up to its first end token; in full if it has none."""
+        """A response up to and including its first end token; in full if it has none."""
         ids = tokens.tolist()
-        length = next((place for place, id in enumerate(ids, 1) if id in self.ends), len(ids))
+        length = len(ids)
+        for place, token in enumerate(ids, start=1):
+            if token in self.ends:
+                length = place
+                break
         return Drawn(ids[:length], log_probs[:length].tolist())
 
     def _next_logits(self, last: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
-        """Logits after the last token (rows, 1), which follows those in the cache."""
+        """Logits (rows, vocabulary) of the next token; adds the last one to the cache.
+
+        Args:
+            last: (rows, 1) the last token of each row.
+            mask: (rows, tokens) 1 on the tokens in the cache and on the last one, 0 on padding.
+        """
         positions = mask.sum(dim=1, keepdim=True) - 1
         output = self.model(
             last, attention_mask=mask, position_ids=positions, past_key_values=cache
@@ -162,11 +182,15 @@ class TransformersModel:
         return logits
 
     def _prompts(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, DynamicCache]:
-        """Token ids and attention mask, both (P, L), and the cache of all but the last token.
+        """Compute the prompts, except for the last token of each.
 
-        Shorter prompts are padded after the common beginning, where the mask hides the padding.
+        Shorter prompts are padded between the common beginning of all prompts and their own rest.
+        The mask hides the padding.
+
+        Returns: token ids and attention mask, both (P, L), and the cache of all but the last token.
         """
         lengths = [len(prompt) for prompt in prompts]
+        # The common beginning, which is computed once, on one row.
         columns = zip(*prompts, strict=False)
         alike = list(takewhile(lambda column: len(set(column)) == 1, columns))
         width = max(lengths)
@@ -174,7 +198,7 @@ class TransformersModel:
         ids = torch.full((len(prompts), width), self.pad)
         mask = torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
-            start = width - (len(prompt) - common)  # of the tokens after the common ones
+            start = width - (len(prompt) - common)  # column of the first token that is not common
             ids[row, :common] = torch.tensor(prompt[:common], dtype=torch.long)
             ids[row, start:] = torch.tensor(prompt[common:], dtype=torch.long)
             mask[row, :common] = 1
@@ -183,6 +207,7 @@ class TransformersModel:
         if common:
             self.model(ids[:1, :common], past_key_values=cache, logits_to_keep=1)
             cache.batch_repeat_interleave(len(prompts))
+        # The rest of each prompt, at positions that do not count the padding.
         if width - 1 > common:
             positions = (mask.cumsum(-1) - 1).clamp(min=0)
             self.model(

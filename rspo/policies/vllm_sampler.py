@@ -3,7 +3,7 @@
 vLLM runs in this process, so killing it leaves no other process behind. Which requests are computed
 together depends on the requests alone, not on their arrival times.
 
-The responses of a batch share one stream of random numbers, as in the torch sampler. With a seed
+The responses of a batch share one stream of random numbers, as in the torch sampler: with a seed
 per response, vLLM would call one generator per response for every token. Each batch seeds the
 stream and starts with an empty prefix cache, so a resumed run computes it in the same way.
 docs/sampling.md says when two runs give the same responses.
@@ -30,14 +30,14 @@ RESPONSES_PER_BATCH = 4096
 CPU_CACHE_BYTES = 2**30
 
 ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # vLLM runs in this process
     "VLLM_LOGGING_LEVEL": "CRITICAL",  # errors are raised; vLLM would also log pages of its state
     "HF_HUB_OFFLINE": "1",  # policies are local folders
 }
 
 
 class VllmSampler:
-    """A policy in vLLM, on one GPU if vLLM was built for GPUs."""
+    """A policy in vLLM, on one GPU if vLLM was built for GPUs, otherwise on the CPU."""
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
         config = require_context(folder, sampling)
@@ -73,8 +73,9 @@ class VllmSampler:
             raise InputError(f"{folder}: vLLM cannot load it: {reason}") from error
 
     def _cpu_options(self) -> dict[str, Any]:
+        """Arguments of `vllm.LLM` for CPUs."""
         return {
-            "enforce_eager": True,
+            "enforce_eager": True,  # do not compile the model
             "kv_cache_memory_bytes": CPU_CACHE_BYTES,
             # Prompts share whole blocks only, and vLLM's blocks of 128 tokens on a CPU are longer
             # than many prompts. With 32, 24 prompts of 126 tokens with 8 responses each take a
@@ -83,7 +84,10 @@ class VllmSampler:
         }
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
-        """Consecutive questions with about RESPONSES_PER_BATCH responses, of any lengths."""
+        """Batches of consecutive questions, with prompts of any lengths.
+
+        A batch has at most RESPONSES_PER_BATCH responses, or one question.
+        """
         size = max(1, RESPONSES_PER_BATCH // block.size)
         indices = list(range(len(questions)))
         return [indices[first : first + size] for first in range(0, len(indices), size)]

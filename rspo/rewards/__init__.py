@@ -47,9 +47,9 @@ __all__ = [
     "verify",
 ]
 
-LARGEST_EXACT = 2**53  # up to it, every integer is a float
-LONGEST = 86_400  # seconds, a day; the limit of a process must be a finite integer
-Answer = str | float | Iterable[str | float]
+LARGEST_EXACT = 2**53  # a float represents every integer up to this one
+LONGEST = 86_400  # largest time limit in seconds, a day
+Answer = str | float | Iterable[str | float]  # an answer, or several accepted forms of it
 
 
 def verify(
@@ -63,10 +63,11 @@ def verify(
     """Verify each response against the answer at the same index.
 
     Args:
-        responses: full responses. All verifiers but xverify read only the last \\boxed{} of each.
+        responses: full responses. xverify reads all of a response, the other verifiers only its
+            last \\boxed{}.
         answers: for each response an answer, or several accepted forms of it: texts or numbers, as
-            in a file of `rspo verify`. A number stands for its digits, 142.0 for those of 142.
-        verifier: one of `VERIFIERS`, or of those that were registered (docs/add/verifier.md).
+            in a file of `rspo verify`. A number stands for its digits; 142.0 stands for 142.
+        verifier: a name in `VERIFIERS`, or a registered one (docs/add/verifier.md).
         time_limit: seconds of processor time that rules and math_verify may spend on one response.
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
             "timeout".
@@ -95,10 +96,13 @@ def verify(
         if not isinstance(response, str):
             raise InputError(f"response {index} is {response!r}; expected a text")
     forms = [_forms(answer, index) for index, answer in enumerate(answers)]
+    # Let the chosen verifier decide.
     if verifier == "exact":
         results = exact.verify(responses, forms)
     elif verifier in OWN_VERIFIERS:
-        results = [_own(verifier, *row) for row in zip(responses, forms, strict=True)]
+        results = []
+        for response, accepted in zip(responses, forms, strict=True):
+            results.append(_own(verifier, response, accepted))
     elif verifier == "xverify":
         if judge is None or questions is None:
             raise InputError("verifier 'xverify' needs questions and a judge")
@@ -124,7 +128,10 @@ def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
 
 
 def _forms(answer: Answer, index: int) -> tuple[str, ...]:
-    """The accepted forms of the answer with this index, as texts."""
+    """The accepted forms of the answer with this index, as texts.
+
+    Raises: InputError if there is none, or one is neither text nor a finite number.
+    """
     forms = texts_of(answer)
     if not forms or not all(isinstance(form, str) for form in forms):
         raise InputError(
@@ -140,12 +147,12 @@ def texts_of(answer: Any) -> list[Any]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether a value is iterable, but neither a text nor a mapping."""
+    """Whether a value is a collection of items, that is, iterable and no text or mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def digits(value: Any) -> Any:
-    """The digits of a finite number, 142 for 142.0; any other value stays as it is."""
+    """The digits of a finite number as text, "142" for 142.0; any other value stays as it is."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):

@@ -1,4 +1,4 @@
-"""The verifier and the rewards of a config."""
+"""Verifies responses and computes their rewards as a config says."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +16,13 @@ from rspo.passk import TOLERANCE, as_floats, precision_of
 from rspo.rewards import Verdict, verify
 
 Floats = NDArray[np.float64]
-# responses, answers, questions -> verdicts
+# `rspo.rewards.verify` with the settings of a config: responses, answers, questions -> verdicts.
 Verify = Callable[..., list[Verdict]]
-# Registered rewards whose first batch did not depend on the other responses.
+# Registered rewards that were checked on their first batch, see `_require_independence`.
 _INDEPENDENT: set[Reward] = set()
-LEAST_DEPENDENCE = 1e-3  # of a reward on the other responses, relative to the largest reward
+# The smallest change of a reward, relative to the largest reward, that counts as dependence on the
+# other responses.
+LEAST_DEPENDENCE = 1e-3
 
 
 def rewards_of(
@@ -30,17 +32,18 @@ def rewards_of(
     tokens: Sequence[int],
     texts: Callable[[], list[str]],
 ) -> Floats:
-    """The rewards of some responses.
+    """Compute the rewards of responses.
 
     Args:
-        name: "binary", 1 for a correct response and 0 for others; "length", which subtracts up to
-            `rewards.length_discount` from a correct response, in proportion to its length; or a
-            reward that was registered (docs/add/reward.md).
-        correct: (responses,) whether each is correct.
-        tokens: the length of each response.
-        texts: returns their texts, without the end token; only called for registered rewards.
+        name: "binary", which is 1 for a correct response and 0 for any other; "length", which also
+            subtracts up to `rewards.length_discount` from a correct response, in proportion to its
+            length; or the name of a registered reward (docs/add/reward.md).
+        correct: (responses,) whether each response is correct.
+        tokens: the length of each response in tokens.
+        texts: returns the texts of the responses, without the end token. It is only called for
+            registered rewards.
 
-    Returns: (responses,), finite.
+    Returns: the rewards, (responses,), which are finite.
 
     Raises: InputError if a registered reward returns anything but a finite number per response.
     """
@@ -71,9 +74,11 @@ def _require_independence(
 ) -> None:
     """Raises: InputError if the first half of the responses gets other rewards when alone.
 
+    The estimators assume that the reward of a response does not depend on the other responses.
+
     Args:
-        error: differences up to this fraction of the largest reward are allowed, because rewards
-            of a model, also those near 0, depend on its batches.
+        error: differences up to this fraction of the largest reward are allowed, because the
+            outputs of a reward model depend on its batches by rounding.
     """
     half = len(rewards) // 2
     first_half = VerifiedResponses(
@@ -94,13 +99,15 @@ def _require_independence(
 def verifier_of(
     experiment: Experiment | None, verifier: str, verdicts: Path, gpus: Sequence[str] = ()
 ) -> Iterator[Verify]:
-    """`verify` with all arguments set except responses, answers and questions.
+    """Yield `verify` with all arguments set except responses, answers and questions.
+
+    At the end of the block, the judge's servers stop.
 
     Args:
-        experiment: required by xverify.
-        verdicts: where a judge stores its verdicts.
-        gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
-            wait until they are ready. Default: start one server when it is first needed.
+        experiment: the experiment with the settings of xverify; other verifiers need none.
+        verdicts: file in which the judge stores its verdicts.
+        gpus: values of CUDA_VISIBLE_DEVICES. Start one of the judge's servers on each of these
+            GPUs, and wait until all are ready. By default, one server starts when it is needed.
     """
     configured = partial(verify, verifier=verifier)
     if verifier != "xverify":

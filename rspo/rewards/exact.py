@@ -1,8 +1,9 @@
 r"""The verifier `exact`: text comparison and integer arithmetic in this process.
 
 The content of the last \boxed{} must equal the answer, ignoring surrounding spaces. An answer of
-the form `4,5,8=37` is a countdown task. It accepts any expression over + - * and parentheses that
-uses each of the numbers exactly once and equals the target.
+the form `4,5,8=37` is a countdown task: its numbers are 4, 5 and 8, and its target is 37. Any
+expression of + - * and parentheses that uses each number exactly once and equals the target is then
+correct.
 """
 
 import ast
@@ -13,9 +14,9 @@ from collections.abc import Callable, Sequence
 from rspo.rewards.extraction import last_box
 from rspo.rewards.verdict import CORRECT, INCORRECT, NO_ANSWER, Verdict
 
-_COUNTDOWN = re.compile(r"([0-9]+(?:,[0-9]+)*)=(-?[0-9]+)")
-_CHARACTERS = re.compile(r"[-+*()0-9]*")
-_LONGEST_EXPRESSION = 100  # characters; this bounds the recursion
+_COUNTDOWN = re.compile(r"([0-9]+(?:,[0-9]+)*)=(-?[0-9]+)")  # the numbers and the target
+_CHARACTERS = re.compile(r"[-+*()0-9]*")  # an expression without spaces
+_LONGEST_EXPRESSION = 100  # characters; this bounds the recursion of `_value`
 _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -24,7 +25,10 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
-    """Verdicts of `exact`. Equal responses, which small policies often give, are verified once."""
+    """Compute the verdicts of `exact`.
+
+    Small policies repeat themselves, so equal pairs of response and answer are verified once.
+    """
     pairs = list(zip(responses, answers, strict=True))
     verdicts = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
     return [verdicts[pair] for pair in pairs]
@@ -59,14 +63,15 @@ def solves_countdown(numbers: Sequence[str], target: int, expression: str) -> bo
     if sorted(re.findall("[0-9]+", compact)) != sorted(numbers):
         return False
     try:
-        decimal = re.sub(r"\b0+(?=[0-9])", "", compact)  # Python has no number 04
+        # Python cannot parse 04: remove zeros at the beginning of a number.
+        decimal = re.sub(r"\b0+(?=[0-9])", "", compact)
         return _value(ast.parse(decimal, mode="eval").body) == target
     except (SyntaxError, _NotAnExpression):
         return False
 
 
 class _NotAnExpression(Exception):
-    """The syntax tree has another operation or operand."""
+    """The syntax tree has an operation or operand that a countdown expression may not have."""
 
 
 def _value(node: ast.expr) -> int:

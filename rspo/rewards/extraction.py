@@ -1,21 +1,26 @@
-"""The final answer of a text: the content of its last box."""
+r"""Finds the final answer of a text: the content of its last \boxed{...} or \fbox{...}."""
 
 import re
 from collections import deque
 
-_BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # \{ and \} do not nest
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")  # the command of a box
+# A brace, or a backslash with its character: \{ and \} are skipped, because they do not nest.
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 # Only a line that starts with % is a comment: n % 2 is a remainder, and 5 % a percentage.
 _COMMENT = re.compile(r"^[ \t]*%.*", re.MULTILINE)
-# Text that joins boxes into one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
+# What may stand between boxes of one answer, as in \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}:
+# any sequence of spaces, signs and delimiters of formulas; "and" or "or", perhaps after a word; and
+# a name with an equals sign.
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad"
     r"|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
     r"|\b[a-zA-Z](?:_(?:[0-9]|\{[0-9]\}))?[ ]?=)*"
 )
-_SIGNS = re.compile(r"[^\w.!?=<>%]{0,9}")
-_LONGEST_JOINT = 40
-_MOST_JOINED = 20
+_SIGNS = re.compile(r"[^\w.!?=<>%]{0,9}")  # a few signs that neither end a sentence nor compare
+_LONGEST_JOINT = 40  # characters between two boxes of one answer
+_MOST_JOINED = 20  # boxes of one answer
+# An argument without braces: everything up to a space, a dollar sign, or a backslash that ends the
+# formula, such as that of \). A backslash of a command, as in \pi, is part of it.
 _WITHOUT_BRACES = re.compile(r"[^\s$\\]*(?:\\[a-zA-Z{},;!%][^\s$\\]*)*")
 
 
@@ -23,10 +28,11 @@ def last_box(text: str) -> str | None:
     r"""The content of the last \boxed{...} or \fbox{...} of a text, without surrounding spaces.
 
     Braces may nest. Without braces, as in `$\boxed 5$`, the content ends at the next space or the
-    end of the formula. Of nested boxes, the innermost is the last one.
+    end of the formula. If boxes are nested, the innermost is the last one. Time is linear in the
+    length of the text.
 
-    Returns: None if there is no box, if it is empty, or if the last one is not closed
-        because the response was truncated. Time is linear in the length of the text.
+    Returns: None if there is no box, or if the last box is empty or not closed, because the
+        response was truncated.
     """
     text = _without_comments(text)
     opening = None
@@ -39,11 +45,14 @@ def last_box(text: str) -> str | None:
 
 
 def final_answers(text: str) -> list[str]:
-    r"""The possible answers of a text: its last box, and a list of several boxes.
+    r"""The answers that a text may give: a list of its last boxes, and the last box alone.
 
     If only a comma, `and` or `or` separates the last box from boxes before it, as in
     `\boxed{1} and \boxed{2}`, the first result is the list `1, 2` and the second one is the last
-    box. With `or`, the list is the only result: a text that offers two answers gives neither.
+    box. With `or`, the list is the only result, because a text that offers two answers gives
+    neither. If there is a single box, its content is the only result.
+
+    Returns: an empty list if the text has no box with content.
     """
     boxes, offered = _boxes(text)
     if not boxes:
@@ -54,7 +63,9 @@ def final_answers(text: str) -> list[str]:
 
 
 def extracted_answer(response: str, verifier: str) -> str | None:
-    """What a verifier compares with the answer; for xverify, which reads everything, the last box.
+    """The text that a verifier compares with the answer, for a table of verdicts.
+
+    xverify reads the whole response; for it, this is the last box.
 
     Returns: None if there is no answer to extract.
     """
@@ -64,14 +75,15 @@ def extracted_answer(response: str, verifier: str) -> str | None:
 
 
 def _boxes(text: str) -> tuple[list[str], bool]:
-    """The last box and the boxes joined to it.
+    """Find the last box and the boxes before it that belong to the same answer.
 
-    Returns: their contents, in order; and whether `or` joins any of them.
+    Returns: their contents, in order; and whether `or` joins any two of them.
     """
     text = _without_comments(text)
     boxes: list[str] = []
     offered = False
     following = None  # where the box after the current one starts
+    # From the last box backwards, until something else than a joint stands between two boxes.
     for opening in reversed(deque(_BOX.finditer(text), maxlen=_MOST_JOINED)):
         content, end = _argument(text[:following], opening.end())
         if not content:
@@ -88,22 +100,28 @@ def _boxes(text: str) -> tuple[list[str], bool]:
 
 
 def _without_comments(text: str) -> str:
+    """The text without lines that are LaTeX comments."""
     return _COMMENT.sub("", text) if "%" in text else text
 
 
 def _joined(between: str) -> bool:
-    """Whether two boxes belong together: only a few signs or a conjunction separate them."""
+    """Whether two boxes belong together, given the text between them.
+
+    They do if only a few signs separate them, or a conjunction, perhaps with the name of the next
+    value.
+    """
     if _SIGNS.fullmatch(between):
         return True
     if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
         return False
+    # A joint may consist of spaces and names only, which join nothing.
     return re.search(r",|;|and|or", between) is not None
 
 
 def _argument(text: str, start: int) -> tuple[str, int]:
     """The argument of the command that ends at `start`, and the index after it.
 
-    The argument is empty if it is missing or not closed.
+    The argument is empty if it is missing or its brace is not closed.
     """
     while start < len(text) and text[start].isspace():
         start += 1
@@ -111,7 +129,7 @@ def _argument(text: str, start: int) -> tuple[str, int]:
         bare = _WITHOUT_BRACES.match(text, start)
         assert bare is not None  # the pattern also matches an empty text
         return bare.group().rstrip(".,;:"), bare.end()
-    depth = 0
+    depth = 0  # number of open braces; an escaped brace does not change it
     for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace.group(), 0)
         if depth == 0:

@@ -1,7 +1,7 @@
 """The verifier `math_verify`: the library math-verify with its default settings.
 
-Only worker processes import this module (`rspo.rewards.sandbox`). They also set the limits: the
-library's own time limits use the same timer as the worker's, so they are off.
+Only worker processes import this module (`rspo.rewards.sandbox`). The workers limit time and
+memory. The time limits of the library use the same timer as those of the worker, so they are off.
 """
 
 import logging
@@ -12,7 +12,8 @@ import math_verify
 
 from rspo.rewards.extraction import last_box
 
-logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns about the time limits
+# Without this, the library warns that its time limits are off.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
 def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
@@ -27,7 +28,10 @@ def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
 
 
 def _parse(text: str) -> list[Any]:
-    """The expressions that the library reads in a text, which it expects in a box."""
+    """The expressions that the library reads in a text.
+
+    The library looks for a box, so a text without one is put into a box.
+    """
     boxed = text if last_box(text) else f"\\boxed{{{text}}}"
     result: list[Any] = math_verify.parse(boxed, parsing_timeout=None)
     return result

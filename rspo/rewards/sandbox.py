@@ -2,10 +2,11 @@
 
 A worker is a plain subprocess (`rspo.rewards.sandbox_worker`) that communicates over pipes. It
 imports neither torch nor the main module of the caller, and can be started from threads, from
-daemons and inside Ray. Each worker runs one verifier, because the rules disable SymPy's evaluation
-of text, which math-verify needs. Workers start on demand, at most one per CPU and verifier, and are
-reused by later batches. They end with the process that started them: `close` kills them at exit,
-and the kernel or their closing input ends them if the process is killed.
+daemons and inside Ray. Each worker runs only one verifier, because `rules` disables SymPy's
+evaluation of text, and `math_verify` needs it. Workers start on demand, at most one per CPU and
+verifier, and later batches reuse them. They end with the process that started them: `close` kills
+them at exit. If the process is killed, the kernel kills them, or they end because their input
+closes.
 """
 
 import atexit
@@ -46,11 +47,12 @@ def verify(
     answers: Sequence[tuple[str, ...]],
     time_limit: float,
 ) -> list[Verdict]:
-    """Verdicts of `rules` or `math_verify`.
+    """Compute the verdicts of `rules` or `math_verify`, several rows at the same time.
 
-    A row that times out or kills its worker does not affect other rows.
+    A row is a response with its answer. A row that times out or kills its worker does not affect
+    other rows.
 
-    Raises: CancelledError if `close` is called meanwhile, by this or another thread.
+    Raises: CancelledError if this or another thread calls `close` meanwhile.
     """
     stop = threading.Event()
     pending: list[Future[Verdict]] = []
@@ -74,7 +76,13 @@ def _verify_one(
     time_limit: float,
     stop: threading.Event,
 ) -> Verdict:
-    """The verdict on one response; needs a worker only if its text does not decide."""
+    """The verdict on one response. It needs a worker only if comparing the texts does not decide.
+
+    Args:
+        accepted: accepted forms of the answer.
+        time_limit: in seconds of processor time.
+        stop: set if no further worker may start.
+    """
     predictions = final_answers(response)
     if not predictions:
         return Verdict(NO_ANSWER)
@@ -88,20 +96,20 @@ def _verify_one(
         worker.stdin.write(json.dumps(row) + "\n")  # type: ignore[union-attr]
         worker.stdin.flush()  # type: ignore[union-attr]
         reply = worker.stdout.readline()  # type: ignore[union-attr]
-    except OSError:
+    except OSError:  # the worker has died
         reply = ""
     if reply:
         with _lock:
             _idle.setdefault(verifier, []).append(worker)
         return Verdict(CORRECT if json.loads(reply) else INCORRECT)
-    status = _end(worker)  # negative if a signal ended it
+    status = _end(worker)  # minus the number of the signal, if one ended it
     return Verdict(TIMEOUT if -status in SIGNALS_OF_LIMITS else WORKER_DIED)
 
 
 def _take_worker(verifier: str, stop: threading.Event) -> Worker:
-    """An idle worker, or a new one.
+    """Take an idle worker, or start a new one.
 
-    Raises: InputError if a new one does not start; CancelledError after `stop`.
+    Raises: InputError if a new worker does not start; CancelledError if `stop` is set.
     """
     with _lock:  # `close` must either see a process or prevent its start
         if stop.is_set():
@@ -109,7 +117,7 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
         idle = _idle.setdefault(verifier, [])
         while idle:
             worker = idle.pop()
-            if worker.poll() is None:
+            if worker.poll() is None:  # it still runs
                 return worker
             _all.discard(worker)
         worker = _start(verifier)
@@ -126,12 +134,12 @@ def _start(verifier: str) -> Worker:
     """Start a process that runs a verifier. It writes READY once its libraries are imported."""
     if importlib.util.find_spec("math_verify") is None:
         raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
-    # The package may be imported from a checkout that is not installed.
+    # The worker must import the same package, which may be in a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     main = f"main({verifier!r}, parent={os.getpid()})"
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "OPENBLAS_NUM_THREADS": "1",  # each thread reserves address space
+        "OPENBLAS_NUM_THREADS": "1",  # each thread reserves address space, which is limited
     }
     return subprocess.Popen(
         [sys.executable, "-c", f"from rspo.rewards.sandbox_worker import main; {main}"],
@@ -144,9 +152,9 @@ def _start(verifier: str) -> Worker:
 
 
 def _end(worker: Worker) -> int:
-    """Close the pipes of a process that is exiting and return its exit status.
+    """Close the pipes of a worker that is exiting, and return its exit status.
 
-    Raises: CancelledError if `close` has killed it: its row has no verdict.
+    Raises: CancelledError if `close` has killed the worker, because its row then has no verdict.
     """
     worker.communicate()
     with _lock:
@@ -160,15 +168,15 @@ def _end(worker: Worker) -> int:
 
 _lock = threading.Lock()
 _shared: ThreadPoolExecutor | None = None  # one thread per row in progress
-_all: set[Worker] = set()
-# By verifier. Used as a stack: a series of single rows keeps one worker busy and starts no second.
+_all: set[Worker] = set()  # idle and busy workers; a worker that is not in it was closed
+# Idle workers by verifier. Each list is a stack, so a series of single rows uses one worker only.
 _idle: dict[str, list[Worker]] = {}
 
 
 def _threads() -> ThreadPoolExecutor:
-    """As many threads as this process may use CPUs.
+    """The threads that verify rows: one for each CPU that this process may use.
 
-    They are never shut down: on Linux, a worker is killed when the thread that started it ends.
+    They are never shut down, because Linux kills a worker when the thread that started it ends.
     """
     global _shared
     with _lock:
@@ -180,7 +188,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def close() -> None:
-    """Kill all workers. The next row starts one again."""
+    """Kill all workers. The next row starts a new one."""
     with _lock:
         for worker in _all:
             worker.kill()
@@ -190,7 +198,10 @@ def close() -> None:
 
 
 def _forget() -> None:
-    """Drop the parent's threads and workers in a forked child."""
+    """Forget the threads and workers of the parent, in a child process after a fork.
+
+    Threads do not survive a fork, and the workers belong to the parent.
+    """
     global _shared, _lock
     _lock = threading.Lock()
     _shared = None
@@ -199,8 +210,9 @@ def _forget() -> None:
 
 
 atexit.register(close)
-# A fork while a worker starts would copy the pipe by which `Popen` learns that the worker runs: it
-# would wait until the forked process ends. Workers start under the lock, so a fork takes it too.
+# `Popen` waits until a pipe closes, which tells it that the worker runs. A fork at this time would
+# copy the pipe, so `Popen` would wait until the forked process ends. Workers start under the lock,
+# so a fork takes the lock too.
 os.register_at_fork(
     before=lambda: _lock.acquire(),
     after_in_parent=lambda: _lock.release(),

@@ -1,4 +1,6 @@
-"""The worker process: reads one row per line, verifies it within limits, writes the result.
+"""The worker process: reads one row per line, verifies it within limits, and writes the result.
+
+A row is a response with its answer, as JSON. `rspo.rewards.sandbox` starts workers.
 
 The kernel enforces all limits, so they also hold inside a call to C that never returns:
 
@@ -8,8 +10,8 @@ The kernel enforces all limits, so they also hold inside a call to C that never 
   `CLOCK_FACTOR` times the time limit has passed in wall-clock time.
 - Beyond the memory limit, allocations fail.
 
-On Linux, the kernel kills the worker when its parent ends, also during a row. Elsewhere, the worker
-exits after the row.
+On Linux, the kernel kills the worker when its parent ends, even during a row. On other systems, the
+worker exits after the row.
 """
 
 import contextlib
@@ -22,9 +24,9 @@ import signal
 import sys
 import traceback
 
-READY = "ready\n"
+READY = "ready\n"  # what a worker writes once its libraries are imported
 MEMORY_LIMIT = 2 * 2**30  # bytes of address space
-CLOCK_FACTOR = 60  # limit of wall-clock time / limit of processor time
+CLOCK_FACTOR = 60  # limit of wall-clock time, divided by the limit of processor time
 SIGNALS_OF_LIMITS = (signal.SIGPROF, signal.SIGALRM)
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _MODULES = {
@@ -34,7 +36,11 @@ _MODULES = {
 
 
 def main(verifier: str, parent: int) -> None:
-    """Serve until standard input closes."""
+    """Verify rows until standard input closes.
+
+    Args:
+        parent: id of the process that started this one.
+    """
     _end_with(parent)
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not be read as a result
@@ -55,7 +61,7 @@ def main(verifier: str, parent: int) -> None:
         _set_time_limit(row["seconds"])
         try:
             same = equivalent(row["accepted"], row["predictions"])
-        except MemoryError:
+        except MemoryError:  # ends the worker, which may be unable to go on
             raise
         except Exception:  # an error in a verifier fails this row, not the worker
             traceback.print_exc()
@@ -75,5 +81,6 @@ def _end_with(parent: int) -> None:
 
 def _set_time_limit(seconds: float) -> None:
     """Set both timers; 0 stops them."""
+    # ITIMER_PROF counts processor time and sends SIGPROF; ITIMER_REAL sends SIGALRM.
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, seconds * CLOCK_FACTOR)

@@ -1,4 +1,4 @@
-"""The verdict on one response."""
+"""The verdict on a response, and the reasons that it may have."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,16 @@ TOO_LONG = "too long"  # the content of the box is longer than any answer
 TIMEOUT = "timeout"
 WORKER_DIED = "worker died"  # over the memory limit, or a crash
 INVALID_REPLY = "invalid reply"  # the judge model's reply is not a verdict
-REFUSED = "refused"  # by the judge's server, for example because the prompt exceeds the context
-NO_REPLY = "no reply"  # from the judge's server, which answers other prompts
+# The judge's server refused the prompt, for example because it exceeds the context.
+REFUSED = "refused"
+NO_REPLY = "no reply"  # the judge's server did not reply to this prompt, but answers other prompts
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a response counts as correct or not: one of the reasons above.
+    """Whether a response counts as correct, and why.
 
+    reason: one of the constants above. Only CORRECT counts as correct.
     verifier: name of the verifier that decided; set by `rspo.rewards.verify`.
     """
 

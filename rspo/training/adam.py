@@ -15,9 +15,9 @@ def adam(
 ) -> torch.optim.AdamW:
     """Create the optimizer of a policy.
 
-    Every parameter gets a zero gradient. Adam skips parameters without one; with zeros, a
-    mini-batch in which every response is dropped still moves them by their momentum, as it would
-    without dropping.
+    Every parameter gets a zero gradient. Adam would skip a parameter that has none. With zeros, a
+    mini-batch in which every response is dropped still moves the parameters by their momentum, as
+    it would without dropping.
     """
     parameters = list(parameters)
     for parameter in parameters:
@@ -32,12 +32,12 @@ def adam_step(
     """Clip the gradient and update the parameters.
 
     Args:
-        done: fraction (0..1) of all updates that were made before this one.
+        done: the updates before this one, as a fraction (0..1) of all updates.
 
     Returns: the norm of the gradient before clipping, and the learning rate.
     """
     rate = peak_rate * learning_rate_factor(done, settings)
-    (group,) = optimizer.param_groups
+    (group,) = optimizer.param_groups  # `adam` puts all parameters into one group
     group["lr"] = rate
     limit = settings.gradient_clip or float("inf")
     norm = nn.utils.clip_grad_norm_(group["params"], limit)
@@ -61,4 +61,4 @@ def learning_rate_factor(done: float, settings: Optimizer) -> float:
         return done / warmup
     if settings.schedule == "constant":
         return 1.0
-    return (1.0 - done) / (1.0 - warmup)
+    return (1.0 - done) / (1.0 - warmup)  # "linear": from 1 after the warm-up to 0 at the end

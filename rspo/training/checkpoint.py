@@ -1,8 +1,9 @@
 """Checkpoints: a killed run resumes from the checkpoint that has its settings and inputs.
 
-With other settings or inputs, Snakemake and --force start the training over. Each checkpoint has a
-file with its origin, which is written first and removed first. A folder without that file is what
-a killed removal has left; no run resumes from it.
+If the settings or inputs have changed, Snakemake and --force start the training over, and any other
+command refuses. Each checkpoint folder has a file with its origin, that is, these settings and
+inputs. It is written first and removed first: a folder without it is the rest of a removal that was
+killed, and no run resumes from it.
 """
 
 import io
@@ -32,12 +33,13 @@ STATE_FILE = "state.pt"  # the state of a training in one process
 
 
 def checkpoint_state(task: Task) -> State:
-    """Whether the state in the checkpoint of a task is a complete file of PyTorch, if there is one.
+    """Whether the state in the checkpoint of a task is a complete file of PyTorch.
 
-    Only a training in one process has such a file.
+    A checkpoint without this file is no fault: only a training in one process writes it.
     """
-    assert task.checkpoint is not None  # of a training
+    assert task.checkpoint is not None  # because the task is a training
     file = task.checkpoint / STATE_FILE
+    # torch.save writes a zip file, whose directory comes last: a truncated file is not a zip file.
     if file.is_file() and not zipfile.is_zipfile(file):
         return State(file, Reason.NOT_COMPLETE, task=task)
     return State(file, Reason.UNCHANGED, task=task)
@@ -50,13 +52,14 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
         inputs: digests of the inputs that decide the training, by name.
         from_the_start: start a new one in any case.
 
-    Returns: usage of the earlier processes that trained with it, for the provenance.
+    Returns: usage of the earlier processes that trained with a kept checkpoint, for the provenance.
+        Empty for a new one.
 
     Raises: InputError if the checkpoint is damaged; or if it has other settings or inputs, outside
         of Snakemake and without `from_the_start`.
     """
     folder = task.checkpoint
-    assert folder is not None  # of a training
+    assert folder is not None  # because the task is a training
     origin = {"settings": task.settings, **inputs}
     changes = differences(origin_of(folder), origin)
     if not changes and not from_the_start:
@@ -74,15 +77,16 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
 
 
 def remove_left_checkpoint(task: Task) -> None:
-    """Remove what a process that was killed while it removed the checkpoint of a task has left."""
+    """Remove the rest of a task's checkpoint if a process was killed while it removed it."""
     folder = task.checkpoint
-    assert folder is not None  # of a training
+    assert folder is not None  # because the task is a training
     if folder.exists() and not is_begun(task):
         with locked(task):
             remove_checkpoint(folder)
 
 
 def remove_checkpoint(folder: Path) -> None:
+    """Remove a checkpoint folder, if it exists; its origin first (see the top of this file)."""
     (folder / ORIGIN_FILE).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)
@@ -99,7 +103,7 @@ def save_checkpoint(
     import torch  # here, because `rspo status` imports this module
 
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **rest}
-    buffer = io.BytesIO()  # torch.save to a file reports a full disk as another error
+    buffer = io.BytesIO()  # to a file, torch.save would report a full disk as another error
     torch.save(state, buffer)
     with atomic_write(folder / STATE_FILE) as partial:
         partial.write_bytes(buffer.getbuffer())
@@ -108,7 +112,7 @@ def save_checkpoint(
 def load_checkpoint(folder: Path, model: "nn.Module", optimizer: "Optimizer") -> dict[str, Any]:
     """Read the last checkpoint, if there is one, into the model and the optimizer.
 
-    Returns: the `rest` that was saved with it; empty without a checkpoint.
+    Returns: the `rest` that `save_checkpoint` saved with it; empty if there is no checkpoint.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Refuses a config whose servers, or whose passes, cannot fit the memory of a GPU.
+"""Refuses a config whose servers or forward passes cannot fit into the memory of a GPU.
 
 The policy's server, the judge's server and a rank of the actor share each GPU of a training job.
 This reads the config as text, without verl, so that every command can check it at its start.
@@ -22,7 +22,7 @@ DEFAULTS = Path(__file__).with_name("verl") / "cuda.yaml"
 # 1.5B parameters in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as for
 # activations.
 MOST_MEMORY_OF_SERVERS = 0.96
-# Two responses with prompts that fill the context of the paper's models.
+# As many as two prompts with responses that fill the context of the paper's models, 4096 tokens.
 MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 
@@ -64,7 +64,7 @@ def _require_memory_for_actor(experiment: Experiment, section: Mapping[str, Any]
     fractions = {key: _number(key, sampler)}
     if config.xverify is not None and config.starts_judge:
         fractions["xverify.training_gpu_memory"] = config.xverify.training_gpu_memory
-    total = round(sum(fractions.values()), 6)  # 0.9 + 0.06 is not 0.96
+    total = round(sum(fractions.values()), 6)  # in binary floating point, 0.9 + 0.06 exceeds 0.96
     if total > MOST_MEMORY_OF_SERVERS:
         settings = " and ".join(f"{key} = {value:g}" for key, value in fractions.items())
         raise InputError(
@@ -95,11 +95,12 @@ def _require_small_passes(section: Mapping[str, Any]) -> None:
 
 
 def _value(section: Any, key: str) -> Any:
-    """A value of the section `actor_rollout_ref`.
+    """The value of a key that begins with `actor_rollout_ref`; None if the section lacks it.
 
-    If an interpolation stands in place of a section that contains it, returns the interpolation.
+    If a section above the key is an interpolation of OmegaConf, such as ${other.section}, returns
+    the interpolation.
 
-    Raises: InputError for another value in place of a section.
+    Raises: InputError if something else stands in place of a section.
     """
     names = key.split(".")
     value = section
@@ -115,12 +116,12 @@ def _value(section: Any, key: str) -> Any:
 
 
 def _number(key: str, value: Any) -> float:
-    """Raises: InputError unless a value is a number."""
+    """The value as a number. Raises: InputError if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{key} = {value!r}: expected a number")
     return value
 
 
 def _is_left_to_verl(value: Any) -> bool:
-    """Whether verl computes a value from others: an interpolation of OmegaConf."""
+    """Whether a value is an interpolation of OmegaConf, which verl computes from other values."""
     return isinstance(value, str) and "${" in value

@@ -10,16 +10,16 @@
     grad J(theta) = 1/|D_b| sum_x sum_i w_i grad log pi_theta(y^i | x)
 
 A step makes one update per mini-batch M of prompts, in each of `epochs` passes over them. After the
-first one, pi_theta is no longer the policy pi_old that sampled, so each update maximizes PPO's
-clipped objective (Schulman et al. 2017, equation 7), whose gradient at pi_theta = pi_old is
+first update, pi_theta is no longer the policy pi_old that sampled. Each update therefore maximizes
+PPO's clipped objective (Schulman et al. 2017, equation 7), whose gradient at pi_theta = pi_old is
 grad J / T:
 
     1/(|M| T) sum_x sum_i sum_t min(w_i r_it, w_i clip(r_it, 1 - epsilon, 1 + epsilon))
     r_it = pi_theta(y^i_t | x, y^i_<t) / pi_old(y^i_t | x, y^i_<t)
     T = the maximum response length; with `loss_aggregation: token-mean`, the mean length in M
 
-With `entropy_bonus`, it also maximizes this times the mean entropy of pi_theta(. | x, y^i_<t) over
-all tokens that were sampled for M, of responses of weight 0 too.
+It also maximizes `entropy_bonus` times the mean entropy of pi_theta(. | x, y^i_<t) over all tokens
+that were sampled for M, including those of responses of weight 0.
 
 This engine runs on CPUs. Like the verl engine, it has no critic and no KL term.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
@@ -48,8 +48,9 @@ from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import Record, Stopwatch, record_of
 from rspo.training.rewards import Scored, named_rewards, tokens_of, verify_tokens
 
-# (batch, rows of the responses' prompts in it, tokens, correct, step) -> (P * n,) whether to reward
-# each response as a correct one
+# Decides which responses to reward as correct ones, (P * n,). The arguments are those of
+# `SimulatedErrors.accept`: the batch; for each response, the row of its prompt in the batch, its
+# tokens, and whether it is correct; and the step, counted from 0.
 Accept = Callable[
     [Prompts, Sequence[int], Sequence[Sequence[int]], NDArray[np.bool_], int], NDArray[np.bool_]
 ]
@@ -68,7 +69,9 @@ class Rollout:
 class Trainer:
     """A policy pi_theta and its optimizer.
 
-    accept: which responses to reward as correct ones. `rspo.training.simulated_errors` replaces it.
+    accept: decides which responses to reward as correct ones. By default, these are the responses
+        that the verifier accepts; `local_engine` replaces it by simulated errors of a verifier.
+    rate: the peak of the learning rate.
     """
 
     def __init__(
@@ -155,6 +158,8 @@ class Trainer:
             entropy_bonus=training.entropy_bonus,
             drops=training.drop_zero_weights,
         )
+        # The learning rate depends on the updates so far, as a fraction of all: count the passes
+        # and mini-batches of this step before this update.
         fraction_of_step = (epoch + int(part[0]) / training.prompts_per_step) / training.epochs
         done = (step + fraction_of_step) / training.steps
         norm, rate = adam_step(self.optimizer, self.rate, training.optimizer, done)
@@ -171,7 +176,7 @@ def backward(
     entropy_bonus: float = 0.0,
     drops: bool = True,
 ) -> float:
-    """Add the gradient of -J / `length` on a mini-batch to the parameters' gradients.
+    """Add the gradient of minus the clipped objective on a mini-batch to the parameters' gradients.
 
     Without an entropy bonus, responses of weight 0 do not change the gradient; dropping them saves
     time (section 5.1).
@@ -179,9 +184,11 @@ def backward(
     Args:
         part: the rows of the mini-batch's prompts.
         length: T of the objective, in tokens.
+        epsilon: the ratio is clipped to 1 - epsilon ... 1 + epsilon.
+        entropy_bonus: coefficient of the mean entropy in the objective.
         drops: whether to drop the responses of weight 0 where that changes nothing.
 
-    Returns: the fraction of clipped tokens, among the tokens of responses with another weight.
+    Returns: the fraction of clipped tokens, among the tokens of responses with non-zero weight.
     """
     rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
     lengths = rollout.responses.lengths
@@ -202,6 +209,7 @@ def backward(
             entropy = (copies[chunk] * entropies(log_p, rollout, chunk)).sum() / sampled
             loss = loss - entropy_bonus * entropy
         loss.backward()
+        # Count the clipped tokens; a merged response counts as often as it was sampled.
         weighted = copies[chunk] * (rollout.weights.flatten()[chunk] != 0)
         counts = weighted.repeat_interleave(lengths[chunk])
         clipped += int(counts[is_clipped].sum())
@@ -210,19 +218,22 @@ def backward(
 
 
 def merge_equal(rollout: Rollout, rows: Tensor) -> tuple[Tensor, Rollout, Tensor]:
-    """Give the weights of equal responses to a prompt to the first of them, which saves time.
+    """Merge equal responses to a prompt into the first of them, which saves time.
 
-    The objective is the same: for weights of one sign, min(w r, w clip(r)) is linear in w. Of equal
-    responses with weights of both signs, one of each sign is left.
+    The first response gets the sum of the weights. The objective stays the same, because for
+    weights of one sign, min(w r, w clip(r)) is linear in w. Equal responses with weights of
+    different signs (negative, zero or positive) are merged separately.
 
-    Returns: the rows that are left; the rollout with their weights; and, for each row of the
-        rollout, how many responses it stands for.
+    Returns: the rows that are left, (B,); the rollout with the summed weights; and, for each row of
+        the rollout, how many responses it stands for, (P * n,).
     """
     responses = rollout.responses
     weights = rollout.weights.flatten()
     prompt_and_sign = torch.stack((rows // rollout.weights.shape[1], weights[rows].sign().long()))
+    # Rows with equal keys, (2 + T,), are merged; `group` has the number of each row's key.
     keys = torch.cat((prompt_and_sign.T, responses.tokens[rows]), dim=1)
     distinct, group = torch.unique(keys, dim=0, return_inverse=True)
+    # The first row of each group: the minimum, which starts above every row.
     first = rows.new_full((len(distinct),), len(weights))
     first = first.scatter_reduce(0, group, rows, "amin")
     merged = torch.zeros_like(weights).index_add_(0, first[group], weights[rows])
@@ -252,7 +263,8 @@ def clipped_objective(
     Args:
         log_p: (B, T, V), see `token_distributions`.
 
-    Returns: a scalar; and a truth value for each token that was sampled, padding left out.
+    Returns: a scalar; and, for each token that was sampled, whether it is clipped. The tokens are
+        in one dimension, response by response, without padding.
     """
     responses = rollout.responses
     longest = log_p.shape[1]

@@ -9,7 +9,8 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 
-# Fraction of the updates whose gradient was clipped. With more, the clip determined the training.
+# Largest harmless fraction of updates with a clipped gradient. With more, the clip determined the
+# training.
 MOST_CLIPPED = 0.5
 # The largest mean absolute difference between the log-probabilities of the sampler and the actor,
 # in nats per token. In bfloat16 on a CPU, correct samplers differ by 0.004 (the tiny models) to
@@ -17,6 +18,7 @@ MOST_CLIPPED = 0.5
 MOST = 0.05
 # In the first step, both have read the same files, so they differ by rounding only. If the weights
 # of the sampler are one step old, the difference is six times as large, in a tiny cell in bfloat16.
+# Half of that is the bound, as a multiple of the first step's difference.
 _TIMES_FIRST = 3
 _LEAST = 0.001  # a bound far above the rounding of float32
 
@@ -67,15 +69,20 @@ def clipping_warning(fractions: Mapping[str, float]) -> str:
 
 
 def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The steps whose sampler differs from the actor by more than the bound."""
+    """The steps in which the sampler differs from the actor by more than the bound.
+
+    The bound is _TIMES_FIRST times the first step's difference, but at least _LEAST and at most
+    MOST. Steps of the local engine have no difference: its sampler is the actor.
+    """
     measured = {
         record["step"]: record["sampler"]["difference"]
         for record in records
         if isinstance(record.get("sampler"), Mapping)
     }
-    first = next(filter(math.isfinite, measured.values()), MOST)
+    finite = [difference for difference in measured.values() if math.isfinite(difference)]
+    first = finite[0] if finite else MOST
     bound = min(MOST, max(_LEAST, _TIMES_FIRST * first))
-    # `not <=` instead of `>`, because NaN is above the bound too.
+    # `not <=` instead of `>`, because NaN, which a broken sampler returns, is to be reported too.
     return [step for step, difference in measured.items() if not difference <= bound]
 
 

@@ -39,7 +39,7 @@ WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
 CHECKPOINT_EVERY = 100
 CHUNKS = 2  # parts of a batch, by length: the part with the shorter responses needs less padding
-IGNORED = -100  # target of positions that are not part of the loss
+IGNORED = -100  # target of positions that are not part of the loss; PyTorch's default for it
 
 
 def make_base_policy(
@@ -62,6 +62,7 @@ def make_base_policy(
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
         with atomic_write(policy) as partial:
+            # Copy the policy, train it or download it, whichever comes first.
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
@@ -83,7 +84,11 @@ def make_base_policy(
 
 
 def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
-    """The finished base policy in the scale's own folder, for a trial run in another; or None."""
+    """The finished base policy that a trial run, whose results are in another folder, can copy.
+
+    Returns: its folder among the results of the scale; None if it is not finished, or if the
+        experiment is no trial run.
+    """
     if not experiment.files.has_own_results:
         return None
     files = Files.of_scale(experiment.scale, experiment.root)
@@ -113,6 +118,7 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     tokenizer = ChatTokenizer(folder)
     prompts, responses = _encode(tokenizer, worked_examples(scratch.examples, scratch.seed))
     model = Qwen2(shape_of(scratch, sampling, tokenizer.size))
+    # 0.05 is the standard deviation of the initial weights.
     model.initialise(0.05, torch.Generator().manual_seed(scratch.seed))
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
@@ -121,6 +127,7 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     if start:
         print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
     progress = Progress(checkpoint, start, scratch.steps)
+    # All batches from the first step, so that a resumed training goes on in the same order.
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
     for step in range(start, scratch.steps):
         for group in optimizer.param_groups:
@@ -136,9 +143,9 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
 
 
 def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
-    """Token ids of prompts (E, L) and of responses (E, T).
+    """Token ids of the prompts (E, L) and of the responses (E, T) of E examples.
 
-    The end token and IGNORED follow each response.
+    Each response has its end token, and IGNORED up to the length T of the longest.
     """
     # Most of the 60,000 examples repeat a prompt or a response; each is encoded once.
     distinct_prompts = list(dict.fromkeys(prompt for prompt, _ in examples))
@@ -184,7 +191,8 @@ def _backward(model: Qwen2, prompts: Tensor, responses: Tensor) -> float:
     loss = 0.0
     for rows in torch.argsort(lengths, stable=True).chunk(CHUNKS):
         targets = responses[rows, : int(lengths[rows].max())]
-        prompt_of = torch.arange(len(rows))
+        prompt_of = torch.arange(len(rows))  # each response has its own prompt
+        # IGNORED is no token: the model gets token 0 in its place, and the loss leaves it out.
         logits = response_logits(model, prompts[rows], prompt_of, targets.clamp(min=0))
         total = F.cross_entropy(
             logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"

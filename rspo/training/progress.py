@@ -47,6 +47,7 @@ class Progress:
             self._write(step, metrics)
 
     def _write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Replace the file; a reader always finds a complete one."""
         self.written = time.monotonic()
         used = [asdict(usage) for usage in self.earlier]
         used.append(asdict(usage_so_far()))
@@ -60,14 +61,18 @@ class Progress:
 def usage_before(folder: Path) -> list[Usage]:
     """Usage of earlier processes that trained with this checkpoint folder and did not finish.
 
-    They reported it at most a second or a step before they ended.
+    It lacks at most the last second or the last step of each, because a process reports it after
+    its steps, and at most once a second.
     """
     snapshot = read_progress(folder)
     return [Usage(**used) for used in snapshot.used] if snapshot else []
 
 
 def read_progress(folder: Path) -> Snapshot | None:
-    """Read the last snapshot of the job with this checkpoint folder; None if there is none."""
+    """Read the last snapshot of the job with this checkpoint folder.
+
+    Returns: None if there is no file, or none that this version can read.
+    """
     try:
         return Snapshot(**json.loads((folder / PROGRESS_FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -77,7 +82,8 @@ def read_progress(folder: Path) -> Snapshot | None:
 def shown_metrics(record: Mapping[str, Any], cell: Cell) -> dict[str, float]:
     """The metrics that `rspo status` shows: reward, Pass@k and entropy.
 
-    A record has Pass@k for powers of two. This is the largest of them up to the k of the cell.
+    A record has Pass@k for powers of two up to n. This chooses the largest power that does not
+    exceed the k of the cell.
     """
     k = 2 ** (min(cell.k, cell.n).bit_length() - 1)
     return {key: record[key] for key in ("reward", f"pass_at_{k}", "entropy")}

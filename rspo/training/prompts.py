@@ -16,7 +16,13 @@ from rspo.policies.tokenizer import ChatTokenizer
 
 @dataclass(frozen=True)
 class Prompts:
-    """A set of problems: token ids, question, accepted answers and family of each prompt."""
+    """A set of problems, one item of each list per prompt.
+
+    tokens: the token ids of the prompt.
+    questions: the text of the last message, which is the problem.
+    answers: the accepted answers.
+    families: the kind of problem, which the table calls `benchmark`.
+    """
 
     tokens: list[list[int]]
     questions: list[str]
@@ -48,16 +54,16 @@ def read_prompts(
         [problem["answers"] for problem in problems],
         [problem["benchmark"] for problem in problems],
     )
-    left_out = dict.fromkeys(too_long(tokens, sampling))
+    left_out = dict.fromkeys(too_long(tokens, sampling))  # a set that keeps the order
     kept = prompts.select([row for row in range(len(problems)) if row not in left_out])
     return kept, [problems[row]["id"] for row in left_out]
 
 
 def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:
-    """Rows of the training set in the batch of one step, families in turn.
+    """Rows of the training set in the batch of a step, counted from 0, with families in turn.
 
-    Every epoch uses each prompt at most once, in a new order; prompts that do not fill a last batch
-    are left out. The order depends only on the seed, so every method gets the same batches.
+    Every epoch uses each prompt at most once, in a new order. Prompts at its end that do not fill a
+    batch are left out. The order depends only on the seed, so every method gets the same batches.
 
     Raises: InputError for a training set that is smaller than a batch.
     """
@@ -69,11 +75,12 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
         )
     epoch, position = divmod(step, steps_per_epoch)
     shuffled = torch.randperm(len(families), generator=generator_of(seed, "order", epoch)).numpy()
-    # Rank within the family, then position in the shuffle: a round-robin over families.
+    # A round-robin over families: order by the rank within the family, then by the position in the
+    # shuffle. `family` has the number of the family at each position of the shuffle.
     family = np.unique(families, return_inverse=True)[1][shuffled]
     by_family = np.argsort(family, kind="stable")
     starts = np.searchsorted(family[by_family], family[by_family])  # where each family begins
-    ranks = np.empty_like(by_family)
+    ranks = np.empty_like(by_family)  # rank of each position of the shuffle within its family
     ranks[by_family] = np.arange(len(families)) - starts
     order: list[int] = shuffled[np.argsort(ranks, kind="stable")].tolist()
     first = position * training.prompts_per_step

@@ -20,9 +20,10 @@ class Trained:
     """The result of an engine.
 
     records: the lines of training.jsonl, one per step.
-    save: writes the trained weights into a folder with the base policy's other files.
+    save: writes the trained weights into a folder that has the base policy's other files.
     files: further files of the cell, which get the policy's provenance.
-    gpu_seconds: used by this process; ignored in a SLURM job, which knows its GPUs.
+    gpu_seconds: seconds times GPUs that this process used. A SLURM job ignores it, because SLURM
+        counts the GPUs.
     notes: for the provenance, such as which problems were left out.
     """
 
@@ -55,34 +56,38 @@ def record_of(
     seconds: dict[str, float],
     optimizer: Optimizer,
 ) -> Record:
-    """The line of training.jsonl for one step. It counts all responses, dropped ones included.
+    """The line of training.jsonl for one step. It counts all responses, even dropped ones.
 
     Args:
         step: counted from 0; the line counts from 1.
         entropy: mean over the step's tokens, in nats.
         updates: metrics of each update; the line has their means, and the fraction of updates
             whose gradient was clipped.
-        seconds: by phase; "sample" is required.
+        seconds: duration of each phase by its name; the phase "sample" is required.
     """
     n = scored.weights.shape[1]
     tokens = int(scored.lengths.sum())
     limit = optimizer.gradient_clip or float("inf")
     correct_responses = scored.correct.sum(dim=1).numpy()  # to each prompt
-    powers_of_two = [2**power for power in range(n.bit_length())]
+    powers_of_two = [2**power for power in range(n.bit_length())]  # up to n
+    passed = {
+        f"pass_at_{k}": float(np.mean(pass_at_k(n, correct_responses, k))) for k in powers_of_two
+    }
+    means_of_updates = {
+        key: float(np.mean([update[key] for update in updates])) for key in updates[0]
+    }
+    clipped = [update["gradient_norm"] > limit for update in updates]
     return {
         "step": step + 1,
         "reward": scored.rewards.mean().item(),
         "correct": scored.correct.double().mean().item(),
-        **{
-            f"pass_at_{k}": float(np.mean(pass_at_k(n, correct_responses, k)))
-            for k in powers_of_two
-        },
+        **passed,
         "entropy": entropy,
         "response_tokens": tokens / scored.lengths.numel(),
         "finished": scored.finished.float().mean().item(),
         "zero_weight": (scored.weights == 0).float().mean().item(),
-        **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
-        "gradient_clipped": float(np.mean([update["gradient_norm"] > limit for update in updates])),
+        **means_of_updates,
+        "gradient_clipped": float(np.mean(clipped)),
         "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
         "tokens_per_second": round(tokens / seconds["sample"]),
     }

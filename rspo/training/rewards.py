@@ -18,10 +18,12 @@ from rspo.training.prompts import Prompts
 
 @dataclass(frozen=True)
 class Scored:
-    """One step's responses: lengths, rewards and weights; (prompts, n) each.
+    """The responses of one step. Each field is a tensor (prompts, n).
 
     lengths: in tokens, the end token included.
     finished: whether the response ended with the end token.
+    correct: whether the verifier accepted the response.
+    weights: w_i of the objective, by which the response enters the gradient.
     """
 
     lengths: Tensor
@@ -77,7 +79,8 @@ def verify_tokens(
     """
     texts = texts_of(responses, tokenizer)
     pairs = list(zip(rows, texts, strict=True))
-    distinct = list(dict.fromkeys(pairs))  # a policy repeats itself
+    # A policy repeats itself: verify equal responses to a prompt only once.
+    distinct = list(dict.fromkeys(pairs))
     answers = [prompts.answers[row] for row, _ in distinct]
     questions = [prompts.questions[row] for row, _ in distinct]
     verdicts = verify([text for _, text in distinct], answers, questions=questions)
@@ -92,6 +95,12 @@ def named_rewards(
     tokenizer: ChatTokenizer,
     config: Config,
 ) -> NDArray[np.float64]:
-    """Rewards (responses,) by the name of a reward; the responses are as in `verify_tokens`."""
+    """Compute the reward with this name for each response: (responses,).
+
+    Args:
+        name: of a reward of the config, such as that of a cell.
+        correct: (responses,) whether each response is correct.
+        responses: token ids, as in `verify_tokens`.
+    """
     lengths = [len(tokens) for tokens in responses]
     return rewards_of(config, name, correct, lengths, lambda: texts_of(responses, tokenizer))

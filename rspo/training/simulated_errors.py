@@ -1,6 +1,6 @@
 """A simulated verifier that errs, for the studies of wrong verdicts.
 
-Rewards follow the wrong verdicts; the records and the validation report the right ones.
+Rewards follow its wrong verdicts. The records and the validation report the right verdicts.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from rspo.training.prompts import Prompts
 from rspo.training.rewards import texts_of
 from rspo.training.validation import verified_samples
 
-_SAMPLES = 32  # of the base policy, to each prompt with a systematic error
+_SAMPLES = 32  # responses of the base policy to each prompt that gets a systematic error
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class SimulatedErrors:
     """Accepts the responses that a verifier with errors would accept.
 
     settings: the rates of the random errors.
-    seed: of the cell; seeds the random errors.
-    tokenizer: of the policy.
-    wrong_answers: the wrong answer that is always accepted, by the text of its prompt.
+    seed: the seed of the cell, which also seeds the random errors.
+    tokenizer: the tokenizer of the policy.
+    wrong_answers: for the text of a prompt, the wrong answer to it that is always accepted.
     """
 
     settings: Rewards
@@ -55,7 +55,7 @@ class SimulatedErrors:
             correct: (len(tokens),) whether each response is correct.
             step: counted from 0.
 
-        Returns: (len(tokens),)
+        Returns: (len(tokens),) whether to reward each response as a correct one.
         """
         accepted = with_wrong_verdicts(correct, self.settings, self.seed, step)
         if not self.wrong_answers:
@@ -69,7 +69,10 @@ class SimulatedErrors:
 
 
 def simulated_errors(trainer: Trainer, prompts: Prompts) -> SimulatedErrors:
-    """The errors that a trainer's config asks for; the arguments are those of `fixed_errors`."""
+    """Make the errors that the config of a trainer asks for.
+
+    The arguments are those of `fixed_errors`.
+    """
     settings = trainer.config.rewards
     wrong_answers: dict[str, str] = {}
     if settings.false_accepts_fixed:
@@ -85,20 +88,22 @@ def with_wrong_verdicts(
         return correct
     draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
     rates = np.where(correct, settings.false_rejects, settings.false_accepts)
+    # The exclusive or flips the verdicts whose draw is below their rate.
     return correct ^ (draws.numpy() < rates)
 
 
 def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
-    """The wrong answer that is always accepted, by the text of its prompt.
+    """Choose systematic errors: for some prompts, a wrong answer that is always accepted.
 
-    The simulated verifier errs systematically. The answer is the one that the base policy gives
-    most often, because an error matters only where the policy finds it. Prompts to which it gives
-    no wrong answer have no error.
+    It is the wrong answer that the base policy gives most often, because an error matters only
+    where the policy finds it. Prompts to which the base policy gives no wrong answer have no error.
 
     Args:
-        trainer: with the base policy, before its first step.
+        trainer: a trainer with the base policy, before its first step.
         prompts: the training set; a fraction `rewards.false_accepts_fixed` of it has errors, the
             same for every method with the seed of the trainer's cell.
+
+    Returns: the accepted wrong answer by the text of its prompt.
     """
     fraction = trainer.config.rewards.false_accepts_fixed
     count = len(prompts.tokens)
@@ -110,6 +115,7 @@ def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
     for place, text in enumerate(texts_of(tokens, trainer.tokenizer)):
         answer = last_box(text)
         if not correct[place] and answer is not None:
+            # The responses are in the order of the prompts, _SAMPLES to each.
             question = chosen.questions[place // _SAMPLES]
             wrong[question][answer] += 1
     return {question: answers.most_common(1)[0][0] for question, answers in wrong.items()}

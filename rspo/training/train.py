@@ -21,8 +21,8 @@ from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
 from rspo.training.validation import validation_note
 
-# Trains the remaining steps of a cell, from its checkpoint if it has one. It calls the last
-# argument, which may remove the checkpoint, when it has verified its inputs.
+# An engine trains the remaining steps of a cell, from its checkpoint if it has one. When it has
+# verified its inputs, it calls its last argument, `begin`, which may remove the checkpoint.
 Engine = Callable[[Experiment, str, Callable[[], None]], Trained]
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     Raises: Stopped after a checkpoint, when a stop is requested; LostProcess when a process of the
         verl engine died.
     """
-    # Before `for_cell`: problems and base policies are the same for every variant.
+    # The task needs the experiment before `for_cell` changes it: problems and base policies are the
+    # same for every variant.
     task = tasks.train(experiment, name)
     policy, log = task.outputs
     experiment = experiment.for_cell(name)
@@ -49,7 +50,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     earlier: list[Usage] = []
 
     def begin() -> None:
-        # Other weights or problems make it another training.
+        # A checkpoint is used again only if these weights and problems are the same.
         weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
         inputs = {"base": weights, "problems": digest(problems)}
         earlier.extend(use_checkpoint(task, inputs, force))
@@ -75,6 +76,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
 
 
 def _engine(name: str) -> Engine:
+    """The engine with this name in the config; imports only this one, because verl is large."""
     if name == "verl":
         from rspo.training.verl import run
 
@@ -85,8 +87,10 @@ def _engine(name: str) -> Engine:
 
 
 def _write_policy(policy: Path, trained: Trained, base: Path) -> None:
+    """Write the policy folder: the files of the base policy, with the trained weights."""
     with atomic_write(policy) as partial:
-        # Not Snakemake's timestamp of the base policy: the new folder would look as old.
+        # Snakemake keeps the time of a folder in a file in it. A copy of it would make the new
+        # folder look as old as the base policy.
         old = shutil.ignore_patterns(".snakemake*", "*.safetensors*")
         shutil.copytree(base, partial, ignore=old)
         trained.save(partial)

@@ -26,17 +26,20 @@ from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts, read_prompts
 from rspo.training.rewards import named_rewards, tokens_of, verify_tokens
 
-CHUNK = 32  # problems sampled together
+CHUNK = 32  # problems whose responses are sampled together; each chunk has its own seed
 
 
 def is_due(step: int, training: Training) -> bool:
-    """Whether to validate after `step`, counted from 1: every `validation.every` and the last."""
+    """Whether to validate after `step`, counted from 1.
+
+    Validation follows every `validation.every` steps and the last step, if the config has the key.
+    """
     every = training.validation.every
     return every is not None and (step % every == 0 or step == training.steps)
 
 
 def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompts | None:
-    """Draw the problems that every cell is validated on; None without validation.
+    """Draw the problems that every cell is validated on; None if the config has no validation.
 
     Raises: InputError if too few of the problems are short enough.
     """
@@ -72,7 +75,7 @@ def verified_samples(
 
     Args:
         samples: number of responses to each prompt.
-        seed: of the sampling.
+        seed: parts of the seed of the sampling; the first problem of a chunk is added to them.
 
     Returns: the tokens of the responses, in the order of the prompts; and whether each response is
         correct, (prompts * samples,).
@@ -91,13 +94,14 @@ def validation_record(
     tokenizer: ChatTokenizer,
     config: Config,
 ) -> dict[str, dict[str, float]]:
-    """What the line of training.jsonl gets from a validation: means over the problems.
+    """The part of a line of training.jsonl that a validation adds: means over the problems.
 
-    It has Pass@k and Max@k for every power of two up to the number of samples per problem. Max@k is
-    that of `evaluation.reward`, as in the curves, whatever the reward of the cell.
+    It has Pass@k and Max@k for every power of two up to the number of samples per problem. Max@k
+    uses `evaluation.reward`, as in the curves, and not the reward that the cell trains on.
 
     Args:
-        correct: (problems * samples,), in the order of the problems.
+        correct: (problems * samples,) whether each response is correct, problem by problem.
+        responses: the token ids of each response, in the same order.
     """
     samples = config.training.validation.samples
     rewards = named_rewards(config.evaluation.reward, correct, responses, tokenizer, config)
@@ -110,7 +114,9 @@ def validation_record(
 
 
 def validation_note(validation: Validation, problems: Path) -> dict[str, Any]:
-    """How a training was validated, for the provenance: the validation is no setting of a policy.
+    """How a training was validated, as a note of its provenance.
+
+    It is a note because the validation does not change the policy and is none of its settings.
 
     Args:
         problems: the file with the set of problems.

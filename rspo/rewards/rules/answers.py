@@ -1,4 +1,4 @@
-r"""The structure of an answer: tokens -> list, tuple, set, interval, matrix, relation or formula.
+r"""Reads the structure of an answer: tokens -> list, point, set, interval, relation or formula.
 
 This module does not compare answers. `equivalence` decides whether two structures mean the same, as
 `x < 5` and `(-\infty, 5)` do.
@@ -19,8 +19,9 @@ _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
 _SYSTEMS = {"cases", "array", "aligned", "align", "gathered"}
 _TRANSPOSED = (("^", "T"), ("^", "{", "T", "}"), ("^", r"\top"), ("^", "{", r"\top", "}"))
-_DEEPEST = 20
+_DEEPEST = 20  # nested structures; deeper ones are read as formulas
 PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
+# Words of a remark that restricts nothing, such as `for all real numbers x`.
 _DOMAIN_WORDS = (
     "for all any every each some real integer integers number numbers natural positive whole "
     "values where with is are an arbitrary constant constants being"
@@ -34,7 +35,7 @@ _PLUS_INFINITY: Tokens = ("+", r"\infty")
 
 @dataclass(frozen=True)
 class Formula:
-    """Anything without a structure of its own: a number, an expression, words."""
+    """An answer without further structure: a number, an expression, words."""
 
     tokens: Tokens
 
@@ -56,7 +57,7 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Collected:
-    r"""\{a, b, ...\}"""
+    r"""\{a, b, ...\}: a set of items in braces."""
 
     items: tuple["Answer", ...]
 
@@ -71,7 +72,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval with a closed end or an end at infinity, so that it cannot be a point."""
+    """An interval with a closed end or an end at infinity. An open one, (a, b), may be a point."""
 
     left: Tokens
     right: Tokens
@@ -88,7 +89,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Without:
-    r"""left \setminus right"""
+    r"""left \setminus right: the members of one set that are not in the other."""
 
     left: "Answer"
     right: "Answer"
@@ -96,7 +97,10 @@ class Without:
 
 @dataclass(frozen=True)
 class Relation:
-    """Members and the signs between them: x = 5, -1 < x <= 3, x in S."""
+    """Members and the signs between them: x = 5, -1 < x <= 3, x in S.
+
+    signs: one less than members.
+    """
 
     members: tuple[Tokens, ...]
     signs: tuple[str, ...]
@@ -131,7 +135,10 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
 
 
 def as_interval(answer: Answer) -> Interval | None:
-    """An interval, which with two open ends reads as a point; None for anything else."""
+    """The interval that an answer denotes; None for anything else.
+
+    An interval with two open ends was read as a point, `Ordered`.
+    """
     if isinstance(answer, Interval):
         return answer
     if isinstance(answer, Ordered) and len(answer.items) == 2:
@@ -169,7 +176,10 @@ def enclosed(tokens: Tokens) -> bool:
 
 
 def parameter(tokens: Tokens) -> str | None:
-    r"""The letter that denotes any integer: k in `k \in \mathbb{Z}`, `for integers k`."""
+    r"""The letter that denotes any integer, as k does in `k \in \mathbb{Z}` and `for integers k`.
+
+    Returns: None if the tokens have no such letter.
+    """
     for index, token in enumerate(tokens):
         if not _is_letter(token):
             continue
@@ -184,7 +194,10 @@ def parameter(tokens: Tokens) -> str | None:
 
 
 def whole_numbers(tokens: Tokens) -> str | None:
-    """Which whole numbers a text says that a letter denotes: "Z", "N", or None for neither."""
+    """Which whole numbers a letter denotes: "Z" for integers, "N" for natural numbers.
+
+    Returns: None if no letter denotes whole numbers.
+    """
     if parameter(tokens) is None:
         return None
     words = {token.removeprefix(TEXT).lower() for token in tokens if token.startswith(TEXT)}
@@ -213,8 +226,8 @@ def _closes(token: str) -> bool:
 def _without_quantifiers(tokens: Tokens) -> Tokens:
     r"""Remove `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
 
-    These restrict nothing. A condition with a number or an inequality does, so it stays, and so do
-    whole numbers next to an inequality.
+    These restrict nothing. A condition with a number or an inequality restricts the answer, so it
+    stays. Whole numbers next to an inequality stay too.
     """
     if not INEQUALITIES.isdisjoint(tokens) and whole_numbers(tokens) is not None:
         return tokens
@@ -224,6 +237,7 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
             while end < len(tokens) and (tokens[end] in _DOMAIN or _is_letter(tokens[end])):
                 end += 1
             after = tokens[end:]
+            # The remark must have a domain, and end where the answer or its item ends.
             if end > index + 1 and after[:1] in ((), (",",), (";",), ("and",), ("or",)):
                 before = tokens[:index]
                 if before[-1:] == ("(",) and tokens[end - 1] == ")":
@@ -242,6 +256,7 @@ def _declares(tokens: Tokens) -> bool:
 
 
 def _is_letter(token: str) -> bool:
+    """Whether a token is a single letter, in a formula or in text, or PARAMETER."""
     bare = token.removeprefix(TEXT)
     return (len(bare) == 1 and bare.isalpha()) or token == PARAMETER
 
@@ -251,9 +266,12 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
-    """Several answers: groups between semicolons and words, of items between commas."""
+    """Several answers. Semicolons and words separate groups; commas separate the items of a group.
+
+    Groups stay together only if each is a system of equations: p = 5, q = 2 or p = 2, q = 5.
+    """
     items = []
-    sizes = []  # of the groups
+    sizes = []  # number of items of each group
     for group in labels.parts(tokens) or split(tokens, (";", "and", "or", r"\\")):
         items_of_group = [item for item in split(group, ",") if trimmed(item)]
         items += items_of_group
@@ -284,13 +302,13 @@ def _conjunction(tokens: Tokens) -> str:
 
 
 def _is_system(items: list[Answer]) -> bool:
-    """Several unknowns with one value each: p = 5, q = 2."""
+    """Whether the items are equations for different unknowns: p = 5, q = 2."""
     unknowns = {item.members[0] for item in items if isinstance(item, Relation)}
     return len(unknowns) == len(items) > 1
 
 
 def _flat(items: Iterable[Answer]) -> list[Answer]:
-    """The items, with those of a list in its place."""
+    """The items, with each list replaced by its own items."""
     flat: list[Answer] = []
     for item in items:
         if isinstance(item, Listed):
@@ -301,7 +319,10 @@ def _flat(items: Iterable[Answer]) -> list[Answer]:
 
 
 def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
-    """x = 1, 2, 3 is x = 1, x = 2, x = 3; and x != 1, 2 is x != 1 and x != 2."""
+    """A list whose first item may have a label for all of them.
+
+    x = 1, 2, 3 becomes the list 1, 2, 3, and x != 1, 2 becomes x != 1 and x != 2.
+    """
     first = items[0]
     others = items[1:]
     if not isinstance(first, Relation) or any(isinstance(item, Relation) for item in others):
@@ -321,7 +342,7 @@ def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
-    """An equation or inequality, whose members may be labelled by a word and a colon."""
+    """An equation or inequality. A label before a value, `maximum: 2`, makes an equation too."""
     members = split(tokens, _RELATIONS)
     if len(members) < 2:
         equation = labels.as_equation(tokens)
@@ -333,7 +354,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         signs.append(tokens[index])
     if not members[0] and signs[0] in ("=", r"\approx"):  # "= 5" is 5
         return read(tokens[1:], depth)
-    if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
+    # x = 1/3, then roughly 0.33: leave out the rounded value.
+    if r"\approx" in signs[1:]:
         exact = signs.index(r"\approx", 1)
         members = members[: exact + 1]
         signs = signs[:exact]
@@ -345,7 +367,10 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def by_entry(relation: Relation, depth: int = 0) -> Listed | None:
-    """(x, y) = (1, 2) as x = 1, y = 2; None for what is no equation of two points."""
+    """An equation of two points, entry by entry: (x, y) = (1, 2) as x = 1, y = 2.
+
+    Returns: None for any other relation.
+    """
     left = relation.members[0]
     right = relation.members[-1]
     if relation.signs != ("=",) or not (enclosed(left) and enclosed(right)):
@@ -359,6 +384,7 @@ def by_entry(relation: Relation, depth: int = 0) -> Listed | None:
 
 
 def _union(tokens: Tokens, depth: int) -> Answer | None:
+    """A union or difference of sets, the real numbers, or the empty set."""
     parts = split(tokens, (r"\cup",))
     if len(parts) > 1:
         return Union(tuple(read(part, depth) for part in parts))
@@ -374,6 +400,7 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _brackets(tokens: Tokens, depth: int) -> Answer | None:
+    """An answer in brackets: a set, a point, an interval, or brackets that mean nothing."""
     if not enclosed(tokens):
         return _turned_interval(tokens)
     opening = tokens[0]
@@ -392,8 +419,9 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
         if around_matrix or (opening, closing) == ("(", ")"):
             return read(inside, depth)
         return None
-    if tokens.count(r"\pm") == 1:
+    if tokens.count(r"\pm") == 1:  # two points
         return _plus_minus(tokens, depth)
+    # ((1, 2), (3, 4)) and [(1, 2), (3, 4)] are lists of points.
     if all(enclosed(trimmed(item)) for item in items):
         return Ordered(tuple(read(item, depth) for item in items))
     if len(items) == 2:
@@ -421,6 +449,7 @@ def _turned_interval(tokens: Tokens) -> Answer | None:
 
 
 def _set(inside: Tokens, depth: int) -> Answer:
+    r"""A set in braces: its items, or a condition as in \{x | x > 5\}, which is read as x > 5."""
     builder = split(inside, ("|", ":"))
     if len(builder) == 2 and builder[0]:
         if _is_unknown(trimmed(builder[0])):
@@ -443,13 +472,13 @@ def _is_unknown(tokens: Tokens) -> bool:
 
 
 def _adjacent(tokens: Tokens, depth: int) -> Answer | None:
-    """Points without a comma between them, (1,2) (3,4), and with a letter, A(1,2)."""
+    """Points without a comma between them, (1,2) (3,4), or a point with its name, A(1,2)."""
     if tokens[-1:] != (")",):
         return None
     if len(tokens[0]) == 1 and tokens[0].isupper():
         point = read(tokens[1:], depth) if enclosed(tokens[1:]) else None
         return Relation((tokens[:1], tokens[1:]), ("=",)) if isinstance(point, Ordered) else None
-    borders = [0]
+    borders = [0]  # where a point begins or ends
     for index, token in enumerate(tokens):
         if token == ")" and tokens[index + 1 : index + 2] in ((), ("(",)):
             borders.append(index + 1)
@@ -461,7 +490,10 @@ def _adjacent(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _transposed(tokens: Tokens, depth: int) -> Answer | None:
-    """The transpose of a matrix, or of a vector, whose rows and columns are the same."""
+    """The transpose of a matrix or vector.
+
+    A vector stays as it is, because a row and a column are the same answer.
+    """
     if "^" not in tokens[-4:]:
         return None
     body = _without_transposition(tokens)
@@ -483,14 +515,14 @@ def _without_transposition(tokens: Tokens) -> Tokens:
 
 
 def as_vector(answer: Answer) -> Answer:
-    """A vector in square brackets, which reads as an interval if it has two entries."""
+    """The vector [a, b], which was read as an interval; any other answer as it is."""
     if isinstance(answer, Interval) and not (answer.left_open or answer.right_open):
         return Ordered((Formula(answer.left), Formula(answer.right)))
     return answer
 
 
 def as_matrix(answer: Answer) -> Answer:
-    """[[1, 2], [3, 4]] as a matrix; anything else as it is."""
+    """Nested brackets such as [[1, 2], [3, 4]] as a matrix; any other answer as it is."""
     if not isinstance(answer, Ordered):
         return answer
     rows = []
@@ -504,7 +536,7 @@ def as_matrix(answer: Answer) -> Answer:
 
 
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
-    """A matrix, or the equations or points of a system in the same environment."""
+    r"""A matrix, or a system of equations or points, in an environment such as \begin{cases}."""
     if tokens[:1] == (r"\{",) and tokens[1:2] and tokens[1].startswith(r"\begin{"):
         tokens = tokens[1:]  # the closing bracket of a system is invisible
     if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
@@ -514,12 +546,13 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
     if name not in _MATRICES | _SYSTEMS or ends != [len(tokens) - 1]:
         return None
     inside = tokens[1:-1]
+    # The alignment of the columns, {cc}.
     if name == "array" and inside[:1] == ("{",) and "}" in inside:
         inside = inside[inside.index("}") + 1 :]
     rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
     cells = tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows)
     if name in _SYSTEMS and all(isinstance(row[0], Relation | Ordered) for row in cells):
-        if any(len(row) > 1 for row in cells):
+        if any(len(row) > 1 for row in cells):  # columns, as in a definition by cases
             return None
         joined_by = "and" if all(isinstance(row[0], Relation) for row in cells) else ""
         return Listed(tuple(row[0] for row in cells), joined_by)
@@ -527,7 +560,7 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
-    r"""a \pm b as the two values that it denotes."""
+    r"""The two values that a \pm b denotes. \mp has the opposite sign."""
     if r"\pm" not in tokens or len(tokens) > 200:
         return None
     upper_signs = {r"\pm": "+", r"\mp": "-"}

@@ -1,4 +1,4 @@
-r"""Whether two written answers are the same.
+r"""Decides whether two written answers are the same: the entry point of the verifier `rules`.
 
 `notation` makes the notation canonical and `answers` parses the structure. This module compares
 structures, and `quantities` compares the formulas in them. docs/verification.md lists what is
@@ -37,8 +37,8 @@ from rspo.rewards.rules.answers import (
 from rspo.rewards.rules.expressions import Apply, Expression, TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens, repaired, spellings
 
-_LONGEST_LIST = 200
-_LONGEST_NUMBER = 2000  # digits
+_LONGEST_LIST = 200  # items; comparing them in any order takes quadratic time
+_LONGEST_NUMBER = 2000  # digits; Python refuses to convert more than 4,300
 _SETS = (Interval, Union, Without)
 
 
@@ -56,10 +56,14 @@ def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
 
 
 def _equivalent(form: str, prediction: str) -> bool:
-    """Whether one accepted form, which may be in a box itself, and one prediction are the same."""
+    """Whether an accepted form of the answer and a prediction are the same.
+
+    The form may be in a box itself.
+    """
     boxed = final_answers(form)
     form = repaired(boxed[0] if boxed else form)
     prediction = repaired(prediction)
+    # Multiple choice: if both choose a letter, only the letters count.
     choice = prose.choice_in(form)
     if choice is not None:
         chosen = prose.choice_in(prediction)
@@ -77,20 +81,24 @@ def _equivalent(form: str, prediction: str) -> bool:
 
 
 def _differ_in_whole_numbers(form: str, prediction: str) -> bool:
-    """Whether both say what a letter denotes, one any integer and the other a natural number."""
+    """Whether a letter denotes any integer in one text, and any natural number in the other."""
     kinds = _whole_numbers_in(form)
     other_kinds = _whole_numbers_in(prediction)
     return bool(kinds and other_kinds) and kinds.isdisjoint(other_kinds)
 
 
 def _whole_numbers_in(text: str) -> set[str]:
-    """Which whole numbers a text says that a letter denotes, in any of its spellings."""
+    """Which whole numbers a letter denotes, "Z" or "N", according to any spelling of a text."""
     kinds = {answers.whole_numbers(tokens) for tokens in spellings(text)}
     return {kind for kind in kinds if kind is not None}
 
 
 def _readings(text: str) -> Iterator[Answer]:
-    """The answers a text may mean. A letter that denotes any integer may have another name."""
+    r"""The answers that a text may mean.
+
+    In `\pi k, k \in \mathbb{Z}`, the k may have any name. There is therefore also a reading with
+    PARAMETER in its place.
+    """
     for tokens in spellings(text):
         if any(len(token) > _LONGEST_NUMBER for token in tokens):
             continue
@@ -104,7 +112,7 @@ def _readings(text: str) -> Iterator[Answer]:
 def same(gold: Answer, prediction: Answer) -> bool:
     """Whether two answers mean the same."""
     if gold == prediction:
-        return gold != Formula(())
+        return gold != Formula(())  # an empty answer is never right
     return _same_structures(gold, prediction) or membership.same(gold, prediction)
 
 
@@ -114,6 +122,7 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
         return _same_formulas(gold.tokens, prediction.tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
+    # A matrix or vector may be written with nested brackets on the other side.
     if isinstance(gold, Matrix) or isinstance(prediction, Matrix):
         gold = answers.as_matrix(answers.as_vector(gold))
         prediction = answers.as_matrix(answers.as_vector(prediction))
@@ -134,6 +143,7 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
 
 
 def _holds_one_item(answer: Answer) -> TypeGuard[Collected]:
+    """Whether an answer is a set in braces with one item."""
     return isinstance(answer, Collected) and len(answer.items) == 1
 
 
@@ -148,6 +158,7 @@ def _has_matrix(tokens: Tokens) -> bool:
 
 
 def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
+    """Whether two formulas, or texts without a structure, are the same."""
     if _differ_in_letters(gold, prediction):
         return False
     return _same_words(gold, prediction) or quantities.same(gold, prediction)
@@ -161,9 +172,9 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether both have three or more capitals in a row, in another order: HTH is not THH.
+    """Whether both have words of three capitals or more, and these differ: HTH is not THH.
 
-    Only an angle may be named from either end.
+    As a product of variables, they would be equal. Only an angle may be named from either end.
     """
     names = _capitals(gold)
     other_names = _capitals(prediction)
@@ -179,7 +190,7 @@ def _capitals(tokens: Tokens) -> list[str]:
 
 
 def _words(tokens: Tokens) -> list[str]:
-    """Words in lower case, except single letters, because A and a are different."""
+    """The words of an answer, in lower case except for single letters: A and a are different."""
     words = [token.removeprefix(TEXT) for token in tokens]
     words = [word.lower() if len(word) > 1 else word for word in words]
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
@@ -192,7 +203,10 @@ def _words(tokens: Tokens) -> list[str]:
 
 
 def _same_collections(gold: Answer, prediction: Answer) -> bool:
-    """Whether two lists, points, sets or vectors have the same items, in order where it counts."""
+    """Whether two lists, points, sets or vectors have the same items.
+
+    The order counts for points, vectors, and lists whose items belong to different unknowns.
+    """
     items = _items(gold)
     other_items = _items(prediction)
     if items is None or other_items is None:
@@ -213,9 +227,10 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
 
 
 def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
-    """Whether `and` in one meets `or` in the other, between inequalities or different unknowns.
+    """Whether only one of the lists is joined by `or`, and that changes its meaning.
 
-    The solutions of one equation may be joined by either word.
+    It does between inequalities and between different unknowns. The solutions of one equation may
+    be joined by either word.
     """
     if (gold.joined_by == "or") == (prediction.joined_by == "or"):
         return False
@@ -226,14 +241,17 @@ def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
 
 
 def _lists_points(answer: Answer) -> bool:
-    """Whether brackets only hold a list of points together: [(1, 2), (3, 4)]."""
+    """Whether an answer is a list of points in brackets: [(1, 2), (3, 4)]."""
     if not isinstance(answer, Ordered) or len(answer.items) < 2:
         return False
     return all(isinstance(item, Ordered) for item in answer.items)
 
 
 def _is_ordered(answer: Answer) -> bool:
-    """Whether an answer may be a point: (1, 2), also 1, 2 and x = 1, y = 2, not y = 1, x = 2."""
+    """Whether the items of an answer may be the coordinates of a point, in their order.
+
+    They may in (1, 2), in 1, 2 and in x = 1, y = 2; not in a set, nor in y = 1, x = 2.
+    """
     if isinstance(answer, Collected):
         return False
     if not isinstance(answer, Listed):
@@ -245,7 +263,10 @@ def _is_ordered(answer: Answer) -> bool:
 
 
 def _items(answer: Answer) -> tuple[Answer, ...] | None:
-    """The items of a collection or vector, or a formula as the only one; None for other answers."""
+    """The items of a list, point, set or vector; a formula is its only item.
+
+    Returns: None for other answers.
+    """
     if isinstance(answer, Listed | Ordered | Collected):
         return answer.items
     if isinstance(answer, Formula):
@@ -263,7 +284,10 @@ def _labels_decide(gold: Listed, prediction: Listed) -> bool:
 
 
 def _unknowns(answer: Listed) -> set[Tokens]:
-    """The different unknowns on the left of equations. x_1 and x_2 count as x: both are roots."""
+    """The different unknowns on the left of the equations of a list.
+
+    x_1 and x_2 count as x, because both are roots of one equation.
+    """
     unknowns = set()
     for item in answer.items:
         if isinstance(item, Relation):
@@ -286,11 +310,13 @@ def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
         return False
     if isinstance(gold, Relation) and isinstance(prediction, Relation):
         return _same_relations(gold, prediction)
+    # (x, y) = (1, 2) and x = 1, y = 2 are the same.
     for relation, listed in ((gold, prediction), (prediction, gold)):
         if isinstance(relation, Relation) and isinstance(listed, Listed):
             entries = answers.by_entry(relation)
             if entries and any(isinstance(item, Relation) for item in listed.items):
                 return _same_collections(entries, listed)
+    # Only one side is an equation: it must give the other side as the value of a name.
     if isinstance(gold, Relation):
         value = relations.value(gold, relations.is_quantity)
         return value is not None and same(value, prediction)
@@ -305,6 +331,7 @@ def _same_relations(gold: Relation, prediction: Relation) -> bool:
         return True
     if len(gold.signs) == len(prediction.signs) == 1:
         return _proportional(gold, prediction)
+    # A chain such as 1 < x < 3, in both directions.
     turned = tuple(REVERSED.get(sign, "") for sign in reversed(gold.signs))
     for signs, members in ((gold.signs, gold.members), (turned, gold.members[::-1])):
         if signs == prediction.signs and all(map(quantities.same, members, prediction.members)):
@@ -313,7 +340,10 @@ def _same_relations(gold: Relation, prediction: Relation) -> bool:
 
 
 def _same_names(gold: Relation, prediction: Relation) -> bool:
-    """The same name with the same value. The argument of a function may have another name."""
+    """Whether both give the same value to the same name.
+
+    The argument of a function may have another name, as in f(x) = x and f(n) = n.
+    """
     name = gold.members[0]
     other_name = prediction.members[0]
     value = relations.stated(gold)
@@ -331,12 +361,12 @@ def _same_names(gold: Relation, prediction: Relation) -> bool:
 
 
 def _same_function(name: Tokens, other_name: Tokens, tokens: Tokens) -> bool:
-    """Whether one name is y or f and the other f(x), of a value that depends on x.
+    """Whether one name is y or f, and the other one is f(x), and the value depends on x.
 
-    So y = 2x + 3 and f(x) = 2x + 3 are the same.
+    y = 2x + 3 and f(x) = 2x + 3 are therefore the same.
 
     Args:
-        tokens: those of both values.
+        tokens: the tokens of both values.
     """
     for variable, function in ((name, other_name), (other_name, name)):
         if len(function) < 3 or function[-3] != "(" or function[-1] != ")":
@@ -352,12 +382,14 @@ def _same_function(name: Tokens, other_name: Tokens, tokens: Tokens) -> bool:
 
 
 def _renamed_argument(name: Tokens, other_name: Tokens, value: Tokens) -> Tokens | None:
-    """The value of f(n), with its argument named as in f(x); None for other names.
+    """The value of f(n), with its argument named as in f(x).
 
     Args:
-        name: f(x).
-        other_name: f(n).
-        value: that of f(n).
+        name: the name f(x).
+        other_name: the name f(n).
+        value: the value of f(n).
+
+    Returns: None if the names are not such functions, or the value does not contain n.
     """
     functions = len(name) == len(other_name) == 4 and name[1] == other_name[1] == "("
     if not functions or name[0] != other_name[0]:
@@ -370,7 +402,7 @@ def _renamed_argument(name: Tokens, other_name: Tokens, value: Tokens) -> Tokens
 
 
 def _proportional(gold: Relation, prediction: Relation) -> bool:
-    """Whether two (in)equations differ by a constant factor: 2x = 4y and x - 2y = 0."""
+    """Whether two equations or inequalities differ by a factor only: 2x = 4y and x - 2y = 0."""
     sign = gold.signs[0]
     other_sign = prediction.signs[0]
     if sign not in REVERSED or other_sign not in REVERSED:
@@ -393,6 +425,7 @@ def _proportional(gold: Relation, prediction: Relation) -> bool:
 
 
 def _difference_of_sides(relation: Relation) -> Expression:
+    """The left side of a relation minus its right side."""
     left = read(relation.members[0])
     right = read(relation.members[1])
     return Apply("-", (left, right))
@@ -402,7 +435,10 @@ def _difference_of_sides(relation: Relation) -> Expression:
 
 
 def _same_sets(gold: Answer, prediction: Answer) -> bool:
-    """Whether both have the same pieces; `membership` compares sets with constant ends further."""
+    """Whether two sets have the same pieces.
+
+    If not, `same` also compares the members of sets with constant ends.
+    """
     if isinstance(gold, Without) and isinstance(prediction, Without):
         return same(gold.left, prediction.left) and same(gold.right, prediction.right)
     pieces = _pieces(gold)
@@ -415,7 +451,7 @@ def _same_sets(gold: Answer, prediction: Answer) -> bool:
 
 
 def _pieces(answer: Answer) -> list[Answer]:
-    """The intervals and points that make up a set; none if a part of it is anything else."""
+    """The intervals and points that make up a set; empty if a part of it is anything else."""
     if isinstance(answer, Union):
         parts = [_pieces(part) for part in answer.parts]
         return [piece for part in parts for piece in part] if all(parts) else []
@@ -425,6 +461,7 @@ def _pieces(answer: Answer) -> list[Answer]:
 
 
 def _same_intervals(gold: Answer, prediction: Answer) -> bool:
+    """Whether both are intervals with equal ends that are open on the same sides."""
     interval = answers.as_interval(gold)
     other = answers.as_interval(prediction)
     if interval is None or other is None:

@@ -1,6 +1,6 @@
-r"""Parser of formulas: tokens -> tree.
+r"""Parses formulas: tokens -> tree.
 
-It supports sums, products, quotients, powers, roots, logarithms, trigonometry, binomials,
+The parser supports sums, products, quotients, powers, roots, logarithms, trigonometry, binomials,
 factorials, absolute values, floors, mixed numbers and repeating decimals. It rejects everything
 else, such as integrals, the sign of a sum and unknown functions, instead of guessing. It evaluates
 no text: a formula becomes a tree of known operations.
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-_LONGEST_PRODUCT = 20  # adjacent letters
+_LONGEST_PRODUCT = 20  # adjacent letters, which are a product of variables
 _DEEPEST = 60  # nested brackets; answers need less than half as many
 
 
@@ -25,7 +25,11 @@ class TooDeep(Exception):
 
 @dataclass(frozen=True)
 class Number:
-    """A number, with its digits if it is a plain decimal."""
+    """A number.
+
+    written: its digits if it has a decimal point and no repeating digits; such a decimal may be
+        rounded. Empty for other numbers.
+    """
 
     value: Fraction
     written: str = field(default="", compare=False)
@@ -47,7 +51,7 @@ class Apply:
 
 
 Expression = Number | Symbol | Apply
-_MINUS_ONE = Apply("negate", (Number(Fraction(1)),))
+_MINUS_ONE = Apply("negate", (Number(Fraction(1)),))  # the exponent of an inverse function
 
 # --- parsing --------------------------------------------------------------------------------------
 
@@ -67,16 +71,18 @@ FUNCTIONS = _commands(
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil"}
 _DIGITS = ""  # stands for digits, which is no token
+# Forms of the fraction in a mixed number.
 _FRACTIONS = (
     [r"\frac", "{", _DIGITS, "}", "{", _DIGITS, "}"],
     [_DIGITS, "/", _DIGITS],
 )
-_FUNCTION_NAMES = set("fghFGH")
+_FUNCTION_NAMES = set("fghFGH")  # letters that are functions before a bracket
+# Tokens that cannot begin a factor.
 _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 
 
 def read(tokens: Tokens) -> Expression:
-    """The tree of a formula.
+    """Parse a formula.
 
     Raises: Unreadable if any part of it is not supported; TooDeep if its brackets are nested more
         deeply than in any answer.
@@ -91,16 +97,17 @@ def read(tokens: Tokens) -> Expression:
 
 
 class _Reader:
-    """Recursive descent over tokens. 1/2x means (1/2)x, by the order of operations.
+    """A recursive-descent parser. 1/2x means (1/2)x, by the order of operations.
 
-    Each method that returns an expression removes the tokens of that expression.
+    Each method that returns an expression removes the tokens of that expression, and raises
+    Unreadable if the next tokens are none.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = list(reversed(tokens))  # those that are left; the next one is at the end
-        self._depth = 0
-        self._within_bars = False
-        self._last = ""
+        self._depth = 0  # number of brackets around the next token
+        self._within_bars = False  # whether the innermost brackets are |...|
+        self._last = ""  # the last token that was removed
 
     @property
     def next(self) -> str | None:
@@ -115,6 +122,7 @@ class _Reader:
         return self._last
 
     def expect(self, token: str) -> None:
+        """Remove the next token. Raises: Unreadable if it is another one."""
         if self.take() != token:
             raise Unreadable
 
@@ -143,7 +151,10 @@ class _Reader:
                 return product
 
     def _starts_factor(self) -> bool:
-        """Whether another factor follows without a sign. A number may do so only after brackets."""
+        """Whether another factor follows without a sign, as in 2x.
+
+        A number may do so only after brackets: (x)2, but not x2. A bar within bars closes them.
+        """
         following = self.next
         if following is None or following in _FACTOR_ENDS or following in _PAIRS.values():
             return False
@@ -155,7 +166,7 @@ class _Reader:
         """A factor after any number of signs."""
         minus = False
         while self.next in ("+", "-"):
-            minus ^= self.take() == "-"
+            minus ^= self.take() == "-"  # two minus signs cancel
         factor = self.power()
         return Apply("negate", (factor,)) if minus else factor
 
@@ -185,7 +196,7 @@ class _Reader:
         return self._inside("}")
 
     def _inside(self, closing: str) -> Expression:
-        """What stands between an opening bracket, which was taken, and the closing one."""
+        """The content of brackets whose opening bracket was removed, up to the closing bracket."""
         outside_within_bars = self._within_bars
         self._within_bars = closing == "|"
         inside = self.sum()
@@ -215,6 +226,7 @@ class _Reader:
         """A decimal, perhaps with repeating digits, or an integer and the fraction after it."""
         if not token.isascii():
             raise Unreadable
+        # The exponent of scientific notation, 4.5e33; a huge one would take too much memory.
         exponent = token.lower().partition("e")[2]
         if len(exponent.lstrip("+-0")) > 4:
             raise Unreadable
@@ -234,7 +246,10 @@ class _Reader:
         return Number(value, written)
 
     def _repeating(self, places: int) -> Fraction:
-        """The value that repeating digits add after that many decimal places."""
+        r"""The value that repeating digits add after `places` decimal places.
+
+        For 0.1\overline{6}, they are 6/9 of the first place: 6 / (9 * 10).
+        """
         self.expect("{")
         digits = self.take()
         self.expect("}")
@@ -245,6 +260,7 @@ class _Reader:
     def _fraction_of_mixed(self) -> Fraction:
         r"""The fraction directly after an integer, as in 2\frac{1}{3} or 2 1/3; 0 without one."""
         for form in _FRACTIONS:
+            # The next tokens, as many as the form has, in their order.
             following = self._tokens[: -len(form) - 1 : -1]
             if [_DIGITS if _is_digits(token) else token for token in following] == form:
                 numerator, denominator = (int(token) for token in following if _is_digits(token))
@@ -255,7 +271,7 @@ class _Reader:
         return Fraction(0)
 
     def _root(self) -> Expression:
-        """A root after its sign, with an index in square brackets if it has one."""
+        """A root, whose sign was removed, with an index in square brackets if it has one."""
         index: Expression = Number(Fraction(2))
         if self.next == "[":
             self.take()
@@ -272,7 +288,10 @@ class _Reader:
         return Apply("root", (radicand, index))
 
     def _function(self, name: str) -> Expression:
-        r"""A function after its name, with a base or exponent before the argument: \sin^2 x."""
+        r"""A function whose name was removed.
+
+        A base or exponent may precede its argument, as in \sin^2 x.
+        """
         base: Expression | None = None
         exponent: Expression | None = None
         if self.next == "_" and name == r"\log":
@@ -285,7 +304,7 @@ class _Reader:
         arguments = (argument,) if base is None else (argument, base)
         if exponent is None:
             return Apply(name, arguments)
-        if exponent == _MINUS_ONE:
+        if exponent == _MINUS_ONE:  # \sin^{-1} is \arcsin
             inverse = name.replace("\\", r"\arc")
             if inverse not in FUNCTIONS:
                 raise Unreadable
@@ -302,13 +321,14 @@ class _Reader:
         return argument
 
     def _symbol(self, token: str) -> Expression:
-        """A name with its primes, its index, and an argument of one token."""
+        """A name with its primes, its index, and an argument of one token: x, x_1, y', I(0)."""
         name = self._letter(token)
         while self.next == "'":
             name += self.take()
         if self.next == "_":
             self.take()
             name += "_" + self._group()
+        # The next tokens are "(", any token and ")": the list is in reverse.
         if self._tokens[-3::2] == [")", "("] and name not in ("e", "i", r"\pi"):
             argument = self._tokens[-2]
             del self._tokens[-3:]  # I(0) and x(t): a name and an argument

@@ -1,6 +1,7 @@
-"""Labels in words: `maximum: 2, minimum: 1`, `A: 1, B: 2`, `(1) 5; (2) 7`, `the roots are 1 and 2`.
+"""Reads labels of values: `maximum: 2, minimum: 1`, `A: 1, B: 2`, `(1) 5; (2) 7`.
 
-A label becomes the name in an equation, `maximum = 2`. Words that change the value are no label.
+A label becomes the name in an equation, `maximum = 2`. Words that change the value are no label. An
+introduction, such as `the roots are` before `1 and 2`, is removed.
 """
 
 from itertools import pairwise
@@ -8,20 +9,21 @@ from itertools import pairwise
 from rspo.rewards.rules import units
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-_ENDS = {":", TEXT + "is", "is"}
-_ENDS_OF_ITEMS = _ENDS | {"="}
-_ARE = {"are", TEXT + "are"}
+_ENDS = {":", TEXT + "is", "is"}  # tokens after a label
+_ENDS_OF_ITEMS = _ENDS | {"="}  # tokens after the label of an item of a list
+_ARE = {"are", TEXT + "are"}  # tokens after an introduction
 _SAME = {r"\max": "maximum", r"\min": "minimum", "max": "maximum", "min": "minimum"}
-_LEFT_OUT = {"the", "value"}
+_LEFT_OUT = {"the", "value"}  # words of a label that are not part of the name
 _ROMAN = ("i", "ii", "iii", "iv", "v", "vi")
+# After (1), these begin no value: (1) + 5 is a sum.
 _OPERATORS = {"+", "-", "*", "/", "^", "=", "!", ":", ","}
 
 
 def as_equation(tokens: Tokens, ends: set[str] = _ENDS) -> Tokens:
-    """An equation in place of a label and a value; any other tokens stay as they are.
+    """Write a label and a value as an equation; any other tokens stay as they are.
 
     Args:
-        ends: tokens that may end a label, of which the first one does.
+        ends: tokens that may end a label. The first of them in `tokens` does.
     """
     end = _first_place(tokens, ends)
     if end is None:
@@ -33,7 +35,7 @@ def as_equation(tokens: Tokens, ends: set[str] = _ENDS) -> Tokens:
 
 
 def equations_of(items: list[Tokens]) -> list[Tokens]:
-    """The items of a list without its introduction; as equations if all of them have labels."""
+    """The items of a list without its introduction, as equations if every item has a label."""
     items = [_without_introduction(items[0])] + items[1:]
     equations = []
     for place, item in enumerate(items):
@@ -45,7 +47,10 @@ def equations_of(items: list[Tokens]) -> list[Tokens]:
 
 
 def parts(tokens: Tokens) -> list[Tokens]:
-    """The items of `(1) 5 (2) 7` and `(a) 5 (b) 7`, with their labels; none for other tokens."""
+    """The items of `(1) 5 (2) 7` or `(a) 5 (b) 7`, with their labels.
+
+    Returns: an empty list for other tokens.
+    """
     starts: list[int] = []
     for place in range(len(tokens)):
         if tokens[place : place + 3] in _part_labels(len(starts)):
@@ -58,7 +63,10 @@ def parts(tokens: Tokens) -> list[Tokens]:
 
 
 def _part_labels(place: int) -> list[Tokens]:
-    """The labels of the part with this index: (1), (a) and (i) for 0, also as running text."""
+    """The possible labels of the part with this index: (1), (a) and (i) for index 0.
+
+    The name may be a token of a formula or of running text.
+    """
     names = [str(place + 1), chr(ord("a") + place)]
     names.append(_ROMAN[place] if place < len(_ROMAN) else "")
     labels: list[Tokens] = []
@@ -69,7 +77,10 @@ def _part_labels(place: int) -> list[Tokens]:
 
 
 def _labelled_item(item: Tokens, place: int) -> Tokens | None:
-    """The item with this index as an equation; None if it has no label."""
+    """The item with this index as an equation; None if it has no label.
+
+    A label is words, as in `maximum: 2`; one letter and a colon; or the number of a part.
+    """
     equation = as_equation(item, _ENDS_OF_ITEMS)
     if equation != item:
         return equation
@@ -104,5 +115,6 @@ def _have_meaning(words: Tokens) -> bool:
 
 
 def _name(words: Tokens) -> Tokens:
+    """The words of a label as the name of an equation: `the Max value` becomes `maximum`."""
     names = [word.removeprefix(TEXT).lower() for word in words]
     return tuple(TEXT + _SAME.get(name, name) for name in names if name not in _LEFT_OUT)

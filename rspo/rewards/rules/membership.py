@@ -1,8 +1,8 @@
-r"""Whether two sets of real numbers with constant ends have the same members.
+r"""Decides whether two sets of real numbers with constant ends have the same members.
 
-They do if they agree at every end, between neighbouring ends and beyond the outermost ones. So the
-comparison needs no normal form: `(0, 1] \cup (1, 2)` is `(0, 2)`, and `1 < |x| < 3` is
-`(-3, -1) \cup (1, 3)`.
+They do if they agree at every end of either set, between neighbouring ends, and beyond the
+outermost ends. The comparison therefore needs no normal form: `(0, 1] \cup (1, 2)` is `(0, 2)`, and
+`1 < |x| < 3` is `(-3, -1) \cup (1, 3)`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,18 +29,18 @@ from rspo.rewards.rules.answers import (
 )
 from rspo.rewards.rules.notation import Tokens
 
-_MOST_ENDS = 60
-_DIGITS = 60
-_CLOSE = "1e-40"  # numbers that are closer are equal
+_MOST_ENDS = 60  # largest number of ends of both sets together
+_DIGITS = 60  # precision of numbers, in decimal digits
+_CLOSE = "1e-40"  # numbers that differ by less are equal
 _COMPLEX = {"z", "w"}  # usual names of complex numbers: for them, a range of |z| has no real ends
 _BOUNDS = INEQUALITIES | {r"\neq"}
 
-Real = Any  # a real number of mpmath
-Has = Callable[[Real], bool]
+Real = Any  # a real number of mpmath, which has no type hints
+Has = Callable[[Real], bool]  # whether a set has a number as a member
 
 
 class _NotASet(Exception):
-    """Not a set of real numbers with constant ends."""
+    """An answer is not a set of real numbers with constant ends."""
 
 
 def same(gold: Answer, prediction: Answer) -> bool:
@@ -56,6 +56,7 @@ def same(gold: Answer, prediction: Answer) -> bool:
         except _NotASet:
             return False
         ends = side.ends + other_side.ends
+        # Sets of different unknowns, x > 1 and y > 1, are different answers.
         if len(side.names | other_side.names) > 1 or len(ends) > _MOST_ENDS:
             return False
         return all(has(point) == other_has(point) for point in _points(ends))
@@ -86,10 +87,13 @@ def _equal(number: Real, other: Real) -> bool:
 
 
 class _Side:
-    """Reads one set; collects its ends and the unknowns that it names.
+    """Reads one of the two sets.
 
     Each method that returns a function returns the test for membership, and raises _NotASet for
     answers that are no sets.
+
+    ends: the finite ends of the set that were read so far.
+    names: the unknowns that it names, such as the x of x > 1.
     """
 
     def __init__(self) -> None:
@@ -118,7 +122,7 @@ class _Side:
         return _any([self._point(item) for item in items])
 
     def _end(self, tokens: Tokens) -> Real:
-        """The value of an end. Infinite ends need no points, so they are not collected."""
+        """The value of an end, which is collected unless it is infinite."""
         if tokens == INFINITY:
             return mpmath.inf
         if tokens == MINUS_INFINITY:
@@ -131,13 +135,14 @@ class _Side:
         return end
 
     def _point(self, item: Answer) -> Has:
+        """A set with one number."""
         if not isinstance(item, Formula):
             raise _NotASet
         end = self._end(item.tokens)
         return lambda point: _equal(point, end)
 
     def _interval(self, interval: Interval) -> Has:
-        """An interval. Empty ones, and those that contain infinity, are no sets."""
+        """An interval. One that is empty or contains infinity is a mistake, and no set."""
         left = self._end(interval.left)
         right = self._end(interval.right)
         if mpmath.isinf(left) and not interval.left_open:
@@ -152,7 +157,10 @@ class _Side:
         return lambda point: above(point) and below(point)
 
     def _listed(self, answer: Listed) -> Has:
-        """Inequalities joined by a word or comma. Between intervals, each of them is a union."""
+        """Sets that are joined by a word or a comma.
+
+        Between intervals, any of them means the union. Between inequalities, the word decides.
+        """
         parts = [self.membership(item) for item in answer.items]
         if not all(isinstance(item, Relation) for item in answer.items):
             return _any(parts)
@@ -165,7 +173,7 @@ class _Side:
         return both if any(map(both, _points(self.ends))) else _any(parts)
 
     def _relation(self, relation: Relation) -> Has:
-        """x < 5, 1 < x <= 3, x in S, also for |x|."""
+        """A relation for one unknown: x < 5, 1 < x <= 3, x in S. It may have |x| in place of x."""
         places = [place for place, tokens in enumerate(relation.members) if _unknown(tokens)]
         if len(places) != 1:
             raise _NotASet
@@ -184,14 +192,17 @@ class _Side:
         return lambda point: has(abs(point))
 
     def _related(self, relation: Relation, place: int) -> Has:
-        """The test for the member at this place, by the signs on both sides of it."""
+        """The test for the member at this place, by the signs on both sides of it.
+
+        For 1 < x <= 3 and place 1, these are > 1 and <= 3.
+        """
         members = relation.members
         signs = relation.signs
         if signs == (r"\in",) and place == 0:
             return self.membership(answers.read(members[1]))
         if not set(signs) <= set(REVERSED):
             raise _NotASet
-        if (len(signs), place) not in ((1, 0), (1, 1), (2, 1)):
+        if (len(signs), place) not in ((1, 0), (1, 1), (2, 1)):  # x < 5, 5 > x, 1 < x < 5
             raise _NotASet
         bounds = []
         for sign in signs[place:]:
@@ -208,7 +219,7 @@ def _unknown(tokens: Tokens) -> Tokens:
 
 
 def _bound(sign: str, end: Real) -> Has:
-    """The numbers in this relation to an end."""
+    """The numbers that are in this relation to an end, such as > 5."""
 
     def has(point: Real) -> bool:
         if _equal(point, end):

@@ -1,7 +1,8 @@
-r"""Canonical notation: text -> tokens.
+r"""Makes notation canonical: text -> tokens.
 
-This module changes notation, never meaning: `\dfrac`, `\left(`, `≤`, `<=` and `\leqslant`, thin
-spaces, fonts, `\text{...}`. Signs, brackets, units, words and case are kept.
+This module changes notation, never meaning. It unifies spellings such as `≤`, `<=` and `\leqslant`,
+or `\frac` and `\dfrac`, and removes `\left`, thin spaces, fonts and `\text{...}`. It keeps signs,
+brackets, units, words and case.
 
 A token is one of
 
@@ -21,7 +22,7 @@ Tokens = tuple[str, ...]
 TEXT = '"'  # prefix of a token of running text
 LONGEST = 2000  # tokens; answers need fewer
 
-# Each sign, followed by the name of its command.
+# Each item is a sign and the name of the command that replaces it: ≤ becomes \leq.
 _COMMANDS_OF_SIGNS = (
     "×times ⋅cdot ·cdot ∙cdot ≤leq ⩽leq ≥geq ⩾geq ≠neq ≈approx ∈in ∪cup ∩cap ∅emptyset ∞infty "
     "±pm ∓mp √sqrt °degree ºdegree πpi θtheta αalpha βbeta γgamma λlambda μmu φphi ωomega …ldots "
@@ -40,25 +41,27 @@ _SIGNS = {
     "\b": r"\b",
     "\v": r"\v",
     "\a": r"\a",
-    **dict.fromkeys("\u00a0\u2009\u202f", " "),
-    **dict.fromkeys("\u2061\u200b", ""),
+    **dict.fromkeys("\u00a0\u2009\u202f", " "),  # no-break and thin spaces
+    **dict.fromkeys("\u2061\u200b", ""),  # signs without width
 }
 _SIGNS_TABLE = str.maketrans(_SIGNS)
 
+# Patterns and their replacements, which `tokens` applies in this order.
 _SPELLINGS = [
     # A command with a doubled backslash. Not applied to matrices, where \\ ends a row.
     (re.compile(r"\\\\(?=[a-zA-Z])(?!begin|end)"), "\\\\"),
-    (re.compile(r"\\n(?![a-zA-Z])"), " "),
-    (re.compile(r"(?<![0-9)!}])!="), r"\\neq "),
+    (re.compile(r"\\n(?![a-zA-Z])"), " "),  # an escaped newline
+    (re.compile(r"(?<![0-9)!}])!="), r"\\neq "),  # after a number, ! is a factorial: 3!=6
     (re.compile(r"<="), r"\\leq "),
     (re.compile(r">="), r"\\geq "),
     (re.compile(r"=="), "="),
     (re.compile(r"\*\*"), "^"),
-    (re.compile(r"\bnp\."), ""),
-    (re.compile(r"(?<![a-zA-Z])([aApP])\.[ ]?([mM])\b\.?"), r"\1\2"),
+    (re.compile(r"\bnp\."), ""),  # NumPy's functions in code
+    (re.compile(r"(?<![a-zA-Z])([aApP])\.[ ]?([mM])\b\.?"), r"\1\2"),  # a.m. as am
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),
+    # Other ends of a row: \\[2pt], \cr, \newline.
     (re.compile(r"\\\\\[[0-9.]+[a-z]{2}\]|\\(?:cr|newline|tabularnewline)(?![a-zA-Z])"), r"\\\\ "),
     (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
     (re.compile(r"\\(?:left|right)\s?\.(?![0-9])"), " "),  # an invisible bracket
@@ -69,10 +72,15 @@ _COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
 _SPACED_THOUSANDS = re.compile(r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\,|[ ])[0-9]{3})+(?![0-9/])")
 # Plain commas may also separate a list or, in brackets, a point.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
+# (1,234) in any brackets, which is a point, an interval or a set.
 _PAIR_IN_BRACKETS = re.compile(r"[(\[][ ]?[0-9]{1,3},[0-9]{3}[ ]?[)\]]|\\\{[0-9]{1,3},[0-9]{3}\\\}")
+# 1.234,5 as some countries write 1234.5.
 _POINTED_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+(?![0-9.,])")
+# 0,5 or 2,74: a decimal number with a comma, or two numbers.
 _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,])")
 
+# In this order: the begin or end of an environment, running text with its argument, a command with
+# a name, a command that is a sign, a number, letters, and any other sign.
 _TOKEN = re.compile(
     r"\\(?:begin|end)\{[a-zA-Z]+\*?\}"
     r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?"
@@ -83,8 +91,10 @@ _TOKEN = re.compile(
     r"|[a-zA-Z]+"
     r"|\S"
 )
+# The beginning of running text in a token.
 _OF_TEXT = re.compile(r"\\(?:text|math|mbox|hbox|operatorname)[a-z]*\*?[ ]?\{")
 
+# The canonical name of a token, and its other names.
 _NAMES = {
     r"\frac": r"\dfrac \tfrac \cfrac \rac",
     r"\binom": r"\dbinom \tbinom \choose",
@@ -134,6 +144,7 @@ _FUNCTIONS = (
     "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp sqrt gcd lcm "
     "max min"
 )
+# Words that stand for a command, in a formula or in running text.
 _WORDS = {
     **{name: "\\" + name for name in _FUNCTIONS.split()},
     **dict.fromkeys(("infinity", "infty", "inf", "oo"), r"\infty"),
@@ -150,6 +161,7 @@ _WORDS = {
 
 
 _REPAIRS = [
+    # Commands whose backslash and first letter became a tab or a carriage return.
     (re.compile(r"\t(?=ext|imes|heta|an|frac|riangle)"), r"\\t"),
     (re.compile(r"\r(?=ight|ho)"), r"\\r"),
     (re.compile(r"<sup>([^<>]*)</sup>"), r"^{\1}"),
@@ -166,7 +178,7 @@ def repaired(text: str) -> str:
 
 
 def spellings(text: str) -> list[Tokens]:
-    """The token sequences that a text may mean.
+    """The sequences of tokens that a text may mean.
 
     There are several only if digits and commas are ambiguous: 1,234,5 is two numbers or three, and
     2,74 at the beginning is a decimal number or two numbers.
@@ -191,7 +203,7 @@ def spellings(text: str) -> list[Tokens]:
 def tokens(text: str) -> Tokens:
     """The canonical tokens of a text, without the punctuation around it."""
     for pattern, canonical in _SPELLINGS:
-        if canonical == "\\\\" and r"\begin" in text:
+        if canonical == "\\\\" and r"\begin" in text:  # see the first spelling
             continue
         text = pattern.sub(canonical, text)
     items = _canonical(text, in_text=False)[:LONGEST]
@@ -199,7 +211,7 @@ def tokens(text: str) -> Tokens:
 
 
 def trimmed(items: Tokens) -> Tokens:
-    """Tokens without the punctuation at both ends."""
+    """Tokens without the punctuation at their beginning and end."""
     start = 0
     end = len(items)
     while start < end and items[start] in _PUNCTUATION:
@@ -213,7 +225,7 @@ _PUNCTUATION = {".", ",", ";", ":", "\\\\", "&", "?"}
 
 
 def _canonical(text: str, in_text: bool) -> list[str]:
-    r"""Tokens with canonical names.
+    r"""Split a text into tokens with canonical names.
 
     Args:
         in_text: whether letters are words, as in \text{...}, instead of variables.
@@ -232,6 +244,7 @@ def _canonical(text: str, in_text: bool) -> list[str]:
 
 def _braced(items: list[str]) -> list[str]:
     r"""Add braces to \frac12, \frac1{2} and \frac ab: a bare argument is one digit or letter."""
+    # From the end, so that the arguments of a command have their own braces already.
     following: list[str] = []  # the tokens after the current one, in reverse
     for token in reversed(items):
         if token in (r"\frac", r"\binom"):
@@ -247,7 +260,8 @@ def _argument(following: list[str]) -> list[str]:
     """Remove the next argument from the tokens that follow, and return it without braces.
 
     Args:
-        following: in reverse. If the argument is a digit or letter, the rest of its token stays.
+        following: the tokens in reverse order. If the argument is the first digit or letter of a
+            token, the rest of the token stays.
     """
     if not following:
         return []
@@ -269,12 +283,14 @@ def _argument(following: list[str]) -> list[str]:
     return argument
 
 
+# Exponents that are no powers: x^{\circ} is x degrees, f^{\prime} is f'.
 _MARKS = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
 
 
 def _scripts(items: list[str]) -> list[str]:
     r"""Write a_{n} as a_n, \pmod{3} as \pmod 3, ^{\circ} as \degree and ^\prime as a prime."""
     text: list[str] = []
+    # Each slice compares the tokens before the current one; it is empty at the beginning.
     for token in items:
         text.append(token)
         if token in _MARKS and text[-2:-1] == ["^"]:

@@ -1,11 +1,11 @@
-r"""Written numbers: decimals with their digits, powers of ten, number words."""
+r"""Reads written numbers: decimals with their digits, powers of ten, and numbers in words."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-_LARGEST_EXPONENT = 5000  # of ten
+_LARGEST_EXPONENT = 5000  # exponent of a power of ten; bounds the time of exact arithmetic
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,9 @@ class Decimal:
     """A written number.
 
     value: the number itself.
-    unit: the value of its last decimal place; for an integer, a power of ten above it.
-    digits: its significant digits; 0 for an integer.
+    unit: the value of its last decimal place, 0.01 for 4.50; for an integer, a power of ten above
+        it.
+    digits: the number of its significant digits; 0 for an integer, which is never rounded.
     """
 
     value: Fraction
@@ -23,18 +24,23 @@ class Decimal:
 
     @property
     def may_be_rounded(self) -> bool:
-        """Whether it has a point, and three significant digits or two decimal places as in 0.33.
+        """Whether it may stand for a value with more digits.
 
-        An integer is never a rounded value: 3 is not pi, and 86 is not 600/7.
+        It may if it has a decimal point, and three significant digits or two decimal places, as in
+        0.33. An integer may not: 3 is not pi, and 86 is not 600/7.
         """
         return self.digits >= 3 or (self.digits == 2 and self.unit <= Fraction(1, 100))
 
 
 def decimal(tokens: Tokens) -> Decimal | None:
-    r"""A sign, a number and perhaps a power of ten: -4.50, 4.5e33, 4.5 * 10^{33}."""
+    r"""Read a number, perhaps with a sign and a power of ten: -4.50, 4.5e33, 4.5 * 10^{33}.
+
+    Returns: None for any other tokens, and for huge exponents.
+    """
     sign = -1 if tokens[:1] == ("-",) else 1
     if tokens[:1] in (("-",), ("+",)):
         tokens = tokens[1:]
+    # isdigit is also true for digits of other scripts, which Fraction reads too.
     if not tokens or not tokens[0].isascii() or not tokens[0].strip(".")[:1].isdigit():
         return None
     exponent = _power_of_ten(tokens[1:])
@@ -56,7 +62,7 @@ def decimal(tokens: Tokens) -> Decimal | None:
 
 
 def _power_of_ten(tokens: Tokens) -> int | None:
-    """The exponent in `* 10 ^ { - 3 }`; 0 for no tokens, None for any others."""
+    """The exponent -3 of `* 10 ^ { - 3 }`; 0 for no tokens; None for any other tokens."""
     if not tokens:
         return 0
     if tokens[:3] not in (("*", "10", "^"), ("x", "10", "^")):
@@ -105,7 +111,10 @@ WORDS = frozenset(_VALUES) | frozenset(_POWERS) | {"hundred"}
 
 
 def in_digits(tokens: Tokens) -> Tokens:
-    """four, fourth -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
+    """Write a number in words with digits; any other tokens stay as they are.
+
+    four, fourth -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity.
+    """
     words = [token.removeprefix(TEXT).lower() for token in tokens]
     words = words[:1] + [word for word in words[1:] if word != "-"]
     if words:
@@ -121,12 +130,15 @@ def in_digits(tokens: Tokens) -> Tokens:
 
 
 def _number_in_words(words: list[str]) -> int | None:
-    """two hundred and five thousand six -> 205006; None for other words, such as five two."""
+    """The number that words denote; None for other words, such as five two.
+
+    two hundred and five thousand six -> 205006.
+    """
     if words == ["zero"]:
         return 0
     total = 0
-    part = 0  # since the last of thousand, million, ...
-    largest = max(_POWERS.values()) + 1  # powers of ten must decrease
+    part = 0  # the number since the last word of `_POWERS`, such as thousand
+    largest = max(_POWERS.values()) + 1  # the last power of ten; they must decrease
     for word in words:
         value = _VALUES.get(word, 0)
         after_hundred = part % 100 == 0

@@ -1,22 +1,24 @@
-r"""The answer in a sentence: `Therefore $x > 5$ is the solution.` -> `x > 5`.
+r"""Finds the answer in a sentence: `Therefore $x > 5$ is the solution.` -> `x > 5`.
 
 The answer of a text is the formula or number that it states at its end, or after "the answer is". A
 text states what directly follows certain words (`is`, `equals`, `therefore`, a colon), if a unit, a
 remark or the end of the sentence comes next. `twice 7`, `less than 7`, `minus 7`, `7 million` and
-`7 or 8` do not state 7.
+`7 or 8` do not state 7. The last part of this file reads the letters of multiple choice.
 """
 
 import re
 
 from rspo.rewards.rules import units
 
+# A formula: $$...$$, $...$, \[...\] or \(...\).
 _FORMULA = re.compile(
     r"\$\$[^$]+\$\$"
     r"|\$(?:[^$\\\n]|\\[^\n])+\$"
     r"|\\\[(?:[^\\]|\\[^][])+\\\]"
     r"|\\\((?:[^\\\n]|\\[^()\n])+\\\)"
 )
-# A number after a word or a currency sign, with no arithmetic sign after it.
+# A number after a word, a colon or a currency sign, or at the beginning of a line. It may be a
+# fraction or percentage and have a unit of length or mass; no arithmetic sign or letter follows.
 _NUMBER = re.compile(
     r"(?:(?<=[A-Za-z:])|(?<=[€£])|^)[ ]*"
     r"(?P<number>-?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:/[0-9]+)?(?:[ ]?\\?%|[ ]percent\b)?)"
@@ -25,38 +27,51 @@ _NUMBER = re.compile(
 )
 # The dollar sign of an amount does not start a formula: "$10 a pound".
 _DOLLARS = re.compile(r"\$(?=[0-9][0-9,]*(?:\.[0-9]+)?(?:[ ][A-Za-z]{2}|[.,;]?(?:\s|$)))")
+# Two letters or more that are not a command, such as \sin, or a group in braces, such as {cm}.
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
+# Words that formulas contain too, so they do not make a text a sentence.
 _FORMULA_WORDS = (
     "or and sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg exp pi "
     "infinity inf oo gcd lcm max min mod np asin acos atan theta alpha beta gamma lambda"
 )
 _OF_FORMULAS = frozenset(_FORMULA_WORDS.split())
+# "the answer is", up to what follows it.
 _ANSWER_IS = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
-# What directly precedes a stated formula or number.
+# The end of a text that directly precedes a stated formula or number.
 _STATES = re.compile(
     r"(?:^|[:=]|\b(?:is|are|was|be|equals|equal to|gives|get|obtain|that|therefore|thus|so|hence"
     r"|answer|result|solution|it's|that's)\b)[ \n]*(?:\b(?:exactly|approximately)[ ]*)?[€£]?$",
     re.IGNORECASE,
 )
+# The end of a text before a number in a final answer in words, see `_is_conclusion`.
 _CONCLUDES = re.compile(r"\bFinal Answer:(?P<words>[A-Za-z ]+)$", re.IGNORECASE)
+# A word that begins a conclusion anywhere before a formula, and such a word directly before it.
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|finally|answer)\b", re.IGNORECASE)
 _CONCLUSION_ITSELF = re.compile(r"\b(?:therefore|thus|hence|so)[, ]*$", re.IGNORECASE)
+# An arrow between two steps of a calculation.
 _IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow)(?![a-zA-Z])|⇒")
 _MARKED = re.compile(r"####[ ]*([^#\n]+)$")  # the answer after a worked solution, as in GSM8K
-_LONGEST_STATEMENT = 60  # characters before the number that are searched for it
-# Text after the number may change or withdraw it, up to the next clause.
+_LONGEST_STATEMENT = 60  # characters before a number that are searched for words that state it
+# Text after the number may change or withdraw it. Only the text up to the next clause, which begins
+# with one of these words, is searched for that.
 _CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
 _IS_THE_ANSWER = re.compile(r"\s*is (?:the|our) (?:final )?(?:answer|result|solution)\b")
+# A remark or unit after a number: text without digits and signs of arithmetic, except cm^{2}.
 _REMARK = re.compile(r"(?:[ckm]?m\^\{[23]\})?[^0-9!+*/^=<>\\{}|~#@&_]*")
 _VERB = re.compile(r"\b(?:is|are|was|were|be)\b", re.IGNORECASE)
+# Words that offer several answers, or none for certain.
 _OFFERS = re.compile(
     r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.IGNORECASE
 )
+# Words that withdraw an answer.
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|isn't|can't|cannot|except|unless|wrong|incorrect|false|other than)\b",
     re.IGNORECASE,
 )
+# The end of a sentence before a capital letter, or an empty line.
 _SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])|\n\s*\n")
+# What models add after an answer: a control token such as <|im_end|>, or a phrase of few-shot
+# prompts for MATH.
 _AFTERWORD = re.compile(r"<\|[^|\n]{0,40}\|>\w*|I hope it is correct\.?")
 
 
@@ -65,21 +80,24 @@ def formula_in(text: str, only: bool = False) -> str:
 
     Args:
         text: perhaps a sentence.
-        only: whether to return the text itself if it has several formulas. A response argues
-            before it concludes, but an answer with two formulas has two parts, unless it is a
-            worked solution: several sentences, the last of which concludes.
+        only: whether to return the text itself if it has several formulas. This is for answers of
+            data sets: a response argues before it concludes, but an answer with two formulas has
+            two parts, unless it is a worked solution of several sentences, the last of which
+            concludes.
     """
     if only:
         result = _result_of_solution(text)
         if result is not None:
             return result
     sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
+    # The sentence with spaces in place of its formulas, so that positions are the same.
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
-    if not _has_words(plain) or not (formulas or _is_sentence(plain)):
+    if not _has_words(plain) or not (formulas or _is_sentence(plain)):  # no sentence
         return text
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
         return text  # a formula with its unit: "$5$ cm"
+    # Start and end of each formula and number.
     places = sorted(formulas + _numbers(plain))
     if not places or (only and len(places) > 1 and not _concludes(sentence, places)):
         return text
@@ -100,7 +118,10 @@ def _result_of_solution(text: str) -> str | None:
 
 
 def _concludes(sentence: str, places: list[tuple[int, int]]) -> bool:
-    """Whether a text of several sentences ends with a conclusion from the sentences before."""
+    """Whether a text of several sentences ends with a conclusion.
+
+    If the last sentence has several formulas, the last one must follow `therefore` directly.
+    """
     start = places[-1][0]
     begin = _start_of_sentence(sentence, start)
     if begin == 0:
@@ -119,7 +140,10 @@ def _start_of_sentence(text: str, position: int) -> int:
 
 
 def _is_sentence(plain: str) -> bool:
-    """Whether a text starts with words, and has three or a colon: `Answer: 7`, not `October 30`."""
+    """Whether a text starts with a word, and has three words, or a colon after its first words.
+
+    `Answer: 7` is a sentence; `October 30` is not.
+    """
     first = re.match(r"[^A-Za-z0-9]*([A-Za-z]{2,})(?![A-Za-z}])", plain)
     if first is None or first[1].lower() in _OF_FORMULAS - {"and", "or"}:
         return False
@@ -127,6 +151,7 @@ def _is_sentence(plain: str) -> bool:
 
 
 def _has_words(text: str) -> bool:
+    """Whether a text has a word that formulas do not contain."""
     return any(word.lower() not in _OF_FORMULAS for word in _WORD.findall(text))
 
 
@@ -144,7 +169,12 @@ def _numbers(plain: str) -> list[tuple[int, int]]:
 
 
 def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
-    """The position directly after the last "the answer is", or else the last position."""
+    """The place directly after the last "the answer is", or else the last place.
+
+    Args:
+        plain: the sentence without its formulas.
+        places: start and end of each formula and number, in order.
+    """
     ends = [announcement.end() for announcement in _ANSWER_IS.finditer(plain)]
     if ends:
         for place in places:
@@ -154,10 +184,11 @@ def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _is_stated(sentence: str, start: int, end: int) -> bool:
-    """Whether the words around a position state that it is the answer, unchanged."""
+    """Whether the words around a place state that it is the answer, without changing it."""
     before = sentence[max(0, start - _LONGEST_STATEMENT) : start]
     if not (_STATES.search(before) or _is_conclusion(before, sentence[end:])):
         return False
+    # The rest of the sentence must not offer another answer or withdraw this one.
     begin = _start_of_sentence(sentence, start)
     sentence_end = _SENTENCE_END.search(sentence, end)
     after = sentence[end : sentence_end.start()] if sentence_end else sentence[end:]
@@ -172,7 +203,7 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
 
 
 def _is_conclusion(before: str, after: str) -> bool:
-    """Whether a final answer is a sentence with one quantity: `Final Answer: it took 3 h`."""
+    """Whether a number with a unit is the final answer in words: `Final Answer: it took 3 h`."""
     final = _CONCLUDES.search(before)
     unit = _WORD.match(after.lstrip())
     if final is None or unit is None or not units.is_known(unit[0]):
@@ -182,16 +213,20 @@ def _is_conclusion(before: str, after: str) -> bool:
 
 # --- multiple choice ------------------------------------------------------------------------------
 
+# A letter at the beginning, perhaps in brackets, bold or \text{...}: its group 1.
 _LEADING_CHOICE = re.compile(
     r"(?:\\text[a-z]*\s?\{|\\mathrm\s?\{|\\mathbf\s?\{|[$(*\s])*([A-J])(?![A-Za-z])[})$*]*"
 )
+# "the answer is C", "option B": the letter, and the words before and after it.
 _STATED_CHOICE = re.compile(
     r"\b(?i:answer|choice|option)\b(?P<before>[^.\n]{0,60}?(?:\b(?:is|be)\b|:)[^.\n]{0,40}?|[ ])"
     r"[\s($*{]*\b(?P<letter>[A-J])\b(?!')(?P<after>[^.\n]{0,20})"
 )
+# A letter that is no part of a word or formula. A and I are words.
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
-_SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")
+_SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
 _NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
+# A second letter directly after the first: "or C", ", C", "(C)".
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
 
 
@@ -225,7 +260,7 @@ def _begins_with_name(rest: str, letter: str) -> bool:
 
 
 def _only_letter(text: str) -> str | None:
-    """The only isolated capital letter in a sentence: `I would go for C`."""
+    """The only isolated capital letter in a sentence: `I would go for C`; None without one."""
     letters = set(_ALONE.findall(text))
     if len(letters) != 1 or len(_WORD.findall(text)) < 3:
         return None

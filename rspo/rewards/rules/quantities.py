@@ -1,7 +1,8 @@
-r"""A value with or without a unit: whether `0.5\text{ cm}`, `\frac{1}{2}` and `50\%` are the same.
+r"""Whether two quantities are the same: `0.5\text{ cm}`, `\frac{1}{2}` and `50\%`.
 
-A unit that only one side gives is ignored, because the question usually gives it. Two different
-units make two answers different. Percents and degrees are units that also have a value.
+A quantity is a value with or without a unit. A unit that only one side gives is ignored, because
+the question usually gives it. Two different units make two answers different. Percents and degrees
+are units that also have a value.
 """
 
 from rspo.rewards.rules import numerals, roundings, symbolic, units, values
@@ -17,6 +18,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two quantities are the same."""
     if gold == prediction:
         return True
+    # A base may be left out, as a unit may: 204 is 204_5, and 204_6 is not.
     digits_and_base = _in_base(gold)
     if digits_and_base is not None:
         digits, _ = digits_and_base
@@ -29,6 +31,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
         return True
     if unit and other_unit:
         return False
+    # One side has no unit: 50 % is also 0.5, and 90 degrees are also pi/2.
     percent = _PERCENT in (unit, other_unit)
     degrees = _DEGREE in (unit, other_unit)
     if percent or (degrees and r"\pi" in value + other_value):
@@ -37,13 +40,13 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
-    """The value and the unit of a quantity, of which either may be empty; words as digits."""
+    """The value and the unit of a quantity. Either may be empty. Numbers in words become digits."""
     value, unit = units.split(numerals.in_digits(tokens))
     return numerals.in_digits(value), unit
 
 
 def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
-    """The digits and the base of 204_5; None for any other tokens."""
+    """The digits and the base of a number such as 204_5; None for any other tokens."""
     if "_" not in tokens[1:3]:
         return None
     place = tokens.index("_")
@@ -56,7 +59,7 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
 
 
 def _times_unit(tokens: Tokens, unit: Tokens) -> Tokens:
-    """A percentage or a number of degrees as a pure number."""
+    """The value of a quantity with its unit as a factor, if that is a percent or degree sign."""
     if unit == _PERCENT and decimal(tokens):
         return tokens + ("*", "10", "^", "-", "2")
     if unit in (_PERCENT, _DEGREE):
@@ -65,7 +68,7 @@ def _times_unit(tokens: Tokens, unit: Tokens) -> Tokens:
 
 
 def same_value(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether two formulas have the same value, or one is the other rounded to a decimal."""
+    """Whether two formulas have the same value, or one is a decimal to which the other rounds."""
     if gold == prediction:
         return bool(gold)
     number = decimal(gold)
@@ -77,7 +80,7 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
         other_formula = read(prediction)
     except TooDeep:
         return False
-    except Unreadable:
+    except Unreadable:  # an integral or a sum, for example
         return symbolic.same(gold, prediction)
     if values.same(formula, other_formula):
         return True

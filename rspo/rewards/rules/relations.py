@@ -1,4 +1,4 @@
-r"""Equations: the name on the left, the value on the right."""
+r"""Reads equations: what is a name, and which value an equation gives to it."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -10,16 +10,17 @@ from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens
 from rspo.rewards.rules.numerals import decimal
 
-STATING = {"=", r"\in", r"\approx"}
+STATING = {"=", r"\in", r"\approx"}  # signs after which a value is stated
+# Signs that a name may contain in addition to letters: f(x), x_{1}, y', |AB|.
 _NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|"}
-# An equation for such a function of a name does not give the value of the name.
-_OPERATORS = {r"\int", r"\sum", r"\prod", r"\lim", r"\iint", r"\oint"}
+_OPERATORS = {r"\int", r"\sum", r"\prod", r"\lim", r"\iint", r"\oint"}  # see `is_quantity`
+# An equation for such a function of a name, as \sqrt{x} = 3, does not give the value of the name.
 _NOT_IN_NAMES = {r"\sqrt", r"\frac", r"\binom", r"\ln", r"\log", r"\lg", r"\exp", r"\pm", r"\mp"}
 
 
 def is_name(tokens: Tokens) -> bool:
     """Whether the tokens are one symbol or a ratio of two: x, x_1, f(x), (x, y), |AB|, S_1:S_2."""
-    if tokens[1:7] == ("^", "{", "-", "1", "}", "("):  # the inverse function
+    if tokens[1:7] == ("^", "{", "-", "1", "}", "("):  # f^{-1}(x), read as f(x)
         tokens = tokens[:1] + tokens[6:]
     if tokens[:1] == (r"\frac",):
         return _are_names(_arguments(tokens[1:]))
@@ -27,6 +28,7 @@ def is_name(tokens: Tokens) -> bool:
 
 
 def _are_names(parts: list[Tokens]) -> bool:
+    """Whether all parts are names, and all are different."""
     return len(set(parts)) == len(parts) and all(map(_is_one_name, parts))
 
 
@@ -36,6 +38,7 @@ def _is_one_name(tokens: Tokens) -> bool:
     names = [token for token in plain if not token.isdigit()]
     if not names or tokens[0][0].isdigit() or not _NOT_IN_NAMES.isdisjoint(names):
         return False
+    # AB in capitals is a segment, and \vec a vector: between bars, they denote a length.
     length = any(name.isupper() and len(name) > 1 for name in names) or r"\vec" in names
     if "|" in tokens and not length:
         return False  # |x| = 7 does not determine the sign of x; a length |AB| is positive
@@ -45,13 +48,16 @@ def _is_one_name(tokens: Tokens) -> bool:
 
 
 def is_quantity(tokens: Tokens) -> bool:
-    """Whether an answer may give the value: of a name, an integral, a limit, a probability."""
+    """Whether an answer may leave these tokens out and only give their value.
+
+    They are a name, an integral, a sum, a product, a limit or a probability.
+    """
     probability = tokens[:1] == ("P",) and answers.enclosed(tokens[1:])
     return is_name(tokens) or probability or tokens[0] in _OPERATORS
 
 
 def is_label(tokens: Tokens) -> bool:
-    """Whether the tokens may be on the left of a value: a name, or a sum of several names."""
+    """Whether a response may write these tokens before a value: a name, or a sum of names."""
     parts = answers.split(tokens, ("+", "-"))
     return is_name(tokens) or (len(parts) > 1 and _are_names(parts))
 
@@ -64,7 +70,7 @@ def _arguments(tokens: Tokens) -> list[Tokens]:
         depth += (token == "{") - (token == "}")
         if depth == 0:
             ends.append(index)
-    # A group starts after the end of the one before, and its content after its brace.
+    # A group starts after the end of the previous group, and its content after its brace.
     return [tokens[before + 2 : end] for before, end in pairwise(ends)]
 
 
@@ -72,9 +78,9 @@ def value(relation: Relation, may_be_named: Callable[[Tokens], bool]) -> Answer 
     """The value that an equation gives to a name: 5 for x = 5, and for x = 2 + 3 = 5.
 
     Args:
-        may_be_named: `is_quantity` or `is_label`.
+        may_be_named: whether tokens may be the name, `is_quantity` or `is_label`.
 
-    Returns: None if the equation does not give one.
+    Returns: None if the equation does not give a value.
     """
     first = relation.members[0]
     last = stated(relation)
@@ -82,13 +88,16 @@ def value(relation: Relation, may_be_named: Callable[[Tokens], bool]) -> Answer 
         return None
     if any(map(may_be_named, relation.members[:-1])) or _equal(first, last):
         return answers.read(last)
-    if relation.signs == (r"\approx",) and _close(first, last):
+    if relation.signs == (r"\approx",) and _close(first, last):  # 1/3 ~ 0.33 states 1/3
         return answers.read(first)
     return None
 
 
 def stated(relation: Relation) -> Tokens | None:
-    """The last member of an equation, or the set after x in; None for anything else."""
+    r"""The last member of an equation, or the set after `x \in`; None for anything else.
+
+    A formula after \in must be a set such as \mathbb{R}.
+    """
     last = relation.members[-1]
     if not set(relation.signs) <= STATING:
         return None
@@ -112,6 +121,7 @@ def names_two_values(relation: Relation) -> bool:
 
 
 def _is_constant(tokens: Tokens) -> bool:
+    """Whether the tokens are a formula without variables."""
     try:
         return not values.symbols(read(tokens))
     except (Unreadable, TooDeep):

@@ -1,4 +1,4 @@
-r"""Formulas with rounded decimals: 3.14, and 1.41x + 1 for \sqrt{2} x + 1."""
+r"""Compares formulas with rounded decimals: 3.14 for \pi, and 1.41x + 1 for \sqrt{2} x + 1."""
 
 from fractions import Fraction
 
@@ -7,15 +7,15 @@ from rspo.rewards.rules.expressions import Apply, Expression, Number
 from rspo.rewards.rules.numerals import Decimal
 from rspo.rewards.rules.values import Undefined, Value
 
-_MOST_TERMS = 20
+_MOST_TERMS = 20  # summands; comparing them takes quadratic time
 _NUMBER_ONE = Number(Fraction(1))
 
 
 def is_rounding(rounded: Decimal, value: Value) -> bool:
-    """Whether a decimal is a value rounded to the decimal's last digit.
+    """Whether a decimal is a value that was rounded to the last digit of the decimal.
 
-    A value that is exact at this number of decimals has no other rounded form: 0.2499 is wrong for
-    1/4, which is 0.2500.
+    If the value has no further digits, it has no other rounded form: 0.2499 is wrong for 1/4, which
+    is 0.2500.
     """
     if not rounded.may_be_rounded or values.is_multiple(value, rounded.unit):
         return False
@@ -27,7 +27,10 @@ def is_rounding(rounded: Decimal, value: Value) -> bool:
 
 
 def same(formula: Expression, other: Expression) -> bool:
-    """Whether two formulas are the same once some constants of one are rounded to decimals."""
+    """Whether two formulas are the same if some constants of one are rounded to decimals.
+
+    Exactly one of them must have decimals.
+    """
     if _has_decimals(formula) == _has_decimals(other):
         return False
     if _has_decimals(formula):
@@ -36,7 +39,11 @@ def same(formula: Expression, other: Expression) -> bool:
 
 
 def _is_rounded(exact: Expression, rounded: Expression) -> bool:
-    """Whether the second formula is the first one with some constants as rounded decimals."""
+    """Whether the second formula is the first one with some constants as rounded decimals.
+
+    They are compared term by term; a term may be a decimal times a rest, which then must have the
+    rounded ratio; other terms are compared argument by argument.
+    """
     if values.same(exact, rounded):
         return True
     if not _has_decimals(rounded):
@@ -58,6 +65,7 @@ def _is_rounded(exact: Expression, rounded: Expression) -> bool:
 
 
 def _has_decimals(expression: Expression) -> bool:
+    """Whether a formula has a number that is written with a decimal point."""
     if isinstance(expression, Apply):
         return any(map(_has_decimals, expression.arguments))
     return isinstance(expression, Number) and bool(expression.written)
@@ -74,7 +82,7 @@ def _terms(expression: Expression) -> list[Expression]:
 
 
 def _coefficient(term: Expression) -> tuple[Number, Expression] | None:
-    """A decimal that is a factor of a term, and the term with 1 in its place."""
+    """A decimal that is a factor of a term, and the term with 1 in its place; None without one."""
     if isinstance(term, Number):
         return (term, _NUMBER_ONE) if term.written else None
     if not isinstance(term, Apply) or term.operation not in ("*", "negate", "/", r"\frac"):
@@ -92,7 +100,7 @@ def _coefficient(term: Expression) -> tuple[Number, Expression] | None:
 
 
 def _ratio(exact: Expression, rest: Expression) -> Value | None:
-    """The constant c in exact = c * rest; None if there is none."""
+    """The constant c for which exact = c * rest; None if there is none."""
     if values.symbols(exact) | values.symbols(rest):
         return values.constant_ratio(exact, rest)
     try:

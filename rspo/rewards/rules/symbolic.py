@@ -1,8 +1,8 @@
-r"""math-verify, for formulas that `expressions` cannot parse: \int, \sum, \lim and matrices.
+r"""Compares formulas that `expressions` cannot parse, with math-verify: \int, \sum, \lim, matrices.
 
-Its LaTeX parser, latex2sympy2_extended, passes the text of each number to SymPy's `sympify`, which
-evaluates text as Python. Here numbers are built from their digits instead. In addition, SymPy's
-evaluator is replaced by a function that raises an error.
+The LaTeX parser of math-verify, latex2sympy2_extended, passes the text of each number to SymPy's
+`sympify`, which evaluates text as Python. Here numbers are built from their digits instead. In
+addition, SymPy's evaluator is replaced by a function that raises an error.
 """
 
 import logging
@@ -22,7 +22,7 @@ from sympy.parsing import sympy_parser
 from rspo.rewards.rules.answers import nesting
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-# It warns that its time limits are off. The worker process sets its own.
+# math-verify warns that its time limits are off. The worker process sets its own limits.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
@@ -34,10 +34,11 @@ def _refuse(*_: object) -> NoReturn:
 def _lock() -> None:
     """Disable SymPy's evaluation of text, after building the tables that SymPy stores as text.
 
-    Otherwise SymPy would build them at the first integral that needs them and fail halfway, so that
-    a verdict would depend on the rows before it.
+    Otherwise SymPy would build these tables at the first integral that needs them, and fail
+    halfway, so that a verdict would depend on earlier rows.
     """
-    hyperexpand: Any = import_module("sympy.simplify.hyperexpand")  # not the function of that name
+    # `sympy.simplify.hyperexpand` as an attribute is a function; this is the module of that name.
+    hyperexpand: Any = import_module("sympy.simplify.hyperexpand")
     meijerint._lookup_table = {}
     meijerint._create_lookup_table(meijerint._lookup_table)
     hyperexpand._collection = hyperexpand.FormulaCollection()
@@ -45,9 +46,9 @@ def _lock() -> None:
     sympy_parser.eval_expr = _refuse
 
 
-_LONGEST = 500  # characters
-_DEEPEST = 12
-_MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}
+_LONGEST = 500  # characters of a formula
+_DEEPEST = 12  # nested brackets
+_MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}  # tokens that math-verify takes for something else
 
 
 class _Reader(_Latex2Sympy):
@@ -73,10 +74,11 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _may_be_read(tokens: Tokens) -> bool:
-    """Exclude words, notation that math-verify misreads, and deeply nested brackets.
+    """Whether math-verify may read a formula.
 
-    It reads words as products of letters and 7' as a transpose, and drops the 5 of 204_5. Its
-    parser takes minutes for deeply nested brackets.
+    It may not read words, which it takes for products of letters; 7', which it takes for a
+    transpose; 204_5, whose 5 it drops; and deeply nested brackets, for which its parser takes
+    minutes.
     """
     if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
         return False
@@ -87,10 +89,12 @@ def _may_be_read(tokens: Tokens) -> bool:
 
 
 def _read(tokens: Tokens, real: bool) -> Any:
-    """The formula as an object of SymPy.
+    """Read a formula as an object of SymPy.
 
     Args:
         real: whether its symbols denote real numbers.
+
+    Raises: errors of several types if the library cannot read it.
     """
     config = ConversionConfig(lowercase_symbols=False)
     latex = " ".join(token.removeprefix(TEXT) for token in tokens)

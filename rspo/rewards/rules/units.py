@@ -1,4 +1,4 @@
-r"""Units after a value, and remarks written like one: `5\text{ cm}`, `12\text{ ways}`.
+r"""Reads the unit after a value, or a remark in its place: `5\text{ cm}`, `12\text{ ways}`.
 
 Words that change the value or the statement are not units: `7\text{ million}`, `7\text{ or more}`.
 """
@@ -7,6 +7,7 @@ from rspo.rewards.rules import numerals
 from rspo.rewards.rules.expressions import FUNCTIONS
 from rspo.rewards.rules.notation import TEXT, Tokens
 
+# The canonical name of each unit, and its other names.
 _UNITS = {
     "m": "meter metre meters metres",
     "cm": "centimeter centimetre centimeters centimetres",
@@ -44,11 +45,14 @@ _UNITS = {
     r"\%": "",
     r"\degree": "",
 }
-_CANONICAL = {unit: unit for unit in _UNITS}
+_CANONICAL = {unit: unit for unit in _UNITS}  # every name -> the canonical name
 for _unit, _names in _UNITS.items():
     _CANONICAL.update(dict.fromkeys(_names.split(), _unit))
+# Names that are units even if they are not running text. A single letter is a variable.
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
+# Other ways to write a part of a unit, and the words that mean the same.
 _ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
+# Words before a unit, as in square meter, and the power that they mean.
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _ORDINALS = ("th", "st", "nd", "rd")
 # Words that change the value or the statement.
@@ -66,19 +70,21 @@ _WORDS_WITH_MEANING = (
     "decreasing infinity e i isn t doesn never different other"
 )
 _MEANINGFUL = frozenset(_WORDS_WITH_MEANING.split()) | numerals.WORDS
-_ENDINGS = ("s", "th", "ths", "ves", "es")
+_ENDINGS = ("s", "th", "ths", "ves", "es")  # endings of plurals and fractions, such as twelfths
 
 
 def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """The value and the canonical unit of a quantity. Either may be empty."""
     if not tokens:
         return (), ()
+    # A currency before the value.
     if len(tokens) > 1 and tokens[0] in (TEXT + "dollar", TEXT + "euro", TEXT + "pound"):
         return tokens[1:], (tokens[0].removeprefix(TEXT),)
     if len(tokens) > 2 and tokens[0] == "-" and tokens[1] == TEXT + "dollar":
         return ("-",) + tokens[2:], ("dollar",)
-    if tokens[0].isdigit() and _ending(tokens[1:]) in _ORDINALS:
+    if tokens[0].isdigit() and _ending(tokens[1:]) in _ORDINALS:  # 7th
         return tokens[:1], ()
+    # The longest unit: the first place from which on all tokens may belong to it.
     for start in range(1, len(tokens)):
         if tokens[start] == r"\degree" and not FUNCTIONS.isdisjoint(tokens[:start]):
             continue  # sin 30 degrees is not a number of degrees
@@ -91,7 +97,7 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
 
 
 def _ending(tokens: Tokens) -> str:
-    """The th of 7th, also if it is raised."""
+    """The ending after a number, such as the th of 7th, which may be raised as an exponent."""
     for sign in ("^", "{"):
         if tokens[:1] == (sign,):
             tokens = tokens[1:]
@@ -99,15 +105,17 @@ def _ending(tokens: Tokens) -> str:
 
 
 def _starts_unit(token: str) -> bool:
+    """Whether a token may begin a unit or a remark: a word, the name of a unit, % or degrees."""
     if token.startswith(TEXT):
         return len(token) > 2 or token[1:] in _CANONICAL
     return token in _BARE or token in (r"\%", r"\degree", r"\min")
 
 
 def is_word(token: str) -> bool:
-    """Whether a token is running text, or four letters or more that are unlikely to be a product.
+    """Whether a token is a word of running text, or letters that are unlikely to be a product.
 
-    Those have a vowel, and are not in alphabetical order, in which products are often written.
+    These are at least four letters with a vowel that are not in alphabetical order, in which
+    products are often written.
     """
     if token.startswith(TEXT):
         return len(token) > 2
@@ -132,10 +140,10 @@ def is_known(word: str) -> bool:
 
 
 def _is_unit(tokens: Tokens) -> bool:
-    """Whether all tokens may belong to a unit, a remark such as `different ways`, or its power."""
+    """Whether all tokens may belong to a unit with its powers, or to a remark: `different ways`."""
     if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
         return False
-    in_exponent = False
+    in_exponent = False  # a number may only follow ^, as in m^{-2}
     for token in tokens:
         if has_meaning(token.removeprefix(TEXT)) and token not in ("i", "e"):
             return False
@@ -165,7 +173,10 @@ def _canonical_unit(tokens: Tokens) -> Tokens:
 
 
 def differ(unit: Tokens, other: Tokens) -> bool:
-    """Whether two units differ. `ways` and `different ways` are the same."""
+    """Whether two units differ. They do not if either is missing.
+
+    A remark may have further words in front: `ways` and `different ways` are the same.
+    """
     longer, shorter = sorted((unit, other), key=len, reverse=True)
     if not shorter or unit == other:
         return False

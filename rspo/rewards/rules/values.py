@@ -1,8 +1,8 @@
-"""The values of formulas, and whether two formulas are equal.
+"""Computes the values of formulas, and decides whether two formulas are equal.
 
-Two formulas are equal if their values agree; with variables, at fixed rational points. Values are
-exact fractions where possible. Otherwise they have enough digits that no term is lost next to much
-larger ones.
+Two formulas without variables are equal if their values agree. With variables, their values must
+agree at fixed rational points. Values are exact fractions where possible. Otherwise they have
+enough digits that no term is lost next to much larger terms.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +16,14 @@ from rspo.rewards.rules import expressions
 from rspo.rewards.rules.expressions import Apply, Expression, Number, Symbol, TooDeep, Unreadable
 from rspo.rewards.rules.notation import Tokens
 
-_DIGITS = 120
+# All limits bound the time of a comparison.
+_DIGITS = 120  # default precision of inexact values, in decimal digits
 _SPARE_DIGITS = 45  # more than rounding errors add up to
 _LARGEST_SIZE = 2500  # digits before the point, or zeros after it, of inexact values
-_LARGEST_EXPONENT = 10**6  # of 2; beyond it, only identical notation is equal
-_LARGEST_EXACT = 20_000  # bits
-_LARGEST_FACTORIAL = 2000
-_LARGEST_GAMMA = 60  # the factorial of a number that is not an integer
+_LARGEST_EXPONENT = 10**6  # bits of a power; longer ones are equal only in identical notation
+_LARGEST_EXACT = 20_000  # bits of an exact fraction; longer ones become inexact
+_LARGEST_FACTORIAL = 2000  # the largest n of n!
+_LARGEST_GAMMA = 60  # the largest x of x! for an x that is not an integer
 
 Value = Any  # a Fraction, or a real or complex number of mpmath, which has no type hints
 
@@ -43,14 +44,17 @@ def symbols(expression: Expression) -> set[str]:
 def evaluate(
     expression: Expression, values: Mapping[str, Fraction], digits: int = _DIGITS
 ) -> tuple[Value, int]:
-    """The value of a formula, and the size in digits of its largest or smallest term.
+    """The value of a formula, and the size of its terms in digits.
+
+    The size is the number of digits before the point of the largest term, or of zeros after the
+    point of the smallest term, whichever is larger.
 
     Args:
         expression: the formula.
         values: the value of each of its variables.
         digits: the precision of inexact arithmetic.
 
-    Raises: Undefined if there is none.
+    Raises: Undefined if the formula has no value.
     """
     sizes = [0]
     with mpmath.workdps(digits):
@@ -61,7 +65,7 @@ def evaluate(
 
 
 def constant(tokens: Tokens) -> Value | None:
-    """The value of a formula without variables; None for any other."""
+    """The value of a formula without variables; None if the tokens are no such formula."""
     try:
         formula = expressions.read(tokens)
         if symbols(formula):
@@ -98,10 +102,11 @@ def _size(value: Value) -> int:
         bits = value.numerator.bit_length() - value.denominator.bit_length()
     else:
         bits = mpmath.mag(value)
-    return abs(int(bits)) * 302 // 1000
+    return abs(int(bits)) * 302 // 1000  # a bit has 0.301 decimal digits
 
 
 def _exact_if_small(value: Fraction) -> Value:
+    """A fraction as it is, or as an inexact number if it is too long."""
     bits = max(value.numerator.bit_length(), value.denominator.bit_length())
     return value if bits < _LARGEST_EXACT else _mpmath(value)
 
@@ -118,6 +123,7 @@ def _arithmetic(operation: Callable[[Value, Value], Value]) -> Callable[[Value, 
 
 
 def _mpmath(value: Value) -> Value:
+    """A value as a number of mpmath."""
     if isinstance(value, Fraction):
         return mpmath.mpf(value.numerator) / value.denominator
     return value
@@ -131,6 +137,7 @@ def _power(base: Value, exponent: Value) -> Value:
         if mpmath.re(_mpmath(exponent)) < 0:
             raise Undefined
         return Fraction(0)
+    # The length of the result. Check it before computing a number that might fill the memory.
     bits = abs(mpmath.log(abs(_mpmath(base)), 2)) * abs(_mpmath(exponent))
     if bits > _LARGEST_EXPONENT:
         raise Undefined
@@ -142,7 +149,10 @@ def _power(base: Value, exponent: Value) -> Value:
 
 
 def _root(radicand: Value, index: Value) -> Value:
-    """The root written with a radical sign: the real one if it exists."""
+    """The root that a radical sign denotes: the real root if it exists.
+
+    mpmath's power would give a complex cube root of -8.
+    """
     odd = isinstance(index, Fraction) and index.denominator == 1 and index.numerator % 2 == 1
     number = _mpmath(radicand)
     if odd and mpmath.im(number) == 0 and mpmath.re(number) < 0:
@@ -151,6 +161,10 @@ def _root(radicand: Value, index: Value) -> Value:
 
 
 def _factorial(number: Value) -> Value:
+    """The factorial, which is the gamma function for numbers that are not integers.
+
+    Raises: Undefined if it is too large.
+    """
     if not -_LARGEST_FACTORIAL < mpmath.re(_mpmath(number)) < _LARGEST_FACTORIAL:
         raise Undefined
     if isinstance(number, Fraction) and number.denominator == 1 and number >= 0:
@@ -186,6 +200,7 @@ def _tanh(number: Value) -> Value:
     return mpmath.tanh(_mpmath(number))
 
 
+# The functions compute the constants in the precision that is set when they are called.
 _CONSTANTS: dict[str, Callable[[], Value]] = {
     r"\pi": lambda: +mpmath.pi,
     "e": lambda: +mpmath.e,
@@ -215,17 +230,21 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
 }
 _FUNCTIONS_OF_MPMATH = "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh"
 for _name in _FUNCTIONS_OF_MPMATH.split():
+    # mpmath writes asin for \arcsin. The default argument keeps the function of this iteration.
     _function = getattr(mpmath, _name.replace("arc", "a"))
     _OPERATIONS["\\" + _name] = lambda number, function=_function: function(_mpmath(number))
 
 
 # --- equality -------------------------------------------------------------------------------------
 
-_STEPWISE = (r"\lfloor", r"\lceil")
+_STEPWISE = (r"\lfloor", r"\lceil")  # functions that are constant between integers
 
 
 def same(left: Expression, right: Expression) -> bool:
-    """Whether two formulas agree wherever both can be compared."""
+    """Whether two formulas agree at every point at which both have a value.
+
+    With variables, they must have a value at _LEAST_COMPARED points at least.
+    """
     names = symbols(left) | symbols(right)
     has_i = _mentions(("i",), left) or _mentions(("i",), right)
     compared = 0
@@ -257,11 +276,14 @@ def _points_for(
 
 
 def constant_ratio(left: Expression, right: Expression) -> Value | None:
-    """The constant c such that left = c * right; None if there is none, or without variables."""
+    """The constant c such that left = c * right.
+
+    Returns: None if there is no such constant, or if the formulas have no variables.
+    """
     names = symbols(left) | symbols(right)
     if not names:
         return None
-    ratios: list[Expression] = []
+    ratios: list[Expression] = []  # equal so far, at the points at which both have a value
     for point in points(names):
         ratio = Apply("/", (_at(left, point), _at(right, point)))
         if ratios:
@@ -313,6 +335,7 @@ def _compared(
 
 
 def _real(value: Value) -> bool:
+    """Whether a value is a real number."""
     return isinstance(value, Fraction) or mpmath.im(value) == 0
 
 
@@ -338,7 +361,11 @@ Item = TypeVar("Item")
 def matched(
     items: Sequence[Item], other_items: Sequence[Item], same: Callable[[Item, Item], bool]
 ) -> bool:
-    """Whether both have the same items, in any order."""
+    """Whether both have the same items, in any order.
+
+    Args:
+        same: whether two items are the same.
+    """
     left = list(other_items)
     for item in items:
         partner = _place_of(item, left, same)
@@ -349,6 +376,7 @@ def matched(
 
 
 def _place_of(item: Item, others: Sequence[Item], same: Callable[[Item, Item], bool]) -> int | None:
+    """The index of the first of `others` that is the same as the item; None if there is none."""
     for index, other in enumerate(others):
         if same(item, other):
             return index
@@ -374,17 +402,19 @@ def is_multiple(value: Value, unit: Fraction) -> bool:
 
 # --- points ---------------------------------------------------------------------------------------
 
-_LEAST_COMPARED = 2
-# Factors of the primes. At small points no power hides the other terms. Large points are needed
-# because |x - 100| and 100 - x differ only there.
+_LEAST_COMPARED = 2  # points at which two formulas with variables must have values
+# The value of a variable is a prime times one of these. At small points, no power hides the other
+# terms. Large points are needed because |x - 100| and 100 - x differ only there.
 _SCALES = [Fraction(1, 101), Fraction(1, 11), Fraction(3, 7), Fraction(37, 11), Fraction(4001)]
 _NEGATIVE_SCALES = [Fraction(1, 109), Fraction(2, 3), Fraction(3989)]
 
 
 def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values of variables: positive ones of several magnitudes, then one or all negative.
+    """Points at which formulas with these variables are compared.
 
-    No value is 0, 1 or equal to another, where different formulas would agree.
+    The variables are positive and of several magnitudes first. Then each of them alone, and all of
+    them together, are negative. No value is 0, 1 or equal to another, because different formulas
+    may agree there.
     """
     if not names:
         yield {}
@@ -400,7 +430,7 @@ def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
 
 
 def _point(names: set[str], shift: int, scale: Fraction) -> dict[str, Fraction]:
-    """Values that are a different prime for each variable and shift, times a scale."""
+    """A point: for each variable, another prime times the scale. The shift selects the primes."""
     ordered = enumerate(sorted(names))
     return {name: _prime(3 * index + shift % 3) * scale for index, name in ordered}
 
@@ -412,7 +442,10 @@ def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
 
 
 def _prime(index: int) -> int:
-    """A prime, or a number after the end of the list. Small sums of different ones differ."""
+    """The prime with this index, or some larger number after the end of the list.
+
+    Sums of a few different numbers of this kind differ.
+    """
     return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
 
 

@@ -18,26 +18,27 @@ from rspo.pipeline import tasks
 from rspo.pipeline.run import run
 from rspo.pipeline.task import Done
 
-_FILE = "src/xVerify/prompts/judge_prompt.py"
-_FIELDS = {"question", "output", "answer"}
+_FILE = "src/xVerify/prompts/judge_prompt.py"  # the prompt in the authors' repository
+_FIELDS = {"question", "output", "answer"}  # fields of the prompt; `output` is the response
 
 
 def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool = False) -> None:
     """Write the judge's prompt and, unless the config names a running server, its model.
 
-    They are `prompt.py`, the authors' file at the pinned commit, and the folder `model`, in
-    `results/SCALE/judge`.
+    `results/SCALE/judge` gets `prompt.py`, the authors' file at the pinned commit, and the folder
+    `model`.
     """
     task = tasks.fetch_judge(experiment)
     settings = experiment.config.xverify
     assert settings is not None  # otherwise there is no such task
-    prompt, *model = task.outputs
+    prompt, *model = task.outputs  # `model` is empty if the config names a running server
 
     def work() -> Done:
         source, origin = _file_at_commit(settings.prompt)
         template_in(source, origin)
         sources = [origin]
-        with atomic_write(prompt) as file:  # gets its name after the model: both or none
+        # The prompt gets its name last, so if it exists, the model is complete too.
+        with atomic_write(prompt) as file:
             file.write_text(source)
             for folder in model:
                 with atomic_write(folder) as partial:
@@ -48,9 +49,10 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
 
 
 def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
-    """The authors' file, and where it is."""
+    """Download the authors' file. Returns its text and its origin, for messages and provenance."""
     origin = f"{upstream.repository}/{_FILE} @ {upstream.commit}"
-    # The repository has gigabytes of data besides this file.
+    # Fetch one commit without its files; `git show` then downloads this file only. The repository
+    # has gigabytes of data.
     fetch = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", upstream.commit]
     with tempfile.TemporaryDirectory() as folder:
         for arguments in (
@@ -68,7 +70,13 @@ def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
 
 
 def template_in(source: str, place: str) -> str:
-    """The template that Python source assigns to PROMPT. The source is parsed, never executed."""
+    """The text that Python source assigns to PROMPT. The source is parsed, but never executed.
+
+    Args:
+        place: where the source is, for messages.
+
+    Raises: InputError unless the text has exactly the fields of a prompt.
+    """
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:

@@ -1,13 +1,13 @@
-"""The judge: prompts, concurrent requests with retries, and stored verdicts.
+"""Asks the judge: prompts, concurrent requests with retries, and stored verdicts.
 
 Requests and parsing follow the authors (IAAR-Shanghai/xVerify, src/xVerify/model.py and eval.py):
 one user message, temperature 0.1, top-p 0.7, at most 2,048 tokens. A reply is valid only if it is
 "correct" or "incorrect", ignoring case and surrounding spaces. An invalid reply counts as wrong.
 
 The authors leave `top_k` and the repetition penalty to the server, and vLLM takes them from the
-judge's generation_config.json. This package sends values without an effect instead: the penalty
-would change the odds of two words that the prompt contains, and the key of a stored verdict would
-lack what that file says.
+judge's generation_config.json. This package sends values that turn both off, for two reasons. The
+penalty would change the odds of the two possible replies, which are words of the prompt. And the
+key of a stored verdict would not contain what that file says.
 """
 
 import asyncio
@@ -37,19 +37,20 @@ from rspo.rewards.verdict import (
 from rspo.rewards.xverify.server import JudgeServer, serving
 
 _log = logging.getLogger(__name__)
-# Control tokens of the chat templates of Qwen, Llama, GLM, InternLM and Gemma. A server also parses
-# them inside a message. A response could use them to end its turn, write the judge's reply itself
-# and earn a reward.
+# The beginning of a control token in the chat templates of Qwen, Llama, GLM, InternLM and Gemma:
+# "<|", "<s>", "</s>" and so on. A server parses them even inside a message, so a response could
+# end its turn, write the judge's reply itself, and earn a reward.
 _CONTROL_TOKEN = re.compile(r"<(?=\||/?(?:s|bos|eos|start_of_turn|end_of_turn)>)")
 # HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
 _RETRIABLE_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504}
-_STORED_CHARACTERS = 200  # of a reply; a valid one is one word
+_STORED_CHARACTERS = 200  # stored characters of a reply; a valid reply is one word
 
 
 class _Endpoint(NamedTuple):
-    """Where to send requests.
+    """A server to which requests are sent.
 
-    check: raises LostProcess if the server was started here and has exited.
+    client: sends requests to it.
+    check: raises LostProcess if this process started the server and the server has exited.
     """
 
     client: httpx.AsyncClient
@@ -59,11 +60,12 @@ class _Endpoint(NamedTuple):
 class XVerify:
     """Verifies responses with the judge model. Use it as a context manager.
 
-    Verdicts are stored in a file, one JSON object a line in order of arrival, so that no request is
-    repeated. A killed process may leave an incomplete last line, which the next one removes.
+    Verdicts are stored in a file, one JSON object per line in order of arrival, so that no request
+    is repeated. A killed process may leave an incomplete last line, which the next process removes.
 
-    Unless the settings have a URL, it starts its own servers, which stop when the context ends: one
-    for the first verdict that is not stored, or one on each of some GPUs at once.
+    Unless the settings have the URL of a running server, it starts its own servers, which stop when
+    the context ends. With `gpus`, one server starts on each GPU when the context begins. Otherwise
+    a single server starts when the first verdict is not stored.
     """
 
     def __init__(
@@ -74,11 +76,12 @@ class XVerify:
         folder: Path | None = None,
         gpus: Sequence[str] = (),
     ) -> None:
-        """
+        """Open the file of stored verdicts and read it.
+
         Args:
             template: prompt with the fields question, output and answer.
-            verdicts: file of stored verdicts. The log of its servers is written next to it.
-            folder, gpus: for the servers, see `serving`.
+            verdicts: file of stored verdicts. The log of the servers is written next to it.
+            folder, gpus: arguments for `serving`, which starts the servers.
         """
         self._settings = settings
         self._template = template
@@ -88,6 +91,7 @@ class XVerify:
         self._path = verdicts
         verdicts.parent.mkdir(parents=True, exist_ok=True)
         self._stack = contextlib.ExitStack()
+        # "a+" reads the file and appends to it, and creates it if necessary.
         self._file = self._stack.enter_context(verdicts.open("a+"))
         self._stored = self._read()
 
@@ -122,7 +126,7 @@ class XVerify:
             for question, response, forms in zip(questions, responses, answers, strict=True)
         ]
         keys = [self._key(prompt) for prompt in prompts]
-        missing = {}
+        missing = {}  # equal prompts have the same key, so they are sent once
         for key, prompt in zip(keys, prompts, strict=True):
             if key not in self._stored:
                 missing[key] = prompt
@@ -136,7 +140,10 @@ class XVerify:
         return hashlib.sha256(json.dumps([judge, prompt]).encode()).hexdigest()
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
-        """The reasons of the verdicts on these prompts; every reply of the judge is stored."""
+        """Ask the judge and store its replies. Returns the reason of each verdict, by key.
+
+        Raises: InputError and LostProcess as `judge` does, with the number of stored verdicts.
+        """
         try:
             return asyncio.run(self._ask_all(prompts))
         except (InputError, LostProcess) as error:
@@ -147,15 +154,16 @@ class XVerify:
     async def _ask_all(self, prompts: dict[str, str]) -> dict[str, str]:
         """Send every prompt, with `concurrent_requests` requests to each server at a time.
 
-        The next prompt goes to the first server with a free slot. Servers are not chosen by
-        problem: the prompts of one problem share only its text, a tenth of a prompt, and a fixed
-        server for each problem would leave other servers idle.
+        The next prompt goes to the first server with a free slot. A fixed server for each problem
+        would reuse its prefix cache, but the prompts of a problem share only a tenth of their text,
+        and servers would be idle.
 
         If a prompt is refused or gets no reply for `retry_seconds`, the judge gets a short test
-        prompt. If it answers the test prompt, only the failed prompt remains without a verdict.
+        prompt. If the judge answers the test prompt, only the failed prompt has no verdict.
 
         Args:
-            prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
+            prompts: each prompt by its key, a hexadecimal hash that also gives the seed of the
+                reply.
 
         Returns: the reason of each verdict, by key.
 
@@ -207,16 +215,17 @@ class XVerify:
             ) from None
 
     def _store(self, key: str, reason: str, reply: str) -> None:
+        """Store a verdict in memory and in the file, which is flushed in case of a kill."""
         self._stored[key] = reason
         line = {"key": key, "verdict": reason, "reply": reply[:_STORED_CHARACTERS]}
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
     async def _reply(self, endpoint: _Endpoint, prompt: str, **more: int) -> str:
-        """The reply to a prompt, which is sent for `retry_seconds` until there is one.
+        """Send a prompt, for up to `retry_seconds`, until there is a reply, and return the reply.
 
         Args:
-            more: further fields of the request.
+            more: further fields of the request, such as the seed.
 
         Raises: _RefusedError or _NoReplyError.
         """
@@ -232,7 +241,7 @@ class XVerify:
         return await repeatedly(_ask_once, endpoint.client, request)
 
     def _read(self) -> dict[str, str]:
-        """The stored reasons of verdicts, by key."""
+        """The stored reasons of verdicts, by key. Removes an incomplete last line from the file."""
         self._file.seek(0)
         reasons = {}
         complete_bytes = 0
@@ -240,7 +249,7 @@ class XVerify:
             if not line.endswith("\n"):
                 break
             complete_bytes += len(line.encode())
-            # The judge gets the prompt of a damaged line again.
+            # A damaged line is ignored, so the judge gets its prompt again.
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 row = json.loads(line)
                 reasons[row["key"]] = row["verdict"]
@@ -256,7 +265,7 @@ class XVerify:
         self._servers = self._stack.enter_context(servers)
 
     def _endpoints(self) -> list[_Endpoint]:
-        """The server at the URL of the settings, or the servers that it starts."""
+        """The server at the URL of the settings, or the servers that this process starts."""
         if self._settings.url is not None:
             return [_Endpoint(self._client(self._settings.url), check=lambda: None)]
         self._start_servers()
@@ -267,7 +276,9 @@ class XVerify:
         return endpoints
 
     def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
-        # The number of tasks limits the requests. An explicit transport ignores proxy settings.
+        """A client for the server at a URL, or at a Unix socket."""
+        # httpx needs no limit of connections, because the number of tasks limits the requests. A
+        # transport that is passed explicitly ignores the environment's proxy settings.
         # A Unix socket needs no certificates, and a new connection to it takes less time than
         # httpx's search for an idle one: 1.5 instead of 5 ms per request.
         idle_connections = 0 if socket else None
@@ -283,30 +294,34 @@ def _as_text(text: str) -> str:
 
 
 class _FailedError(Exception):
-    """A request without a chat completion; the reason is that of its verdict."""
+    """A request got no chat completion. Its response gets a verdict with this reason."""
 
     reason: str
 
 
 class _RefusedError(_FailedError):
-    """The server refuses a prompt, and would refuse it again."""
+    """The server refused a prompt, and would refuse it again."""
 
     reason = REFUSED
 
 
 class _NoReplyError(_FailedError):
-    """No chat completion; a retry may get one."""
+    """A request got no chat completion, but a retry may get one."""
 
     reason = NO_REPLY
 
 
 def reason_of(reply: str) -> str:
-    """The verdict in a reply of the judge."""
+    """The reason of the verdict in a reply of the judge: one of the constants of `verdict`."""
     word = reply.strip().lower()
     return {"correct": CORRECT, "incorrect": INCORRECT}.get(word, INVALID_REPLY)
 
 
 async def _ask_once(client: httpx.AsyncClient, request: dict[str, object]) -> str:
+    """Send a request once and return the reply of the judge.
+
+    Raises: _RefusedError if a retry would fail too; _NoReplyError if a retry may succeed.
+    """
     try:
         answer = await client.post("v1/chat/completions", json=request)
     except httpx.TransportError as error:

@@ -1,7 +1,7 @@
-"""vLLM servers with the judge model, which stop when the process that started them ends.
+"""Starts vLLM servers with the judge model, which stop when the process that started them ends.
 
-Each listens on a Unix socket in a temporary folder, so that it needs no free port and other users
-of the machine cannot reach it.
+Each server listens on a Unix socket in a temporary folder, so it needs no free port, and other
+users of the machine cannot reach it.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ class JudgeServer:
     socket: the Unix socket on which it listens.
     process: its supervisor, which exits with it.
     log: the file with its output.
-    url: the base of the addresses for requests; requests go to the socket, whatever the host name.
+    url: the beginning of the address of every request. Requests go to the socket, so the host name
+        may be anything.
     """
 
     socket: Path
@@ -49,13 +50,15 @@ class JudgeServer:
 def serving(
     settings: XVerifySettings, log: Path, folder: Path | None = None, gpus: Sequence[str] = ()
 ) -> Iterator[list[JudgeServer]]:
-    """Run servers during the block: one on each of `gpus`, or a single one.
+    """Run servers during the block: one on each of `gpus`, or a single one. Yields them when ready.
 
     Args:
-        log: file for the output of the server. With several, their numbers are added to its name.
+        log: file for the output of the server. With `gpus`, the name also has the server's number.
         folder: the model's files. Default: `settings.model`, a folder or a model of the hub.
-        gpus: values of CUDA_VISIBLE_DEVICES. A server takes `settings.training_gpu_memory` of its
-            GPU, because the policy uses the same one.
+        gpus: values of CUDA_VISIBLE_DEVICES. A server takes the fraction
+            `settings.training_gpu_memory` of its GPU, which the policy uses too.
+
+    Raises: InputError if vLLM is not installed, or if a server does not become ready in time.
     """
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
@@ -76,7 +79,8 @@ def serving(
             commands[file] = ["env", f"CUDA_VISIBLE_DEVICES={gpu}"] + command + memory
     with contextlib.ExitStack() as stack:
         servers = [_start(stack, file, words) for file, words in commands.items()]
-        # The stack runs these first: it asks all servers to end before it waits for one of them.
+        # A supervisor ends its server when its input closes. The stack runs what was added last
+        # first, so it asks all servers to end before it waits for one of them.
         for server in servers:
             assert server.process.stdin is not None
             stack.callback(server.process.stdin.close)
@@ -89,7 +93,7 @@ def serving(
 def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
     """The command that starts a server, without its socket.
 
-    It runs the module behind `vllm serve`, because vLLM's CPU build does not have that command.
+    It runs the module that `vllm serve` runs, because vLLM's CPU build does not have that command.
     """
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     command += ["--model", str(folder or settings.model)]
@@ -100,7 +104,7 @@ def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
 
 
 def _start(stack: contextlib.ExitStack, log: Path, command: list[str]) -> JudgeServer:
-    """Start a server, which the stack ends; it need not be ready yet."""
+    """Start a server without waiting until it is ready. The stack ends it."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rspo-")))
     socket = folder / "judge"
     output = stack.enter_context(log.open("a"))
@@ -110,11 +114,19 @@ def _start(stack: contextlib.ExitStack, log: Path, command: list[str]) -> JudgeS
 
 
 def _wait_until_ready(server: JudgeServer, deadline: float, seconds: float) -> None:
+    """Wait until a server answers.
+
+    Args:
+        deadline: until when, as a value of `time.monotonic`.
+        seconds: the time that it had, for the message.
+
+    Raises: InputError if the server exits or is not ready in time.
+    """
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(server.socket))) as client:
         while time.monotonic() < deadline:
             try:
                 server.check()
-            except LostProcess as error:  # while it starts, mostly because of a wrong setting
+            except LostProcess as error:  # mostly a wrong setting, because it is still starting
                 raise InputError(str(error)) from None
             with contextlib.suppress(httpx.TransportError):
                 if client.get(f"{server.url}/health", timeout=5).status_code == 200:
@@ -126,7 +138,7 @@ def _wait_until_ready(server: JudgeServer, deadline: float, seconds: float) -> N
 
 
 def last_error(log: Path) -> str:
-    """The last line of a log with an error, or else its last line; and the path of the log."""
+    """The last line of a log that has an error, or else the last line; with the path of the log."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
     if errors:

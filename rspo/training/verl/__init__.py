@@ -1,8 +1,8 @@
-"""The engine `verl`: the same training over Ray, FSDP and vLLM, as a plug-in of unmodified verl.
+"""The engine `verl`: Algorithm 1 over Ray, FSDP and vLLM, as a plug-in of unmodified verl.
 
 run.py            trains one cell: starts and supervises the driver, collects the outputs
 driver.py         the process that trains, over Ray (ray_cluster.py), with trainer.py
-trainer.py        verl's trainer with this project's step
+trainer.py        verl's trainer, whose training step is this package's
 entry_point.py    registers every objective as an advantage estimator, for any use of verl
 interface.py      the supported version of verl; one clear error for any other
 

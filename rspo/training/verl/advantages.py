@@ -2,7 +2,7 @@
 
 The advantage of every token of response i is n * w_i. The weight w_i contains the factor 1/n, and
 verl's `seq-mean-token-sum-norm` takes the mean over all responses, which is another 1/n, and
-divides by the constant `loss_scale_factor`, T:
+divides by the constant `loss_scale_factor`, T. With P prompts x, the loss of a mini-batch is
 
     -1/(P n T) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/(P T) sum_x sum_i w_i sum_t (...)
 """
@@ -23,12 +23,12 @@ K_KEY = "rspo_k"  # in verl's section `algorithm`, beside adv_estimator
 
 
 def estimator_name(objective: str) -> str:
-    """Name of an objective in verl. The prefix separates it from verl's own, such as `grpo`."""
+    """Name of an objective in verl. The prefix avoids verl's own names, such as `grpo`."""
     return objective if objective.startswith("rspo_") else f"rspo_{objective}"
 
 
 def response_advantages(rewards: Tensor, objective: str, k: int) -> Tensor:
-    """n times the weights; rewards and advantages are (prompts, n)."""
+    """Return n times the weights of the responses; rewards and advantages are (prompts, n)."""
     with errors_of(f"algorithm.adv_estimator={estimator_name(objective)}"):
         return rewards.shape[-1] * response_weights(rewards, objective, k)
 
@@ -44,14 +44,16 @@ def token_advantages(
 
     Args:
         token_level_rewards: (B, T); a response's reward is their sum.
-        response_mask: (B, T), 1 on the tokens of the response. Rows without any are verl's own
-            padding of the batch: they belong to no group, and their advantage is 0.
+        response_mask: (B, T), 1 on the tokens of the response. verl pads a batch with rows whose
+            mask is all 0: they belong to no prompt, and their advantage is 0.
         index: (B,) id of each row's prompt.
         config: verl's section `algorithm`, with k under `rspo_k`.
 
-    Returns: (B, T) advantages, 0 outside the mask; and the same as returns, which verl requires.
+    Returns: (B, T) advantages, 0 outside the mask; and the returns, which verl requires. They equal
+        the advantages, because there is no critic.
     """
     k = _k_of(config, objective)
+    # (B,) False for the padding of the batch.
     real = response_mask.bool().any(dim=-1)
     rows = _rows_of_groups(index, real)  # (prompts, n)
     if OBJECTIVES[objective].ordered:
@@ -64,7 +66,10 @@ def token_advantages(
 
 
 def _k_of(config: Mapping[str, Any], objective: str) -> int:
-    """Raises: InputError if the objective requires k and the config has none."""
+    """The k of the config, or 1 for an objective without k.
+
+    Raises: InputError if the objective requires k and the config has none.
+    """
     if not OBJECTIVES[objective].has_k:
         return 1
     k = config.get(K_KEY)
@@ -93,8 +98,8 @@ def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
 def _in_random_order(rows: Tensor, index: NDArray[np.object_]) -> Tensor:
     """Shuffle the responses of each prompt; the seed is the prompt's id.
 
-    For the objective that splits responses into groups in their order. verl sorts them by length
-    before it computes advantages, and a split that depends on the responses is biased.
+    An ordered objective splits the responses into groups in their order. verl sorts responses by
+    length before it computes advantages, and a split that depends on the responses is biased.
     """
     shuffled = []
     for group in rows:

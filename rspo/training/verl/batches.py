@@ -17,7 +17,7 @@ from rspo.core.errors import LostProcess
 
 
 def fields(batch: KVBatchMeta, *names: str) -> TensorDict:
-    """Columns of a batch; rows of varying lengths are nested tensors."""
+    """Read columns of a batch. A column whose rows vary in length is a nested tensor."""
     return transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names)
     )
@@ -43,6 +43,7 @@ def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
             "requests in the log above"
         )
     prompts = [int(index) for index in fields(batch, "index")["index"]]
+    # The <sample> of <prompt>_<sample>_<part>.
     samples = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
     order = sorted(range(expected), key=lambda row: (prompts[row], samples[row]))
     batch.reorder(order)
@@ -55,10 +56,11 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
     update stays the same.
 
     If the number of responses with non-zero weight is not a multiple of the ranks, the shortest
-    responses of weight 0 fill up.
+    responses of weight 0 fill the gap.
 
     Args:
-        advantages: (B,) of the mini-batch's responses, a multiple of the ranks (by the config).
+        advantages: (B,) of the mini-batch's responses. B is a multiple of the ranks, which
+            `verl_config` verifies.
         lengths: (B,) in tokens.
     """
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
@@ -95,8 +97,10 @@ def sampler_difference(batch: KVBatchMeta) -> dict[str, float]:
     """
     names = ("old_log_probs", "rollout_log_probs")
     data = fields(batch, *names)
+    # (2, tokens): the actor's log-probabilities and the sampler's.
     pair = torch.stack([torch.cat(data[name].unbind()).double() for name in names])
     values = {"difference": (pair[0] - pair[1]).abs().mean().item()}
+    # A correlation needs two tokens, and two series that vary.
     if pair.shape[1] > 1 and pair.std(dim=1).min() > 0:
         values["correlation"] = torch.corrcoef(pair)[0, 1].item()
     return values

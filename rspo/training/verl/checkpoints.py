@@ -6,16 +6,16 @@ from pathlib import Path
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 
-# Number of the last complete checkpoint; written by verl in trainer/ppo/v1/trainer_base.py.
+# Contains the step of the last complete checkpoint. verl/trainer/ppo/v1/trainer_base.py writes it.
 LATEST_FILE = "latest_checkpointed_iteration.txt"
 RECORDS_FILE = "records.json"  # in each checkpoint: records of the steps so far
 OUTCOME_FILE = "outcome.json"  # how the last run of the driver ended: its kind and a message
 
-# Disk space per parameter of the model.
+# Disk space in bytes per parameter of the model.
 POLICY_BYTES_PER_PARAMETER = 4  # float32
 # The weights, Adam's two moments, and the weights again as a Hugging Face folder.
 CHECKPOINT_BYTES_PER_PARAMETER = 4 * POLICY_BYTES_PER_PARAMETER
-# `keep_the_last` removes the previous checkpoint when the next one is complete.
+# Two checkpoints: `keep_the_last` removes the previous one only when the next one is complete.
 PEAK_BYTES_PER_PARAMETER = 2 * CHECKPOINT_BYTES_PER_PARAMETER
 
 
@@ -33,12 +33,13 @@ def last_step(checkpoints: Path) -> int:
 
 
 def require_ranks(checkpoints: Path, ranks: int) -> None:
-    """Check that the last checkpoint has one shard per rank.
+    """Raises: InputError unless the last checkpoint has one shard per rank.
 
     Depends on verl/utils/checkpoint/fsdp_checkpoint_manager.py, which names the shards.
     """
     folder = checkpoints / f"global_step_{last_step(checkpoints)}" / "actor"
     for shard in folder.glob("model_world_size_*_rank_0.pt"):
+        # The 8 of model_world_size_8_rank_0.pt.
         written_by = int(shard.name.split("_")[3])
         if written_by != ranks:
             raise InputError(
@@ -56,10 +57,12 @@ def keep_the_last(checkpoints: Path) -> None:
     for step, path in _folders(checkpoints).items():
         if step != last:
             shutil.rmtree(path)
-    if last:  # after the removal, which makes room on a full disk
+    # Rewrite the file, which a kill may have left empty (see `last_step`). This follows the
+    # removal, which makes room on a full disk.
+    if last:
         write_text(checkpoints / LATEST_FILE, str(last))
 
 
 def _folders(checkpoints: Path) -> dict[int, Path]:
-    """The folder of each checkpoint, complete or not, by step."""
+    """The folder of each checkpoint by its step. The newest checkpoint may be incomplete."""
     return {int(path.name.rsplit("_", 1)[1]): path for path in checkpoints.glob("global_step_*")}

@@ -1,8 +1,9 @@
-"""Verifies verl's config of all cells in a process of its own, without a GPU and without Ray.
+"""Verifies verl's config of all cells in a separate process, without a GPU and without Ray.
 
-    python -m rspo.training.verl.config_check < EXPERIMENT
+    python -m rspo.training.verl.config_check < SECTION
 
-verl reads environment variables when it is imported, which must not reach the calling process.
+SECTION is an experiment as JSON (`section_of`). The process is separate because verl reads
+environment variables when it is imported. They are set here, and the calling process keeps its own.
 """
 
 import json
@@ -28,7 +29,7 @@ class ConfigCheck:
 
 
 def check_configs(experiment: Experiment) -> ConfigCheck:
-    """Verify the config of every cell; takes ten seconds."""
+    """Verify the config of every cell, in a process that takes ten seconds."""
     command = [sys.executable, "-m", __name__]
     section = section_of(experiment, cell="")
     done = subprocess.run(command, input=json.dumps(section), capture_output=True, text=True)
@@ -41,11 +42,12 @@ def check_configs(experiment: Experiment) -> ConfigCheck:
 
 
 def main() -> None:
+    """Read a section from standard input, and print its `ConfigCheck` as one line of JSON."""
     from rspo.training.verl.interface import require_attention
     from rspo.training.verl.run import verified_config
 
     experiment = experiment_of(json.load(sys.stdin))
-    # One cell stands for all with its model and n: what verl verifies depends on nothing else.
+    # One cell for each pair of model and n: what verl verifies depends on nothing else of a cell.
     cells = {(cell.model, cell.n): name for name, cell in experiment.cells.items()}
     check = ConfigCheck()
     for name in cells.values():

@@ -1,6 +1,8 @@
 """The CPU as a platform of verl, so that its trainer, FSDP and checkpoints run without a GPU.
 
-An environment variable that `run.py` sets makes every process of a CPU run import this module.
+`run.py` sets an environment variable, VERL_USE_EXTERNAL_MODULES, that makes every process of a CPU
+run import this module.
+
 Depends on verl/plugin/platform/platform_base.py. The class below has all of its abstract methods;
 if verl adds one, Python refuses to instantiate the class.
 """
@@ -19,7 +21,7 @@ NAME = "cpu"
 
 
 class CpuModule(ModuleType):
-    """`torch.cpu`, and what verl also uses of `torch.cuda`; there is no device memory."""
+    """`torch.cpu` with those functions of `torch.cuda` that verl calls; no device memory exists."""
 
     get_rng_state = staticmethod(torch.get_rng_state)
     set_rng_state = staticmethod(torch.set_rng_state)
@@ -31,7 +33,7 @@ class CpuModule(ModuleType):
         return NAME
 
     def empty_cache(self) -> None:
-        """There is no cache, and there are no statistics of memory."""
+        """Do nothing: a CPU has no cache and no statistics of memory."""
 
     reset_peak_memory_stats = empty_cache
 
@@ -58,11 +60,11 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never detected automatically: VERL_PLATFORM selects it."""
+        """Return False, so that verl never detects it: VERL_PLATFORM must select it."""
         return False
 
     def current_device(self) -> str:
-        """A device for `.to`; an index would be a GPU."""
+        """A device for `Tensor.to`. PyTorch would read an index as the number of a GPU."""
         return NAME
 
     def device_count(self) -> int:
@@ -74,7 +76,10 @@ class CpuPlatform(PlatformBase):
     manual_seed_all = manual_seed
 
     def _nothing(self, *_: Any, **__: Any) -> None:
-        """A CPU has one device, no cache and no profiler, and its operations are synchronous."""
+        """Do nothing: a CPU is one device without a profiler, and its operations are synchronous.
+
+        It also has no cache and no allocator to configure.
+        """
 
     set_device = synchronize = set_allocator_settings = empty_cache = _nothing
     profiler_start = profiler_stop = cudart = _nothing
@@ -93,7 +98,10 @@ class CpuPlatform(PlatformBase):
         yield
 
     def ray_resource_name(self) -> str:
-        """Each rank uses one of the logical GPUs that `ray.init` declares."""
+        """The name under which verl requests a slot for each rank.
+
+        `ray.init` declares as many logical GPUs as there are ranks (`cell_settings`).
+        """
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:

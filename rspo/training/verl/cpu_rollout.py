@@ -21,10 +21,10 @@ class ServerAdapter(BaseRollout):
     """Runs in the rank: sends the actor's weights to its server."""
 
     async def resume(self, tags: list[str]) -> None:
-        """Nothing was released."""
+        """Do nothing: `release` has released nothing."""
 
     async def release(self) -> None:
-        """See `Server.sleep`."""
+        """Do nothing: a server on a CPU has nothing to release, see `Server.sleep`."""
 
     async def update_weights(
         self,
@@ -32,7 +32,10 @@ class ServerAdapter(BaseRollout):
         wire_format: str = "named_tensors",
         **kwargs: Any,
     ) -> None:
-        """Gather the weights, a collective operation of all ranks, and send them."""
+        """Gather the weights and send them to this rank's server.
+
+        Reading `weights` is a collective operation, so every rank must read all of them.
+        """
         gathered = {name: tensor.detach().cpu().clone() for name, tensor in weights}
         server = ray.get_actor(server_name(torch.distributed.get_rank()))
         await server.set_weights.remote(gathered, kwargs["global_steps"])
@@ -42,9 +45,11 @@ class Replica(RolloutReplica):
     """Runs in the driver: starts the server."""
 
     async def launch_servers(self) -> None:
+        """Start the replica's server as a Ray actor, which its rank finds by its name."""
         server = ray.remote(Server).options(
             name=server_name(self.replica_rank), num_cpus=1, max_concurrency=self.max_concurrency
         )
+        # verl tells servers apart by their addresses. This one has no HTTP address.
         self._server_address = server_name(self.replica_rank)
         self._server_handle: Any = server.remote(
             Path(self.model_config.path),

@@ -1,8 +1,9 @@
-"""A rollout server on a CPU: answers verl's requests with a model from scratch or a published one.
+"""A rollout server on a CPU: answers verl's requests with a tiny model or a published one.
 
-It runs in its own Ray actor and does not import verl, which would take 15 seconds. It still depends
-on verl/workers/rollout/llm_server.py (methods of a server) and on
-verl/workers/rollout/replica.py (fields of `TokenOutput`).
+Tiny models are trained from scratch by this package. The server runs in its own Ray actor and does
+not import verl, which would take 15 seconds. It still depends on
+verl/workers/rollout/llm_server.py (methods of a server) and verl/workers/rollout/replica.py (fields
+of `TokenOutput`).
 """
 
 import asyncio
@@ -24,10 +25,10 @@ from rspo.policies.tokenizer import ChatTokenizer
 if TYPE_CHECKING:
     from rspo.policies.transformers_sampler import TransformersModel
 
-# Requests arrive one by one. A batch is complete when none has arrived for this long.
+# Requests arrive one at a time. A batch is complete when no request has arrived for this long.
 QUIET_SECONDS = 0.05
-# Measured with the tiny models: if the number of rows of a matrix is a multiple of this, no row of
-# a product depends on the other rows.
+# Number of rows of a batch, or a factor of it. Measured with the tiny models: if a matrix has a
+# multiple of this many rows, no row of a product depends on the other rows, not even by rounding.
 ROW_MULTIPLE = 32
 
 
@@ -58,13 +59,13 @@ class Server:
     """Answers requests in batches. Everything except the sampling runs in one thread.
 
     verl samples either for training or for validation, so all requests that wait have the same
-    temperature and top-p; prompts of models from scratch have the same length.
+    temperature and top-p. Prompts of tiny models have the same length.
 
-    A response depends only on its request and the weights, and not on its batch (up to rounding,
-    with a published model). So it is the same from any server and at any time.
+    A response depends only on its request and the weights, so it is the same from any server and at
+    any time. With a published model, it also depends on its batch, by rounding.
 
-    Ray shows the name of this class in the titles of processes and in messages about lost ones. It
-    is the name of the server on GPUs too (`vllm_rollout.py`).
+    Ray shows the name of this class in the titles of processes and in messages about lost
+    processes. The server on GPUs has the same name (`vllm_rollout.py`).
     """
 
     def __init__(self, policy: Path, max_tokens: int, seed: int) -> None:
@@ -79,7 +80,13 @@ class Server:
     async def generate(
         self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> Output:
-        """One response, its tokens' log-probabilities, and the training steps of the weights."""
+        """Sample one response, with the log-probability of each token.
+
+        Args:
+            request_id: seeds the random numbers of the response.
+
+        Returns: the output also has the number of training steps of the weights.
+        """
         result: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
         request = Request(
             name=request_id,
@@ -94,7 +101,9 @@ class Server:
         return await result
 
     async def _answer_waiting(self) -> None:
+        """Answer the waiting requests, batch by batch, until none is left."""
         while self.waiting:
+            # Wait until no request has arrived for QUIET_SECONDS.
             seen = 0
             while len(self.waiting) > seen:
                 seen = len(self.waiting)
@@ -104,9 +113,10 @@ class Server:
             await self._answer(batch)
 
     async def _answer(self, batch: list[Request]) -> None:
+        """Sample the responses to a batch of requests, and set their results."""
         try:
             responses = await asyncio.to_thread(self._sample, batch)
-        except Exception as error:  # raised again in the clients
+        except Exception as error:  # `generate` raises it for each request
             for request in batch:
                 if not request.result.done():
                     request.result.set_exception(error)
@@ -123,6 +133,7 @@ class Server:
             request.result.set_result(output)
 
     def _sample(self, batch: list[Request]) -> list[Drawn]:
+        """Sample one response to each request, in order. Runs in a thread."""
         return self.policy.sample(
             [request.prompt for request in batch],
             [generator_of(self.seed, "verl", request.name) for request in batch],
@@ -132,7 +143,7 @@ class Server:
         )
 
     async def set_weights(self, weights: dict[str, Tensor], steps: int) -> None:
-        """Use the weights after `steps` training steps, under the names of transformers."""
+        """Load the weights after `steps` training steps; their names are those of transformers."""
         self.policy.load_weights(weights)
         self.steps = steps
 
@@ -144,7 +155,7 @@ class Server:
 
 
 def load_policy(folder: Path) -> "TinyPolicy | TransformersModel":
-    """The policy of a folder."""
+    """Load the policy of a folder, which is a tiny model or a published one."""
     tokenizer = ChatTokenizer(folder)
     if tokenizer.is_tiny:
         return TinyPolicy(folder, tokenizer)
@@ -155,7 +166,7 @@ def load_policy(folder: Path) -> "TinyPolicy | TransformersModel":
 
 
 class TinyPolicy:
-    """A model from scratch, with the sampler of the local engine."""
+    """A tiny model, trained from scratch, with the sampler of the local engine."""
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer) -> None:
         self.model = qwen2.load(folder)
@@ -174,8 +185,8 @@ class TinyPolicy:
         """Sample one response to each prompt (token ids), each with its own generator."""
         if top_p != 1:
             raise InputError(f"top_p = {top_p}: models from scratch sample with top_p = 1 only")
-        # Copies of the first response fill up the batch. They end together with it, so they add no
-        # steps of sampling.
+        # Copies of the first request fill the batch up to a multiple of ROW_MULTIPLE. Their
+        # responses end together with the first one, so they add no steps of sampling.
         copies = -len(prompts) % ROW_MULTIPLE
         drawn = sample(
             self.model,

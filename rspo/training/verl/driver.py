@@ -1,9 +1,10 @@
-"""verl's driver: the process that trains. `rspo train` survives its failure.
+"""verl's driver: the process that trains.
 
     python -m rspo.training.verl.driver CONFIG FOLDER
 
-`run.py` starts it under a supervisor, with the cell's `verl.yaml` and a folder for Ray. Unless it
-is killed, it writes its outcome to a file beside the checkpoint.
+`run.py` starts it under a supervisor, with the cell's `verl.yaml` and a folder for Ray. It is not
+the process of `rspo train`, which therefore survives and reports its failure. Unless it is killed,
+it writes its outcome to a file beside the checkpoint.
 """
 
 import json
@@ -25,7 +26,7 @@ from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"
 POLL_SECONDS = 1.0
-DETECTION_SECONDS = 30.0  # Ray detects a lost process within this time
+DETECTION_SECONDS = 30.0  # within this time, Ray detects that it has lost a process
 MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
@@ -38,6 +39,7 @@ def main(config_file: Path, folder: Path) -> None:
     OmegaConf.set_struct(config, True)
     outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
     try:
+        # The first watchdog does not call Ray, so it also covers Ray's start. The second one does.
         with _Watchdog(cluster.lost_process, outcome):
             cluster.start(config, folder)
             with _Watchdog(cluster.lost_actor, outcome):
@@ -49,7 +51,10 @@ def main(config_file: Path, folder: Path) -> None:
 
 
 def train(config: Any) -> None:
-    """Train with verl. This imports verl, so the environment must be set before."""
+    """Train with verl.
+
+    This imports verl, so the environment variables that verl reads must be set before the call.
+    """
     from rspo.training.verl import trainer
 
     trainer.train(config)
@@ -78,6 +83,7 @@ def _reason(error: BaseException) -> Exception:
     """
     import ray
 
+    # Ray wraps the error of a task or an actor in an error of its own, perhaps several times.
     while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
         error = error.cause
     if isinstance(error, InputError | LostProcess | Stopped):
@@ -91,7 +97,7 @@ def _reason(error: BaseException) -> Exception:
 
 
 class _Outcome:
-    """Writes how the training ended; only the first record counts."""
+    """Writes how the training ended. Only the first call of `record` counts."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -99,6 +105,12 @@ class _Outcome:
         self.recorded = False
 
     def record(self, kind: str, message: str) -> None:
+        """Write the outcome, unless an earlier call has done so.
+
+        Args:
+            kind: TRAINED, or the name of the type of the error.
+            message: the message of the error.
+        """
         with self.lock:
             if self.recorded:
                 return
@@ -115,7 +127,7 @@ class _Outcome:
 
 
 class _Watchdog(threading.Thread):
-    """Exits this process when a process that it needs has died, even while it waits.
+    """A thread that ends this process, even while it waits, if a process that it needs has died.
 
     verl waits for responses of a server without a time limit. Without its head, Ray aborts the
     driver after a minute with a C++ stack trace.
@@ -137,16 +149,21 @@ class _Watchdog(threading.Thread):
         self.stopped.set()
 
     def run(self) -> None:
+        """Check every POLL_SECONDS until the `with` block ends."""
         while not self.stopped.wait(POLL_SECONDS):
             lost = self._lost()
+            # Linux gives a process whose parent has died another parent.
             if os.getppid() != self.parent:
                 lost = "the supervisor has died"
             if lost is not None and not self.stopped.is_set():
                 self.outcome.record(LostProcess.__name__, lost)
-                os._exit(1)
+                os._exit(1)  # sys.exit would end this thread only
 
     def _lost(self) -> str | None:
-        """Message about a lost process; repeated failures of the check count as one."""
+        """Return a message if a process was lost, else None.
+
+        A check that fails several times in a row counts as a lost process.
+        """
         try:
             lost = self.check()
         except Exception as error:  # Ray raises many types, also for a slow head

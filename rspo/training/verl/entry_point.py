@@ -18,12 +18,13 @@ def register_estimators() -> None:
 
     Depends on verl/trainer/ppo/core_algos.py, which has the registry.
 
-    Raises: ValueError for an objective of an installed package whose name is taken.
+    Raises: ValueError if an installed package registers an objective under a name that is taken.
     """
     require_version()
     from verl.trainer.ppo import core_algos
 
     for objective in OBJECTIVES:
+        # verl refuses a second function under a name, and each `partial` is another function.
         if estimator_name(objective) not in core_algos.ADV_ESTIMATOR_REGISTRY:
             estimator = partial(token_advantages, objective)
             core_algos.register_adv_est(estimator_name(objective))(estimator)

@@ -30,7 +30,8 @@ def require_version() -> None:
 def require_attention(implementation: str) -> None:
     """Raises: InputError if the config selects flash-attn and it is not installed.
 
-    transformers raises the same later, in the workers, after Ray and the servers have started.
+    transformers would raise such an error too, but only in the workers, after Ray and the servers
+    have started.
     """
     if implementation == FLASH_ATTN and importlib.util.find_spec("flash_attn") is None:
         raise InputError(

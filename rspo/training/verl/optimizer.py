@@ -1,7 +1,7 @@
 """verl's optimizer settings, with a learning rate schedule.
 
-verl imports this module by the name in common.yaml (`_target_`), also in processes that only check
-a config. It is therefore separate from worker.py, which imports verl's workers.
+verl imports this module by the name in common.yaml (`_target_`), even in processes that only check
+a config. Such processes must not import verl's workers, so this class is not in worker.py.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from verl.workers.config import FSDPOptimizerConfig
 class ScheduledOptimizerConfig(FSDPOptimizerConfig):
     """verl's optimizer settings and the schedule after the warm-up: `constant` or `linear`.
 
-    verl has no linear decay. `total_training_steps` counts updates here.
+    verl has no linear decay. verl's field `total_training_steps` counts updates of the optimizer
+    here; a training step may have several.
     """
 
     schedule: str = "constant"

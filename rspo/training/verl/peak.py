@@ -1,11 +1,17 @@
-"""The highest value that a function has while something runs, such as memory in use."""
+"""Records the highest value of a function while other code runs, such as the memory in use."""
 
 import threading
 from collections.abc import Callable
 
 
 class Peak(threading.Thread):
-    """Calls the function every few seconds until the `with` block or the process ends."""
+    """A thread that calls a function at intervals and keeps its highest value.
+
+    It starts at once, and ends with its `with` block or with the process.
+
+    value: the function, such as one that returns the bytes in use. Its values are not negative.
+    highest: the highest value since the last call of `take`.
+    """
 
     def __init__(self, value: Callable[[], float], seconds: float = 1.0) -> None:
         super().__init__(daemon=True)
@@ -30,7 +36,10 @@ class Peak(threading.Thread):
                 self.highest = max(self.highest, value)
 
     def take(self) -> float:
-        """The highest value since the last call, including the current value."""
+        """Return the highest value since the last call, or the current value if that is higher.
+
+        The next call starts from zero.
+        """
         value = self.value()  # less than an interval may have passed
         with self._lock:
             highest = max(self.highest, value)

@@ -46,7 +46,7 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """verl passes these fields to the agent loop and to the trainer."""
+        """The fields that verl passes to the agent loop and to the trainer."""
         tokens = self.prompts.tokens[self.rows[index]]
         return {"raw_prompt": tokens, "index": index, "name": str(index)}
 
@@ -60,6 +60,7 @@ class PromptLoop(AgentLoopBase):
         self.server_manager = server_manager
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
+        """Request a response; `kwargs` has the fields of the data set and those that verl adds."""
         prompt = [int(token) for token in kwargs["raw_prompt"]]
         # The name is the same in every run: the server on CPUs seeds its random numbers with it.
         name = f"{kwargs['global_steps']}-{kwargs['name']}-{kwargs['session_id']}"
@@ -69,9 +70,9 @@ class PromptLoop(AgentLoopBase):
         return AgentLoopOutput(
             prompt_ids=prompt,
             response_ids=output.token_ids,
-            response_mask=[1] * len(output.token_ids),
+            response_mask=[1] * len(output.token_ids),  # every token comes from the policy
             response_logprobs=output.log_probs,
-            num_turns=2,
+            num_turns=2,  # the prompt and the response
             metrics=AgentLoopMetrics(),
             extra_fields=output.extra_fields,
         )

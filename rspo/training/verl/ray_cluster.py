@@ -32,7 +32,7 @@ _RAY_PROCESSES = ("gcs_server", "raylet")
 
 
 def key_of(cell: Path) -> str:
-    """Name of the environment variable that marks the processes of a cell."""
+    """Name of the environment variable that marks the processes of the cell with this folder."""
     return f"RSPO_TRAINING_{fingerprint(str(cell.absolute()))}"
 
 
@@ -49,7 +49,7 @@ def start(config: "DictConfig", folder: Path) -> None:
     """
     temporary = folder / "tmp"  # removed with the folder: verl leaves files there
     temporary.mkdir(parents=True, exist_ok=True)
-    tempfile.tempdir = str(temporary)
+    tempfile.tempdir = str(temporary)  # for this process; TMPDIR is for those that it starts
     os.environ |= _ENVIRONMENT | {"TMPDIR": str(temporary), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # 30 is too short on a busy host
     os.environ.pop("RAY_ADDRESS", None)  # may be the address of another cluster
@@ -61,17 +61,17 @@ def start(config: "DictConfig", folder: Path) -> None:
     settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
     configured = settings.pop("runtime_env", None) or {}
     environment = OmegaConf.merge(get_ppo_ray_runtime_env(config), configured)
-    # Ray would count all CPUs of the host, of which the job may have only a few.
+    # By default, Ray counts all CPUs of the host, even if the job may use only a few of them.
     slots = settings.get("num_cpus") or max(_MIN_SLOTS, len(os.sched_getaffinity(0)))
     settings |= {"_temp_dir": str(folder), "num_cpus": slots}
     ray.init(**settings, runtime_env=OmegaConf.to_container(environment))
 
 
 def lost_process() -> str | None:
-    """Message about a dead system process of Ray; Ray itself waits for minutes.
+    """Return a message if a system process of Ray has died, else None.
 
-    This does not call Ray, which may be starting or hanging. A dead child process stays a zombie,
-    because Ray never reads its exit status.
+    Ray itself would notice only after minutes. This does not call Ray, which may be starting or
+    hanging. A dead child process stays a zombie, because Ray never reads its exit status.
     """
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):
@@ -81,7 +81,10 @@ def lost_process() -> str | None:
 
 
 def lost_actor() -> str | None:
-    """Message about a dead actor of the cluster; blocks for a minute without Ray's head.
+    """Return a message if an actor of the cluster has died, else None.
+
+    This blocks for a minute if Ray's head does not answer. Actors that ended as intended are not
+    reported.
 
     Depends on ray/_private/state.py, because the public state API needs the dashboard.
     """

@@ -1,7 +1,7 @@
 """The verl engine: runs `driver.py` under a supervisor, and collects the policy or the error.
 
-verl reads environment variables when it is imported. It is therefore imported only after they are
-set for the device of the cell.
+verl reads environment variables when it is imported. This module therefore sets them for the device
+of the cell first, and imports verl within functions.
 """
 
 import json
@@ -69,9 +69,9 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """Train the remaining steps of a cell. It writes verl.yaml in addition to a cell's other files.
 
     Args:
-        begin: called when the inputs are verified; chooses the checkpoint.
+        begin: called when the inputs are verified; keeps or removes the checkpoint.
 
-    Raises: what `_run` raises.
+    Raises: InputError, Stopped and LostProcess, as `_run` does.
     """
     if experiment.trains_on_gpus:
         require_visible_gpus()
@@ -139,8 +139,8 @@ def verified_config(experiment: Experiment, name: str) -> "DictConfig":
 class HangDetector:
     """Tells when a step takes so long that a process must hang.
 
-    The driver reports each step in a file. This process watches it, because a call that hangs may
-    stop all threads of the driver.
+    The driver reports each step in a file. This process watches the file, because a call that hangs
+    may stop all threads of the driver, its watchdogs included.
     """
 
     def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
@@ -156,10 +156,10 @@ class HangDetector:
         return self.file.stat().st_mtime_ns if self.file.exists() else 0
 
     def overdue(self) -> str | None:
-        """Message about a step that takes too long. Call it every few seconds."""
+        """Return a message if a step takes too long, else None. Call it every few seconds."""
         now = time.monotonic()
         report = self._time_of_report()
-        # The time while SLURM has suspended the job does not count.
+        # More time between two calls means that SLURM has suspended the job; it does not count.
         self.waited += min(now - self.last_check, _MAX_SECONDS_BETWEEN_CHECKS)
         self.last_check = now
         if report != self.last_report:
@@ -213,7 +213,7 @@ def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
 def _wait(process: "subprocess.Popen[bytes]", detector: HangDetector) -> str | None:
     """Wait until the driver ends or hangs, and forward a request to stop.
 
-    Returns: a message if the driver hangs.
+    Returns: a message if the driver hangs; None if it has ended.
     """
     is_forwarded = False
     while process.poll() is None:

@@ -1,4 +1,6 @@
-"""verl's synchronous trainer with this package's step: reward, weight, drop, update.
+"""verl's synchronous trainer with this package's step: reward, weigh, drop and update.
+
+`driver.py` calls `train`.
 
 Depends on verl/trainer/ppo/v1/trainer_base.py (methods of `PPOTrainer` that are overridden or
 called here), verl/trainer/ppo/v1/trainer_sync.py, verl/trainer/main_ppo.py, whose runner `train`
@@ -101,11 +103,11 @@ class RSPOTrainer(PPOTrainerSync):
     """Trains one cell, resuming from its last checkpoint if there is one.
 
     progress: set when verl looks for a checkpoint, before the first step.
-    stopping: whether a stop was requested and its checkpoint is written.
+    stopping: whether a stop was requested; training then ends before the next step.
     clock: measures the phases of the current step.
     weights_seconds: time for sending the current step's weights to the servers.
-    difference: between sampler and actor in the current step, see `sampler_difference`.
-    memory_gb: peak memory of each phase.
+    difference: how far sampler and actor differ in the current step, see `sampler_difference`.
+    memory_gb: peak memory of each phase, in 10^9 bytes.
     """
 
     progress: Progress
@@ -126,19 +128,20 @@ class RSPOTrainer(PPOTrainerSync):
         self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
-        # The memory of the fullest GPU: PyTorch's own peak lacks the servers of policy and judge.
+        # The memory of the fullest GPU: PyTorch's peak would lack the servers of policy and judge.
         gpus = self.experiment.trains_on_gpus
         used = partial(gpu_bytes, "used") if gpus else lambda: psutil.virtual_memory().used
         self.memory = Peak(used, _SECONDS_BETWEEN_READINGS)
         self.memory_gb = {}
 
     def _init_dataloader(self) -> None:
-        """Keep the number of updates, which verl would overwrite with the number of steps."""
+        """Keep the optimizer's number of updates, where verl would write the number of steps."""
         updates = self.config.actor_rollout_ref.actor.optim.total_training_steps
         super()._init_dataloader()
         self.config.actor_rollout_ref.actor.optim.total_training_steps = updates
 
     def _init_resource_pool_mgr(self) -> None:
+        """Train with this package's worker instead of verl's."""
         super()._init_resource_pool_mgr()
         self.role_worker_mapping[Role.ActorRollout] = ray.remote(PolicyWorker)
 
@@ -159,14 +162,15 @@ class RSPOTrainer(PPOTrainerSync):
         keep_the_last(Path(self.config.trainer.default_local_dir))
 
     def _load_checkpoint(self) -> None:
+        """Load verl's last checkpoint and its records, and start the progress file."""
         super()._load_checkpoint()
-        if self.global_steps:
+        if self.global_steps:  # 0 if there is no checkpoint
             self.records = json.loads(self._records_file.read_text())
         checkpoints = self.experiment.files.checkpoint(self.cell.name)
         self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
 
     def on_init_end(self) -> None:
-        """verl sends the weights for the first step."""
+        """verl calls this before the first step, and sends the weights to the servers."""
         self._send_weights(super().on_init_end)
 
     def on_step_begin(self) -> None:
@@ -175,19 +179,20 @@ class RSPOTrainer(PPOTrainerSync):
         Raises: Stopped if that step was the last before a requested stop.
         """
         if self.stopping:
-            raise Stopped(self.global_steps - 1)
+            raise Stopped(self.global_steps - 1)  # verl has counted the step that now begins
         self.clock = Stopwatch()
         super().on_step_begin()
 
     def on_step_end(self) -> None:
-        """verl calls this after a step and, where one is due, its checkpoint."""
+        """verl calls this after a step, and after its checkpoint if one is due."""
         self.stopping = is_requested() and self.global_steps < self.training.steps
         if not self.stopping:
             self._send_weights(super().on_step_end)
-        elif self.global_steps % self.training.checkpoint_every:
+        elif self.global_steps % self.training.checkpoint_every:  # else verl has saved it
             self._save_checkpoint()
 
     def _lap(self, phase: str) -> None:
+        """End a phase of the step: note its seconds and its peak memory."""
         self.clock.lap(phase)
         self._note_memory(phase)
 
@@ -195,6 +200,7 @@ class RSPOTrainer(PPOTrainerSync):
         self.memory_gb[phase] = round(self.memory.take() / 1e9, 2)
 
     def _send_weights(self, send: Callable[[], None]) -> None:
+        """Call `send`, which sends the weights to the servers; note its seconds and memory."""
         if self.records:
             self._note_memory("checkpoint")  # and the validation before it
         started = time.perf_counter()
@@ -209,10 +215,11 @@ class RSPOTrainer(PPOTrainerSync):
         dataset: PromptsInOrder = self.train_dataset
         verification = Verification(dataset.prompts, dataset.rows, self.chat_tokenizer, self.verify)
         verification.until_sampled(sample_batch_size)
+        # All responses are in the queue, so this returns at once.
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
         )
-        self.on_sample_end()
+        self.on_sample_end()  # the servers release their memory
         expected = self.training.prompts_per_step * self.cell.n
         sort_by_prompt(batch, expected, f"step {self.global_steps}")
         self._lap("sample")
@@ -226,7 +233,7 @@ class RSPOTrainer(PPOTrainerSync):
         record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
-        # verl's own entropy depends on loss_agg_mode and on dropping.
+        # Replaces the entropy of verl, which depends on loss_agg_mode and on dropping.
         metrics["actor/entropy"] = entropy
         self.records.append(record)
         if steps_above(self.records) == [record["step"]]:  # warn once, at the first such step
@@ -236,7 +243,7 @@ class RSPOTrainer(PPOTrainerSync):
         return batch
 
     def _score(self, batch: KVBatchMeta, correct: NDArray[np.bool_]) -> tuple[Scored, float]:
-        """Rewards and weights of a batch, and its entropy; also writes the advantages.
+        """Compute rewards, weights and entropy of a batch, and write its advantages to the queue.
 
         The entropy, in nats per token, is the mean of -log p over the sampled tokens: the servers
         return only these. Its expectation is the entropy of the sampling distributions.
@@ -272,6 +279,7 @@ class RSPOTrainer(PPOTrainerSync):
         rollout = self.config.actor_rollout_ref.rollout
         parameters = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
         parameters["repetition_penalty"] = 1.0  # as verl's agent loops do in training
+        # Wake the servers with the new weights; afterwards, they release their memory again.
         self.checkpoint_manager.update_weights(self.global_steps)
         tokens = sample_held_out(
             self.get_llm_client(), prompts.tokens, samples, self.global_steps, parameters
@@ -288,13 +296,16 @@ class RSPOTrainer(PPOTrainerSync):
     ) -> list[dict[str, float]]:
         """One update per mini-batch of prompts, on its responses with non-zero weight.
 
-        Returns: the metrics of each update for training.jsonl; verl's go into `metrics`.
+        Returns: the metrics of each update for training.jsonl. verl's metrics, reduced over the
+            updates, are added to `metrics`.
         """
         mini_batches = self._mini_batches(scored)
         lengths = scored.lengths.flatten()
         remaining: list[int] = []
         for rows in mini_batches:
             remaining += rows
+        # The policy before the step, pi_old, is the denominator of PPO's ratio. Dropped responses
+        # need no log-probabilities.
         with_log_probs = self._select(batch, self._balanced(remaining, lengths))
         self._compute_old_log_prob(with_log_probs, metrics)
         self.difference = sampler_difference(with_log_probs)
@@ -335,18 +346,27 @@ class RSPOTrainer(PPOTrainerSync):
         }
 
     def _update(self, batch: KVBatchMeta, mini_batch: int) -> dict[str, float]:
-        """One update on the remaining responses of a mini-batch; returns verl's metrics."""
+        """Make one update on the remaining responses of a mini-batch; return verl's metrics.
+
+        Args:
+            mini_batch: number of its responses before dropping.
+
+        Raises: InputError if the gradient is not finite.
+        """
         section = self.config.actor_rollout_ref
         batch.extra_info.update(update_settings(section, mini_batch, len(batch)))
         output = self.actor_rollout_wg.update_actor(batch)
         metrics: dict[str, float] = reduce_metrics(output["metrics"])
         rate = section.actor.optim.lr
-        # verl skips an update whose gradient is not finite, and goes on.
+        # verl would skip an update whose gradient is not finite, and go on.
         require_finite(metrics["grad_norm"], self.cell.name, self.global_steps, rate)
         return metrics
 
     def _balanced(self, rows: list[int], lengths: Tensor) -> list[int]:
-        """Order rows so that equal consecutive parts, one per rank, have similar token counts."""
+        """Order rows so that each rank's part has a similar number of tokens.
+
+        verl splits the rows, in their order, into one part of equal size for each rank.
+        """
         parts = get_seqlen_balanced_partitions(
             lengths[rows].tolist(), k_partitions=self.ranks, equal_size=True
         )

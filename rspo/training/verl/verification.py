@@ -26,10 +26,10 @@ from rspo.training.prompts import Prompts
 from rspo.training.rewards import verify_tokens
 from rspo.training.verl.batches import fields, response_tokens
 
-# Time between checks for sampled responses. verl's own 2 seconds are a tenth of a short step.
+# Time between two checks for new responses. verl's default, 2 seconds, is a tenth of a short step.
 POLL_SECONDS = 0.2
-_PARTITION = "train"  # of the queue
-_ENDED_STATUSES = ("finished", "failure")  # of prompts whose requests have all ended
+_PARTITION = "train"  # the part of verl's queue that has the step's prompts and responses
+_ENDED_STATUSES = ("finished", "failure")  # the status of a prompt whose requests have all ended
 
 
 class Verification:
@@ -38,7 +38,11 @@ class Verification:
     def __init__(
         self, prompts: Prompts, rows: Sequence[int], tokenizer: ChatTokenizer, verify: Verify
     ) -> None:
-        """`rows` has the row in `prompts` of every `index` in the queue."""
+        """Verify responses to `prompts`.
+
+        Args:
+            rows: `rows[index]` is the row in `prompts` of the queue's prompt with this `index`.
+        """
         self.prompts = prompts
         self.rows = rows
         self.tokenizer = tokenizer
@@ -55,6 +59,7 @@ class Verification:
             ended = _ended_prompts(tags)
             if len(ended) >= count:
                 return
+            # The key of a response begins with the key of its prompt.
             sampled = {key for key in tags.keys() - ended if key.split("_")[0] in ended}
             unverified = sorted(sampled - self.correct.keys())
             if unverified:
@@ -70,6 +75,7 @@ class Verification:
         return np.array([self.correct[key] for key in batch.keys])
 
     def _verify(self, keys: list[str]) -> None:
+        """Verify the responses with these keys and store their verdicts in `correct`."""
         batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=_PARTITION)
         data = fields(batch, "responses", "index")
         rows = [self.rows[int(index)] for index in data["index"]]
@@ -103,10 +109,11 @@ def sample_held_out(
 
     Returns: the token ids of each response.
 
-    Raises: what a server raises that does not answer; the driver then looks for a lost process.
+    Raises: any error of a server that does not answer; the driver then looks for a lost process.
     """
 
     async def responses() -> list[TokenOutput]:
+        """Send all requests at once; the client distributes them among the servers."""
         requests = []
         for row, tokens in enumerate(prompts):
             for number in range(samples):

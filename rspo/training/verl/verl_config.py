@@ -1,8 +1,9 @@
-"""A cell of an experiment -> verl's full config.
+"""Makes verl's complete config of a cell.
 
-Merges, in increasing precedence: verl's defaults; `cpu.yaml` or `cuda.yaml` beside this file, for
-the device; `common.yaml` and `cell_settings`; the model's key `verl`; the scale's `verl.overrides`.
-A key that verl does not have is an error. So is a key in the last two that would have no effect.
+It merges these layers, of which the later ones win: verl's defaults; `cpu.yaml` or `cuda.yaml`
+beside this file, for the device; `common.yaml` and `cell_settings`; the model's key `verl`; and the
+scale's `verl.overrides`. A key that verl does not have is an error, and so is a key in the last two
+layers that would have no effect.
 """
 
 import copy
@@ -23,7 +24,7 @@ from rspo.core.settings import leaves
 from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.section import section_of
 
-NO_CLIP = 1.0e6  # clip_ratio of verl for `ppo_clip: null`
+NO_CLIP = 1.0e6  # verl's clip_ratio for `ppo_clip: null`: no ratio of probabilities reaches it
 
 # Keys of this package, Ray and transformers that verl's config lacks, with their defaults.
 _ADDED_KEYS: dict[str, Any] = {
@@ -48,8 +49,8 @@ _OPEN_SECTIONS = (
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
 )
 
-# Keys and sections that would have no effect, and why. `_require_effect` adds those of common.yaml
-# and `cell_settings`.
+# Keys and sections that a user must not set, because they would have no effect, and what to do
+# instead or why. `_require_effect` adds those of common.yaml and `cell_settings`.
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _SET_BY_THIS_PACKAGE = "this package sets it from its own config (docs/verl.md)"
@@ -75,7 +76,8 @@ _WITHOUT_EFFECT = {
 _BOOLEAN: tuple[set[type], str] = ({bool}, "true or false")
 _NUMBER: tuple[set[type], str] = ({int, float}, "a number")
 _TYPES = {bool: _BOOLEAN, int: _NUMBER, float: _NUMBER}
-# Keys that may be set although they are in a section above or are set from the cell.
+# Exceptions: keys that a user may set, although a section above contains them or this package sets
+# them.
 _WITH_EFFECT = {
     "algorithm.rollout_correction.bypass_mode",
     "data.dataloader_num_workers",
@@ -96,7 +98,7 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     device = OmegaConf.load(folder / f"{settings.device}.yaml")
     common = OmegaConf.load(folder / "common.yaml")
     fixed = OmegaConf.merge(common, cell_settings(experiment, cell, settings))
-    config = copy.deepcopy(_verl_defaults())
+    config = copy.deepcopy(_verl_defaults())  # they are cached, and merging changes the config
     config.merge_with(device, fixed)
     layers = {
         f"models.{cell.model}.verl": experiment.config.models[cell.model].verl,
@@ -164,7 +166,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "default_local_dir": str(experiment.files.checkpoint(cell.name).absolute()),
         },
         "ray_kwargs": {
-            # On a CPU, logical GPUs: one slot per rank.
+            # On CPUs, Ray's GPUs are logical: one slot per rank. On GPUs, Ray counts them.
             "ray_init": {"num_gpus": settings.ranks if settings.device == "cpu" else None}
         },
     }
@@ -189,14 +191,16 @@ def _require_effect(layer: Mapping[str, Any], origin: str, fixed: DictConfig) ->
         without_effect[key] = _SET_BY_THIS_PACKAGE
     for key, _ in leaves(layer):
         for section, instead in without_effect.items():
+            # With the dots, the section "a.b" contains "a.b" and "a.b.c", but not "a.bc".
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
 
 
 def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for a value that is no number, or no boolean, where verl's value is one.
+    """Raises: InputError if verl's value is a number or a boolean, and the new value is not.
 
-    verl would fail later, with a message that names no key, or take "no" for true.
+    Without this check, verl would fail later, with a message that names no key, or would take the
+    text "no" for true.
     """
     for key, value in leaves(layer):
         try:
@@ -213,7 +217,7 @@ def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) ->
 
 @cache
 def _verl_defaults() -> DictConfig:
-    """verl's config with its defaults and the added keys. Only open sections accept other keys."""
+    """verl's defaults and the keys of `_ADDED_KEYS`. Only open sections accept further keys."""
     from hydra import compose, initialize_config_module
 
     with initialize_config_module("verl.trainer.config", version_base=None):
@@ -227,7 +231,10 @@ def _verl_defaults() -> DictConfig:
 
 
 def _merge(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for a key that verl does not have."""
+    """Merge a layer into the config, in place.
+
+    Raises: InputError for a key that verl does not have.
+    """
     try:
         config.merge_with(layer)
     except OmegaConfBaseException as error:
@@ -238,7 +245,9 @@ def _merge(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
 
 
 def _let_verl_check(config: DictConfig) -> None:
-    """Run verl's own checks of a config, and instantiate the section that they leave out.
+    """Run verl's own checks of a config.
+
+    They leave out the section `rollout`, which verl checks when it makes a dataclass of it.
 
     Depends on verl/utils/config.py and verl/trainer/ppo/utils.py.
     """

@@ -39,19 +39,22 @@ def _replica(module: str) -> type[RolloutReplica]:
     return replica
 
 
-# Needed in the driver and in every rank, which all import this module. verl imports a rollout when
-# it needs it.
+# The driver and every rank import this module, so all of them know the rollouts. The registries
+# have names and functions: a rollout is imported only where it is used, so CPUs need no vLLM.
 for name, module in _ROLLOUTS.items():
     _ROLLOUT_REGISTRY[(name, "async")] = f"{module}.ServerAdapter"
     RolloutReplicaRegistry.register(name, partial(_replica, module))
 
 
+# verl looks an engine up by device and vendor first, so it prefers this one to its own, which is
+# registered for a device only.
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")
 @EngineRegistry.register("language_model", "fsdp2", device="cuda", vendor="nvidia")
 class ScheduledEngine(FSDPEngineWithLMHead):
     """verl's FSDP2 engine with the learning rate schedule of the local engine."""
 
     def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
+        """Make PyTorch's scheduler, which multiplies the peak rate by a factor."""
         config: ScheduledOptimizerConfig = self.optimizer_config
         settings = Optimizer(
             schedule=config.schedule,  # type: ignore[arg-type]  # pydantic checks it
@@ -60,6 +63,7 @@ class ScheduledEngine(FSDPEngineWithLMHead):
             weight_decay=config.weight_decay,
         )
         updates = config.total_training_steps
+        # PyTorch calls the function with the number of updates that are done.
         return LambdaLR(optimizer, lambda done: learning_rate_factor(done / updates, settings))
 
 
