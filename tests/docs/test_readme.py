@@ -108,7 +108,7 @@ def test_no_published_result_used_a_gpu() -> None:
     pages = [page.read_text() for page in ROOT.glob("docs/**/*.md")]
     assert any("| Processor time |" in page for page in pages)
     assert not any("| GPU time |" in page for page in pages)
-    what_ran = (ROOT / "docs" / "verl.md").read_text().partition("### On an H100\n")[2]
+    what_ran = (ROOT / "docs" / "gpu.md").read_text().partition("### On an H100\n")[2]
     assert "the training ended in its first step" in " ".join(what_ran.split())
 
 

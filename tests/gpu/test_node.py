@@ -1,4 +1,4 @@
-"""Everything that a training on this node needs, in the order of the table in docs/verl.md.
+"""Everything that a training on this node needs, in the order of the table in docs/gpu.md.
 
 Tests import PyTorch and what needs it themselves: if that fails, the others still run.
 """

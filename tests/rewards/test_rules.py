@@ -1,7 +1,7 @@
 r"""Which answers the verifier `rules` accepts as the same, and which it refuses.
 
 The cases are in data/rules_accepted.txt and data/rules_refused.txt, one `answer  ~~  prediction` on
-each line. docs/verification.md explains them.
+each line. docs/rules.md explains them.
 """
 
 import subprocess

@@ -1,8 +1,7 @@
 r"""Decides whether two written answers are the same: the entry point of the verifier `rules`.
 
 `notation` makes the notation canonical and `answers` parses the structure. This module compares
-structures, and `quantities` compares the formulas in them. docs/verification.md lists what is
-accepted.
+structures, and `quantities` compares the formulas in them. docs/rules.md lists what is accepted.
 """
 
 from collections.abc import Iterator, Sequence
