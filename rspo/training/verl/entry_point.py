@@ -1,7 +1,7 @@
 """Registers every objective as an advantage estimator of verl.
 
 `import verl` loads this module in the driver and in every worker, through the entry-point group
-`verl.plugins`. docs/verl.md describes how to use the estimators in your own verl.
+`verl.plugins`. docs/trainers.md describes how to use the estimators in your own verl.
 """
 
 import logging
