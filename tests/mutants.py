@@ -98,7 +98,16 @@ GROUPS = {
     "core": folder("core", 10),
     "evaluation": folder("evaluation", 25),
     "figures": folder("figures", 60),
-    "pipeline": folder("pipeline", 15),
+    "pipeline": Group(
+        ["rspo/pipeline/*.py"],
+        # Not those that first make a small paper, which takes half a minute for each fault.
+        [
+            f"tests/pipeline/test_{one}.py"
+            for one in ("cost", "history", "provenance", "run", "state", "tasks", "usage")
+        ],
+        one_in=15,
+        least=0.85,
+    ),
     "report": folder("report", 12),
     "slurm": folder("slurm", 15),
     "snakemake": folder("snakemake", 12),

@@ -78,6 +78,72 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
         assert part in line
 
 
+@pytest.mark.parametrize(
+    ("overrides", "lines"),
+    [
+        ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
+        ({"training": {"steps": 0}}, ["training.steps = 0: Input should be greater than or equal"]),
+        ({"evaluation": {"k": [4, 4]}}, ["evaluation: k = [4, 4] contains a duplicate"]),
+        (
+            {"seeds": 0, "sampling": {"top_p": 2}},
+            ["seeds = 0: Input should be", "sampling.top_p = 2: Input should be less than or"],
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_key_alone(overrides: dict[str, Any], lines: list[str]) -> None:
+    """Not with the sections around it, which are wrong because of it, nor with pydantic's words."""
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", overrides, root=ROOT)
+    for line, begin in zip(str(caught.value).splitlines(), lines, strict=True):
+        assert line.startswith(f"{ROOT}/config/tiny.yaml: {begin}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"data": {"train": {"generated": {"problems": 7}}}},
+            "training.prompts_per_step = 40 is more than the 35 problems of data.train",
+        ),
+        (
+            {
+                "data": {"validation": {"generated": {"problems": 7}}},
+                "training": {"validation": {"every": 1, "problems": 36}},
+            },
+            "training.validation.problems = 36 is more than the 35 problems of data.validation",
+        ),
+    ],
+)
+def test_a_step_or_a_validation_needs_enough_problems(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", changes, root=ROOT)
+    assert str(caught.value) == f"{ROOT}/config/tiny.yaml: {message}"
+
+
+def test_as_many_problems_as_a_step_and_a_validation_have_are_enough() -> None:
+    generated = {"generated": {"problems": 8}}
+    changes = {
+        "data": {"train": generated, "validation": generated},
+        "training": {"validation": {"every": 1, "problems": 40}},
+    }
+    Experiment.load("tiny", changes, root=ROOT)
+
+
+def test_a_schedule_of_k_goes_from_its_first_to_its_last_value() -> None:
+    def schedule(first: int, last: int, steps: int) -> list[int]:
+        changes = {"training": {"k_schedule": [first, last], "steps": steps}}
+        training = Experiment.load("tiny", changes, root=ROOT).config.training
+        return [training.k_at(step, k=9) for step in range(steps)]
+
+    assert schedule(1, 8, 8) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert schedule(8, 1, 3) == [8, 5, 1]  # 4.5 is rounded up
+    assert schedule(4, 2, 1) == [4]
+    constant = Experiment.load("tiny", root=ROOT).config.training
+    assert constant.k_at(3, k=9) == 9
+
+
 def test_each_mistake_is_a_line_of_every_command_before_it_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +179,46 @@ def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_ke
 def test_an_unknown_scale_is_named(scale: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Experiment.load(scale, root=ROOT)
+
+
+def test_outside_a_project_the_folder_is_the_mistake(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", root=tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}/config/tiny.yaml: no such config file; run this in the project's folder"
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "overrides"),
+    [
+        ("training.steps=5", {"training": {"steps": 5}}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=", {"a": None}),
+        ("a=[1, x]", {"a": [1, "x"]}),
+    ],
+)
+def test_a_value_on_the_command_line_is_yaml(item: str, overrides: dict[str, Any]) -> None:
+    assert parse_overrides([item]) == overrides
+
+
+def test_settings_of_one_section_are_merged_and_the_last_value_counts() -> None:
+    items = ["a.b=1", "a.c.d=2", "a.b=3", "a.c.e=4", "f=5"]
+    assert parse_overrides(items) == {"a": {"b": 3, "c": {"d": 2, "e": 4}}, "f": 5}
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("steps", "--set steps: expected KEY=VALUE, such as training.steps=50"),
+        ("=5", "--set =5: expected KEY=VALUE, such as training.steps=50"),
+        ("a=[1", "--set a=[1: '[1' is not YAML"),
+    ],
+)
+def test_what_is_no_setting_is_refused(item: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_overrides([item])
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

@@ -91,11 +91,16 @@ def test_what_cannot_be_registered_is_refused_with_its_line(
     ("extensions", "message"),
     [
         (["own.py"], "config/tiny.yaml: extensions = 'own.py': no such file FILE.py; paths are"),
-        ("own.py", "extensions = 'own.py'"),
+        (["notes.txt"], "extensions = 'notes.txt': no such file FILE.py; paths are"),
+        (
+            "own.py",
+            r"config/tiny.yaml: extensions = 'own.py': expected a list of files, such as \[my_r",
+        ),
     ],
 )
 def test_only_a_wrong_list_is_named(tmp_path: Path, extensions: Any, message: str) -> None:
     """Not the names that no extension registered."""
+    (tmp_path / "notes.txt").write_text("x = 1\n")
     with pytest.raises(InputError, match=message) as error:
         tiny_world.load(tmp_path, extensions=extensions, grid=grid(FIRST))
     assert "\n" not in str(error.value)
@@ -193,6 +198,33 @@ def test_an_extension_that_ends_the_program_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\n\nsys.exit(0)\n")
     with pytest.raises(InputError, match=r"^script\.py, line 3: it ends the"):
         config_of({"extensions": ["script.py"]}, tmp_path, "config")
+
+
+RECORD = """
+from __future__ import annotations
+from dataclasses import dataclass
+from pathlib import Path
+
+@dataclass
+class Record:
+    name: str
+
+with Path("runs.txt").open("a") as file:
+    file.write(Record(name="run").name)
+"""
+
+
+def test_an_extension_is_a_module_that_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one with the same name of the file, in another folder, is not the same."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "own"
+    root.mkdir()
+    for folder in (tmp_path, root):
+        for _ in range(2):
+            load(folder, RECORD)
+    assert (tmp_path / "runs.txt").read_text() == "runrun"
 
 
 def test_an_extension_with_a_bug_runs_again_when_it_is_repaired(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Atomic writes, tables, digests, provenance and locks."""
 
 import errno
+import gzip
+import hashlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -14,7 +16,14 @@ import pytest
 
 from rspo.core import locks
 from rspo.core.errors import InputError
-from rspo.core.files import atomic_write, digest, fingerprint, read_json_lines, write_json_lines
+from rspo.core.files import (
+    atomic_write,
+    digest,
+    fingerprint,
+    numbered_json_lines,
+    read_json_lines,
+    write_json_lines,
+)
 from rspo.core.locks import exclusive_lock
 from rspo.core.tables import SCORES, read_table, write_table
 
@@ -127,10 +136,61 @@ def test_the_error_for_bad_json_lines_names_the_line(tmp_path: Path) -> None:
         read_json_lines(path)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1}\n\n{"a": \n', "a.jsonl, line 3: not JSON (Expecting value)"),
+        (b'{"a": 1}\n"a"\n', 'a.jsonl, line 2: expected a JSON object, got "a"'),
+        (b'{"a": 1}\n{"b": 1, "b": 2}\n', "line 2: not JSON (the key 'b' is duplicated)"),
+        (b'{"a": 1}\n{"a": "\xe9"}\n', "a.jsonl, line 2: not UTF-8 ('utf-8' codec can't decode"),
+        (gzip.compress(b'{"a": 1}\n')[:-8], "a.jsonl: not a complete gzip file ("),
+        (b"[" * 100_000, "a.jsonl, line 1: not JSON ("),
+        (b'{"a": ' + b"1" * 5000 + b"}", "a.jsonl, line 1: not JSON (Exceeds the limit"),
+    ],
+)
+def test_a_bad_line_is_named_with_the_reason(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_json_lines(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_lines_keep_their_numbers_and_may_be_compressed(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """Empty lines count; a mark of the byte order, which some editors write, does not."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(pack('\ufeff{"a": "é"}\n\n  \n{"a": 2}'.encode()))
+    assert list(numbered_json_lines(path)) == [(1, {"a": "é"}), (4, {"a": 2})]
+
+
+def test_only_a_file_can_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"^{tmp_path}: not a file$"):
+        read_json_lines(tmp_path)
+    with pytest.raises(InputError, match=r"no\.jsonl: no such file$"):
+        read_json_lines(tmp_path / "no.jsonl")
+
+
 def test_fingerprints_depend_on_every_value_but_not_on_the_order() -> None:
     assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": 2})
     assert fingerprint({"a": 1.0}) != fingerprint({"a": 1})
+    assert fingerprint({"a": (1, 2)}) == fingerprint({"a": [1, 2]})
+
+
+def test_fingerprints_and_digests_stay_as_they_are(tmp_path: Path) -> None:
+    """With others, every finished result would be outdated."""
+    assert fingerprint({"b": [1, None], "a": "é"}) == "8920de394141"
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c").write_bytes(b"2")
+    first, second = (hashlib.sha256(content).hexdigest() for content in (b"1", b"2"))
+    assert digest(tmp_path / "a") == first
+    lines = f"{first}  a\n{second}  b/c\n"
+    assert digest(tmp_path) == hashlib.sha256(lines.encode()).hexdigest()
 
 
 def test_a_digest_depends_on_names_and_contents_without_hidden_files(tmp_path: Path) -> None:
@@ -191,6 +251,16 @@ def test_a_file_system_without_locks_is_an_error(
     with pytest.raises(InputError, match=words), exclusive_lock(tmp_path):
         pass
     assert locks.is_locked(tmp_path / locks.LOCK)  # it may be; `rspo status` still answers
+
+
+def test_a_lock_ends_with_its_block(tmp_path: Path) -> None:
+    lock = tmp_path / "new" / "my.lock"
+    assert not locks.is_locked(lock)
+    with exclusive_lock(lock.parent, lock.name):
+        assert locks.is_locked(lock)
+        assert lock.read_text() == locks.this_process()
+    assert not locks.is_locked(lock)
+    assert lock.is_file()
 
 
 @pytest.mark.parametrize("seconds", [0.5, 60])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rspo.core.errors import InputError
-from rspo.core.gpus import require_visible_gpus, require_vllm_on_gpus
+from rspo.core.gpus import gpu_bytes, require_visible_gpus, require_vllm_on_gpus
 from rspo.core.slurm_job import this_job
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
@@ -45,7 +45,38 @@ def test_granted_gpus_that_torch_does_not_see_are_an_error(job: Callable[[str], 
     with pytest.raises(InputError) as raised:
         require_visible_gpus()
     assert str(raised.value).startswith(LINE)
+    assert str(raised.value).endswith("; `make gpu-check` tests the node")
     assert "\n" not in str(raised.value)
+
+
+def test_gpus_that_torch_sees_are_no_error(
+    job: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    job("0,1")
+    require_visible_gpus()
+
+
+@pytest.mark.parametrize(
+    ("answer", "size"),
+    [
+        ("echo 81559; echo 2; echo 5", 81559 * 2**20),
+        ("echo '[N/A]'", 0),
+        ("true", 0),
+        ("echo 5; exit 9", 0),
+        (None, 0),
+    ],
+)
+def test_the_memory_of_the_fullest_gpu_is_what_its_driver_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, size: int
+) -> None:
+    words = "--query-gpu=memory.total --format=csv,noheader,nounits"
+    if answer is not None:
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text(f'#!/bin/sh\n[ "$*" = "{words}" ] || exit 2\n{answer}\n')
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu_bytes("total") == size
 
 
 @pytest.mark.long

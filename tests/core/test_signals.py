@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core import signals
 from rspo.core.files import read_json_lines
+from rspo.core.slurm_job import host_name
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_for_lock
 
@@ -84,6 +86,25 @@ def lasting(log: Path) -> list[dict[str, object]]:
         {key: value for key, value in record.items() if "second" not in key}
         for record in read_json_lines(log)
     ]
+
+
+def test_snakemake_is_named_by_its_process_host_and_namespace() -> None:
+    """In a container, its process ID is that of another process outside."""
+    namespace = os.readlink("/proc/self/ns/pid")
+    assert signals.name_of_snakemake() == f"{os.getpid()} {host_name()} {namespace}"
+
+
+@pytest.mark.parametrize("name", [None, "", "1 elsewhere", "x {place}"])
+def test_a_command_without_a_snakemake_on_its_host_watches_none(
+    monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    monkeypatch.delenv(signals.SNAKEMAKE, raising=False)
+    if name is not None:
+        place = signals.name_of_snakemake().partition(" ")[2]
+        monkeypatch.setenv(signals.SNAKEMAKE, name.format(place=place))
+    before = threading.active_count()
+    signals.end_with_snakemake()
+    assert threading.active_count() == before
 
 
 WATCHING = "import time; from rspo.core import signals; signals.end_with_snakemake(); print(1); "

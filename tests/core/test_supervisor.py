@@ -4,11 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from rspo.core import supervisor
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_until
 
@@ -67,3 +70,120 @@ def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
         parent.wait(LONGEST_WAIT)
         wait_until(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
         wait_until(lambda folder=tmp_path / victim: not folder.exists())
+
+
+KEY = "RSPO_TEST_SUPERVISED"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run a script under the supervisor, whose parent ends after some seconds."""
+
+    def run(script: str, seconds: float = 60) -> int:
+        reading, writing = os.pipe()
+        with os.fdopen(reading) as stream, os.fdopen(writing, "wb", buffering=0) as parent:
+            monkeypatch.setattr(sys, "stdin", stream)
+            parent.write(b"input that the supervisor ignores")
+            end = threading.Timer(seconds, parent.close)
+            end.start()
+            folder = tmp_path / "folder"
+            folder.mkdir()
+            status = supervisor.main(KEY, folder, ["sh", "-c", script])
+            assert not folder.exists()
+            assert not supervisor.processes_with(KEY)
+            end.cancel()
+            parent.close()
+            return status
+
+    return run
+
+
+def deaf() -> "subprocess.Popen[str]":
+    """A process with the key that takes no notice of SIGTERM."""
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; time.sleep(60)"],
+        env=os.environ | {KEY: "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "1\n"
+    return process
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("true", 0), ("sleep 0.5; exit 3", 3), ("kill -KILL $$", 137), ("sleep 600 & exit 4", 4)],
+)
+def test_the_status_is_that_of_the_command_as_a_shell_has_it(
+    run: Callable[..., int], script: str, status: int
+) -> None:
+    """Whatever the command leaves running is ended."""
+    assert run(script) == status
+
+
+def test_a_command_ends_with_the_parent(run: Callable[..., int], tmp_path: Path) -> None:
+    run(f"sleep 5; touch {tmp_path}/late", seconds=0.5)
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_process_that_takes_no_notice_of_the_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_SECONDS_TO_END", 1)
+    process = deaf()
+    supervisor.clean_up(KEY, tmp_path)
+    assert not psutil.pid_exists(process.pid)
+    assert not tmp_path.exists()
+
+
+def test_a_process_gets_one_signal_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some programs end at once, without cleaning up, when they get a second one."""
+    monkeypatch.setattr(supervisor, "_SECONDS_TO_END", 1)
+    script = "trap 'echo ended' TERM; echo began; while :; do sleep 0.1; done"
+    process = subprocess.Popen(
+        ["sh", "-c", script], env=os.environ | {KEY: "1"}, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "began\n"
+    supervisor.clean_up(KEY, tmp_path)
+    assert process.communicate(timeout=LONGEST_WAIT)[0] == "ended\n"
+
+
+def test_a_process_that_nothing_kills_is_named_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervisor, "_SECONDS_TO_END", -1)
+    monkeypatch.setattr(supervisor, "_SECONDS_TO_DIE", 0)
+    process = deaf()
+    try:
+        supervisor.clean_up(KEY, tmp_path)
+        assert capsys.readouterr().err == f"rspo: could not kill process {process.pid}\n"
+        assert process.poll() is None
+        assert not tmp_path.exists()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_processes_of_other_keys_are_left_alone(tmp_path: Path) -> None:
+    process = deaf()
+    try:
+        supervisor.clean_up(f"{KEY}_OF_ANOTHER", tmp_path)
+        assert [item.pid for item in supervisor.processes_with(KEY)] == [process.pid]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_ends_with_its_block_and_prints_where_it_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    command = ["sh", "-c", "echo out; echo error >&2; exec sleep 60"]
+    with (tmp_path / "log").open("w") as log, supervisor.supervised(command, KEY, folder, log):
+        wait_until(lambda: (tmp_path / "log").read_text() == "out\nerror\n")
+    assert not supervisor.processes_with(KEY)
+    assert not folder.exists()

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rspo.core import tables
 from rspo.core.errors import InputError
 from rspo.core.tables import (
     CURVES,
@@ -45,6 +46,27 @@ def test_texts_and_lists_of_any_size_come_back(tmp_path: Path) -> None:
         {name: row[name] for name in PROBLEMS.names} for row in rows
     ]
     assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups == 1
+
+
+def test_the_rows_of_one_benchmark_are_read_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_table(path, CURVES, [POINT | {"benchmark": name} for name in ("a", "b", "a")])
+    assert list(read_frame(path, CURVES, "a")["benchmark"]) == ["a", "a"]
+    assert len(read_frame(path, CURVES)) == 3
+    with pytest.raises(InputError, match=f"^{path}: has no rows of benchmark c$"):
+        read_frame(path, CURVES, "c")
+
+
+def test_a_table_of_many_parts_is_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ROWS_OF_A_PART", 2)
+    path = tmp_path / "a.parquet"
+    write_table(path, CURVES, [POINT | {"k": k} for k in range(5)])
+    assert [row["k"] for row in read_table(path, CURVES)] == [0, 1, 2, 3, 4]
+    write_table(path, CURVES, [])
+    with pytest.raises(InputError, match=f"^{path}: has no rows$"):
+        read_table(path, CURVES)
 
 
 def test_what_does_not_fit_the_format_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from rspo.cli import main
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
-from rspo.core.settings import differences
 from rspo.pipeline.provenance import provenance_path, read_provenance
 from rspo.pipeline.run import FORCE_HINT, record, run
 from rspo.pipeline.task import Task
@@ -458,16 +457,6 @@ def test_a_signal_after_the_results_are_complete_does_not_fail_the_command(numbe
         assert process.stdout.readline().startswith("wrote ")
         process.send_signal(number)
     assert process.returncode == 0
-
-
-def test_differences_name_nested_keys_and_absent_ones() -> None:
-    old = {"a": {"b": 1, "c": [1, 2]}, "d": None}
-    new = {"a": {"b": 2, "c": [1, 2]}, "e": "long " * 20}
-    assert differences(old, new) == (
-        'a.b: 1 -> 2, e: none -> "long long long long long long long l..., d: null -> none'
-    )
-    assert differences(old | {"f": 1}, new).endswith(", d: null -> none and 1 more")
-    assert differences(old, old) == ""
 
 
 # --- finished results -----------------------------------------------------------------------------
