@@ -1,4 +1,4 @@
-"""The methods that a figure draws as lines: their labels, and what the small print says of them.
+"""The methods that a figure draws as lines: their labels, and their description in small print.
 
 Labels tell only what differs between the lines; `run_description` tells what they have in common.
 """
@@ -45,7 +45,7 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
 
 
 def _places(experiment: Experiment, cells: Iterable[Cell]) -> dict[Cell, int]:
-    """The `Method.place` of each line."""
+    """The `Method.place` of each line: its position relative to the usual line of its group."""
     groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in sorted(cells, key=attrgetter("n", "reward", "model", "variant")):
         groups[cell.objective, cell.k].append(cell)
@@ -88,7 +88,7 @@ def interval_over(table: pd.DataFrame) -> str:
 
 
 def model_labels(experiment: Experiment, policies: Iterable[str]) -> str:
-    """The labels of the models of some policies, in a sentence; their number if it is above two."""
+    """The labels of the models of some policies, such as "A and B"; their number if above two."""
     labels = labels_of_models(experiment, policies)
     if len(labels) > 2:
         return f"{len(labels)} base models"
