@@ -285,5 +285,6 @@ def read_rows(path: Path) -> pd.DataFrame:
     numbers = sorted(_NUMBERS.intersection(table.columns))
     if table.empty:
         return table.astype(dict.fromkeys(numbers, float))
+    # Earlier versions wrote an unknown number as "nan"; now it is empty.
     table[numbers] = table[numbers].replace("nan", "").apply(pd.to_numeric)
     return table

@@ -132,6 +132,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         _add_verdicts(rows)
         table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
+        # Whole numbers, and nothing for objectives without k.
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
         template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
         cells = [cell.name for cell in experiment.cells_of(name)]

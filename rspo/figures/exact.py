@@ -104,6 +104,7 @@ def table() -> pd.DataFrame:
         ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
         parts += [_numbers("k", name, k, N, hard) for k in ks]
     parts += [_numbers("n", name, K, n, hard) for name in names for n in NS]
+    # `concat` skips None.
     return pd.concat(parts, ignore_index=True)
 
 
@@ -116,9 +117,11 @@ def draw(table: pd.DataFrame) -> Picture:
         if name not in EQUAL_ON_BINARY
     ]
     looks = {method.objective: style.look(method) for method in methods}
-    for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
+    for row, x in zip(picture.subplots(3, 2), _ROWS, strict=True):
+        label, fixed = _ROWS[x]
         # The table has several k in the panels against p, of which one is drawn.
         rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
+        # Left the variance, right the ratio; per response where n varies.
         quantities = _PER_RESPONSE if x == "n" else _PER_GROUP
         for axes, (quantity, name) in zip(row, quantities.items(), strict=True):
             every = 12 if x == "p" else 1  # markers; lines against p have 45 points

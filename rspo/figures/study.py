@@ -145,6 +145,7 @@ def _draw_forests(
     """
     panels = _panels(forest)
     axes = side.subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+    # The rows of a method are adjacent, in the order in which methods first appear.
     by_method = forest.groupby("method", sort=False)["label"]
     order = list(dict.fromkeys(label for _, labels in by_method for label in labels))
     forest = forest.assign(place=forest["label"].map(order.index))
@@ -154,7 +155,7 @@ def _draw_forests(
         is_claim = (rows["claim"] != "").any()
         panel.set_title(name if is_claim else f"Pass@{name.replace(' ', ', ')}")
     axes[0].set_yticks(range(len(order)), order)
-    axes[0].set_ylim(len(order) - 0.4, -0.6)
+    axes[0].set_ylim(len(order) - 0.4, -0.6)  # the first row is at the top
     for panel in axes:
         panel.margins(x=margin)
         panel.label_outer()

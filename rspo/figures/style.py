@@ -162,12 +162,12 @@ def look(method: Method) -> Look:
     # k = 1, 2, 4 have the ranks 0, 1, 2; objectives without k have the shade of k = 4.
     rank = math.log2(method.k or 1) + _RANKS_PER_PLACE * method.place
     return Look(
-        shade(family.colours, rank if method.k else rank + _RANK_OF_K_4),
-        family.line,
-        max(0.6, 0.7 + 0.3 * rank),
-        family.markers[_marker(method) % len(family.markers)],
-        family.size,
-        family.filled,
+        colour=shade(family.colours, rank if method.k else rank + _RANK_OF_K_4),
+        line=family.line,
+        width=max(0.6, 0.7 + 0.3 * rank),
+        marker=family.markers[_marker(method) % len(family.markers)],
+        size=family.size,
+        filled=family.filled,
     )
 
 
@@ -177,10 +177,13 @@ def looks(methods: Iterable[Method]) -> dict[Any, Look]:
 
 
 def shade(colours: str, rank: float) -> str:
-    """A colour of a colour map, darker for a larger rank; or the one "#RRGGBB".
+    """A colour of a colour map, darker for a larger rank; a single colour stays as it is.
 
     k = 2, 4 and 8, with the ranks 1, 2 and 3, have shades at equal distances; above, each rank is
     half as light as the one before.
+
+    Args:
+        colours: name of a colour map, or "#RRGGBB".
     """
     if colours.startswith("#"):
         return colours

@@ -65,8 +65,8 @@ def readable(experiment: Experiment) -> list[tuple[str, str]]:
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():
         cells = experiment.cells_of(name)
-        rspo = [cell for cell in cells if cell.objective.startswith("rspo")]
-        shown = rspo[:1] or cells[:1]
+        rspo_cells = [cell for cell in cells if cell.objective.startswith("rspo")]
+        shown = rspo_cells[:1] or cells[:1]
         shown += [cell for cell in cells if cell.objective == "policy_gradient"][:1]
         # A later entry on the same suite does not replace the first one.
         suites.setdefault(entry.suite, list(dict.fromkeys(cell.name for cell in shown)))
