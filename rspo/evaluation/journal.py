@@ -22,7 +22,7 @@ def journal_of(table: Path) -> Path:
 def in_chunks(
     path: Path, origin: Any, chunks: Sequence[Chunk], work: Callable[[Chunk], list[Any]]
 ) -> list[Any]:
-    """The rows of all chunks; those that the journal has are read, and the others computed.
+    """The rows of all chunks. `work` is called for each chunk that the journal does not have yet.
 
     Each chunk is written to the journal as soon as it is complete. The caller holds a lock, writes
     the table and then removes the journal. An error before the first complete chunk removes it too.

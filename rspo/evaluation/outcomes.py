@@ -30,7 +30,7 @@ class Outcomes:
 
     The problems of each benchmark are together, one benchmark after another.
 
-    ids: of the problems, [P]; no two problems of a benchmark have the same id.
+    ids: ids of the problems, [P]; no two problems of a benchmark have the same id.
     responses: number of responses to each problem, [P]. N is the largest number.
     correct, rewards: [P, N], the responses in their order, padded with False and 0.
     strata: number of problems of each benchmark.
@@ -58,7 +58,7 @@ class Outcomes:
         Args:
             problem: the index in `ids` of the problem of each row, [rows]. The rows of a problem
                 need not be adjacent, but are in the order of its responses.
-            correct, reward: of the response in each row, [rows].
+            correct, reward: verdict on the response in each row, and its reward, [rows].
         """
         order = np.argsort(problem, kind="stable")
         responses = np.bincount(problem)

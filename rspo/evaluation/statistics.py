@@ -41,7 +41,7 @@ def least_p_of_seeds(seeds: int) -> float:
 
 
 class PValues(NamedTuple):
-    """p-values of a claim about an estimate: of the claim, of its opposite, and two-sided."""
+    """The p-values for a claim about an estimate and for its opposite, and the two-sided one."""
 
     p_for: float
     p_against: float

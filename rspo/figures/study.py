@@ -61,7 +61,7 @@ _PLACES = [(x, y) for y in _HEIGHTS for x in (_GAP, -_GAP)]
 
 
 def figure_of_study(name: str, study: Study) -> Figure:
-    """The figure fig_<name> of a study."""
+    """The figure fig_<name> of a study: curves if the study has its own k, else a forest plot."""
     frontier = ""
     if study.frontier:
         x, y = study.frontier
@@ -83,7 +83,7 @@ def figure_of_study(name: str, study: Study) -> Figure:
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The rows of the study's comparisons that are drawn."""
     study = studies.study_of(experiment, figure.grids[0])
-    rows = read_rows(figure.task(experiment).input_files[0])
+    rows = read_rows(figure.task(experiment).input_files[0])  # the study's comparisons
     first = study.contrasts[0]
     families = [
         contrast.family for contrast in study.contrasts if _differ_only_in_k(contrast, first)
@@ -137,7 +137,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 def _draw_forests(
     side: Any, forest: pd.DataFrame, looks: Mapping[str, style.Look], margin: float
 ) -> None:
-    """A panel for each k or claim, with a row for each method or variant.
+    """Draw a panel for each k or claim, with a row for each method or variant.
 
     Args:
         side: the picture, or the half of it that has the panels.
@@ -153,6 +153,7 @@ def _draw_forests(
         rows = forest[forest["panel"] == name]
         _draw_forest(panel, rows, looks)
         is_claim = (rows["claim"] != "").any()
+        # The k of a mean over several k are separated by spaces.
         panel.set_title(name if is_claim else f"Pass@{name.replace(' ', ', ')}")
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)  # the first row is at the top
@@ -244,6 +245,7 @@ def _note(
 def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     """Draw Pass@k of every method and of the base model, and differences with bands, against k."""
     lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
+    # The same labels as those that `methods_of` gives, by which lines find their looks.
     labels = table["method"].replace(BASE, "Base")
     if table.loc[labels != "Base", "variant"].nunique() > 1:
         labels = labels.where(labels == "Base", labels + ", " + table["variant"])
@@ -256,6 +258,7 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     ends = ("low", "high")
     style.draw(differences, table[~is_level], looks, "k", "estimate", ends=ends)
     for axes in (levels, differences):
+        # Ticks at powers of two only: those of other k would overlap.
         style.make_log2(axes, [k for k in table["k"] if k.bit_count() == 1])
         axes.set_xlabel("k of Pass@k")
     differences.axhline(0, color=style.INK, linewidth=0.8, zorder=1)
@@ -268,7 +271,11 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
 
 
 def _labels(forest: pd.DataFrame) -> pd.Series:
-    """The name of each row: its method, and its variant if the rows have several."""
+    """The label of each row of the forest plot.
+
+    It is the method, with the variant if there are several variants. A contrast of claims compares
+    variants only, so it is the variant there.
+    """
     if (forest["claim"] != "").any():
         return forest["variant"]
     if forest["variant"].nunique() == 1:

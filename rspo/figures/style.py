@@ -86,11 +86,12 @@ class Look:
     """How a method, or any other group of rows, is drawn.
 
     colour: "#RRGGBB".
-    line: dashes of its line.
-    width: of the line, in points.
-    marker, size: of its points; the size is in points.
-    filled: whether its markers and bars are filled; other markers are white, other bars hatched.
-    opacity: of its line and its points.
+    line: dashes of the line.
+    width: width of the line, in points (1/72 inch).
+    marker: matplotlib's marker of its points; empty for none.
+    size: size of the marker, in points.
+    filled: whether markers and bars are filled. If not, markers are white and bars are hatched.
+    opacity: opacity of the line and the markers, from 0 to 1.
     """
 
     colour: str

@@ -219,7 +219,7 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """Warnings from training logs: of clipped gradients, and of a sampler with other weights."""
+    """Sentences that warn of clipped gradients and of a sampler that differs from the policy."""
     logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
         cell: fmean(column(experiment.files.training_log(cell), log, "gradient_clipped"))
