@@ -39,6 +39,7 @@ def run() -> list[Row]:
         qwen2.save(model, folder, ids)
         theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     prompts = torch.randint(2, tokenizer.size, (PROMPTS, config.sampling.max_prompt_tokens))
+    # Sample from the whole distribution, as the sampler does; transformers truncates it by default.
     generation = GenerationConfig(
         do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=limit, **ids
     )

@@ -35,6 +35,7 @@ def run() -> list[Row]:
         for data_set in experiment.data_sets:
             _cpu_seconds(folder, "prepare", data_set)
         pretraining = _cpu_seconds(folder, "pretrain", experiment.cells[CELL].model)
+        # The reference is timed before, between and after the commands, whose speed may drift.
         step.measure()
         training = _cpu_seconds(folder, "train", CELL)
         step.measure()

@@ -54,6 +54,7 @@ def run() -> list[Row]:
     except InputError as error:
         return [Row(what, f"not measured: {error}")]
     with tempfile.TemporaryDirectory() as name:
+        # The actor needs a process group, even with one rank. A file as its store needs no port.
         torch.distributed.init_process_group(
             "gloo", store=torch.distributed.FileStore(f"{name}/store", 1), rank=0, world_size=1
         )

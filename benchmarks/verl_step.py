@@ -129,7 +129,7 @@ def train(folder: str) -> None:
     settings["runtime_env"] = get_ppo_ray_runtime_env(config)
     ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
-        trainer.RSPOTrainer = alternating_trainer()
+        trainer.RSPOTrainer = alternating_trainer()  # the class that `train` uses
         trainer.train(config)
     finally:
         ray.shutdown()
@@ -171,6 +171,7 @@ def alternating_trainer() -> Any:
             return batch
 
         def _step_of_verl(self, *arguments: Any) -> Any:
+            """verl's own step, which this package's trainer overrides."""
             return PPOTrainerSync._step_once(self, *arguments)
 
         def _balance_batch(self, batch: Any, metrics: Any, **more: Any) -> Any:
@@ -191,7 +192,7 @@ def alternating_trainer() -> Any:
         for process in processes:
             try:
                 times = process.cpu_times()
-            except psutil.NoSuchProcess:
+            except psutil.NoSuchProcess:  # it has ended
                 continue
             total += times.user + times.system
         return total

@@ -235,10 +235,12 @@ def _table(
         raise NotTested(f"grid.{grid.name} has no pair of {method_a} and {method_b}")
 
     def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
+        """The mean of all pairs' differences; everything but its terms is as for the first pair."""
         terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
         first = grid.compare(*pairs[0], ks, where)
         return replace(first, method_a=method_a, method_b=method_b, terms=tuple(terms))
 
+    # The marginal means.
     planned = grid.planned
     comparisons: list[Comparison] = []
     if by_benchmark:
@@ -246,7 +248,8 @@ def _table(
     if len(pairs) > 1:
         comparisons += [grid.compare(*pair, planned) for pair in pairs]
     comparisons += [mean_of_pairs((k,)) for k in planned]
-    # With a single pair or a single k, pooled entries equal marginal means, which are in the list.
+    # The entries. With a single pair or a single k, pooled ones equal marginal means, which are
+    # listed already.
     has_entries_as_means = len(pairs) == 1 or len(planned) == 1
     for pair in pairs:
         for where in grid.problem_sets:

@@ -52,6 +52,7 @@ class Measurer:
         sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
         metric: Any = comparison.metric  # one of scores: those of training logs returned above
         measured = Measured(metric, comparison.benchmarks, comparison.against)
+        # Independent values in the rows: one for each run, or else one for each training seed.
         if comparison.runs:
             means = []
             for terms in comparison.runs:
@@ -138,6 +139,7 @@ class Measurer:
         """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
         higher, lower = (self._policies(method) for method in methods)
+        # Both trainings of a seed have the same prompts, so their difference is taken first.
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
             for seed in self._common_seeds(comparison, methods)

@@ -107,6 +107,7 @@ def _read_row(row: Row) -> VerifiedResponse:
 
 
 def _outcomes(responses: Sequence[VerifiedResponse]) -> Outcomes:
+    """The outcomes of responses, with problems in the order in which they first appear."""
     index_of: dict[str, int] = {}
     problem = [index_of.setdefault(response.problem, len(index_of)) for response in responses]
     rewards = []

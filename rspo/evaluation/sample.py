@@ -54,6 +54,7 @@ def _sample(
     sampler = _load(config, folder, tokenizer)
     evaluation = config.evaluation
     blocks = {name: Block(number, evaluation.block, (evaluation.seed, name)) for name in questions}
+    # A batch has the indices of some questions of one benchmark.
     batches = [
         (name, batch)
         for name in questions
@@ -64,6 +65,7 @@ def _sample(
         """Rows of the samples table for a batch of a benchmark's questions."""
         name, batch = name_and_batch
         responses, drawn_with = sampler.draw(questions[name], batch, blocks[name])
+        # The text has no end token, but the number of tokens includes it.
         without_end = [tokenizer.without_end(tokens) for tokens in responses]
         texts = tokenizer.decode(without_end)
         samples = [(questions[name][row], index) for row in batch for index in blocks[name].indices]

@@ -99,6 +99,7 @@ def score(
         correct = np.array([verdict.correct for verdict in verdicts])
         tokens = [row["tokens"] for row in rows]
         name = config.evaluation.reward
+        # Only a reward that a user registered reads the texts.
         rewards = rewards_of(config, name, correct, tokens, lambda: [row["text"] for row in rows])
         scores = [
             {

@@ -58,7 +58,7 @@ def verify_file(
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    digests = digests_of([path])
+    digests = digests_of([path])  # before it is read, so that a later change shows
     responses = read_responses(path, columns)
     responses_by_question = Counter(response.question for response in responses)
     ks = chosen_ks(np.array(list(responses_by_question.values())), ks)
@@ -86,11 +86,13 @@ def verify_file(
 def _write_verdicts(
     output: Path, responses: Sequence[Response], verdicts: Sequence[Verdict]
 ) -> None:
+    """Write a row for each response as JSON lines."""
     lines = []
     for response, verdict in zip(responses, verdicts, strict=True):
         row = verdict_row(response, verdict)
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    with atomic_write(output) as partial:  # a lone surrogate keeps its escape sequence
+    with atomic_write(output) as partial:
+        # UTF-8 cannot encode a lone surrogate, which is therefore written as in JSON: \udXXX.
         partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
 
 
