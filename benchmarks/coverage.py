@@ -201,6 +201,8 @@ def _half_by_satterthwaite(estimate: Estimate) -> float:
     """Half of a 95 % interval with Satterthwaite's degrees of freedom (1946)."""
     terms: NDArray[np.float64] = np.array([estimate.error_problems, estimate.error_seeds]) ** 2
     degrees = np.array([estimate.degrees, estimate.seeds - 1.0])
+    # `error` is without the interaction, which both terms include. The formula may therefore give
+    # fewer degrees than either term has.
     least = degrees[terms > 0].min()
     combined = max(estimate.error**4 / float((terms**2 / degrees).sum()), least)
     return estimate.error * float(stdtrit(combined, 0.975))

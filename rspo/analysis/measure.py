@@ -72,7 +72,7 @@ class Measurer:
         Returns: [seeds, problems], for the seeds that all trained methods have. A base policy is
             used with every seed. If no method is trained, there is one row.
 
-        Raises: InputError if nothing is left to measure.
+        Raises: InputError if all terms cancel, or the trained methods have no seed in common.
         """
         if not weights:
             raise InputError(f"{_title(comparison)} have terms that cancel")

@@ -76,6 +76,7 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
     """Each line minus its reference, from the scores; a row for each point."""
     suite = figure.suite(experiment)
     benchmarks = tuple(experiment.benchmarks_of(suite))
+    # The benchmarks of each panel.
     panels = {benchmark: (benchmark,) for benchmark in benchmarks} | {POOLED: benchmarks}
     measurer = Measurer(experiment)
     unit = 100 if figure.metric == "pass_at_k" else 1
@@ -87,7 +88,7 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
                 row: dict[str, Any] = {"method": method.label, "benchmark": panel, "k": k}
                 row |= {"reference": reference.label, "difference": 0.0}
                 row |= {"difference_low": 0.0, "difference_high": 0.0}
-                if method != reference:
+                if method != reference:  # the line of a reference is at 0
                     terms = tuple(difference(method, reference, (k,)))
                     comparison = Comparison("", "", figure.metric, terms, panel, where)
                     measured = measurer.measure(comparison)
