@@ -143,6 +143,7 @@ def add(
     """
     known = _known(path, experiment, files, force)
     wanted = _by_policy(experiment, files)
+    # Data sets are not a policy to count; the file gets their provenance at the end.
     data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), keys, rewards)
     old_data_sets = known.pop(PROBLEMS, data_sets)
     added = 0

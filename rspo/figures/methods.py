@@ -21,6 +21,7 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
     labels = labels_of_models(experiment, policies)
     cells = experiment.by_method(policies)
     places = _places(experiment, cells)
+    # What differs between the lines, which labels therefore say.
     full = {cell.objective for cell in cells} >= FULL_LABELS.keys()
     several_n = len({cell.n for cell in cells}) > 1
     several_rewards = len({cell.reward for cell in cells}) > 1
@@ -45,7 +46,10 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
 
 
 def _places(experiment: Experiment, cells: Iterable[Cell]) -> dict[Cell, int]:
-    """The `Method.place` of each line: its position relative to the usual line of its group."""
+    """The `Method.place` of each line.
+
+    It is the position relative to the usual line among those with the same objective and k.
+    """
     groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in sorted(cells, key=attrgetter("n", "reward", "model", "variant")):
         groups[cell.objective, cell.k].append(cell)

@@ -76,7 +76,7 @@ def headline(experiment: Experiment) -> dict[str, Any]:
 
 
 def main_table(experiment: Experiment) -> dict[str, list[Row]]:
-    """The rows of each method on the pooled problems of fig_main."""
+    """The rows of fig_main on the pooled problems by method, with a row for each k."""
     methods: dict[str, list[Row]] = {}
     for row in _drawn(experiment, curves.MAIN):
         if row["benchmark"] == POOLED:
@@ -98,7 +98,7 @@ def claims(experiment: Experiment) -> list[Row]:
     verdict: the verdict without its reason.
     reason: why a claim is not tested; empty if it is.
     deciding: the comparisons that decide the claim.
-    weakest: the one with the weakest evidence; None for a claim that is not tested.
+    weakest: that of `deciding` with the weakest evidence; None for a claim that is not tested.
     not_as_claimed: those that are against the claim, then the open ones by p, then the ties, each
         with `seeds_to_halve`.
     transfer: the differences between two suites, the same ones for every claim.
@@ -117,6 +117,7 @@ def claims(experiment: Experiment) -> list[Row]:
         not_as_claimed.sort(key=_rank)
         for comparison in not_as_claimed:
             comparison["seeds_to_halve"] = _seeds_to_halve(comparison)
+        # The verdict of an untested claim is such as "not tested: the grid has no main".
         verdict, _, reason = row["verdict"].partition(": ")
         row["verdict"] = verdict
         row["reason"] = reason
