@@ -25,7 +25,7 @@ from rspo.core.tables import SAMPLES, read_table
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 3
 SAMPLED = 8  # responses to each problem
-INTERVAL = 0.2  # seconds between two looks at the processes
+INTERVAL = 0.2  # seconds between two measurements of memory
 OTHERS = "other processes"  # the role of a process that is not in `ROLES`
 # The names of verl's processes on a CPU, and the phase of each in training.jsonl.
 ROLES = {"ray::Server": "sample", "ray::WorkerDict": "update"}

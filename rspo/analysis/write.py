@@ -120,7 +120,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     """Measure a study: its comparisons, its methods, and its page."""
     study_task = studies.task(experiment, name)
     study = studies.study_of(experiment, name)
-    experiment = experiment.of_study(name)
+    experiment = experiment.of_study(name)  # a study may have its own k and number of samples
     comparisons_csv, methods_csv, page = study_task.outputs
 
     def work() -> None:
@@ -148,7 +148,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
 def _add_verdicts(rows: Sequence[Row]) -> None:
     """Write the verdict on each claim into the row with the claim's estimate.
 
-    That row is the one about the claim without a family.
+    The row with an estimate has a claim, but no family.
     """
     for row in rows:
         if row["claim"] and not row["family"]:

@@ -16,9 +16,8 @@ from rspo.figures.training_lines import averaged, explain, logged
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each step of each line."""
-    half = max(
-        1, experiment.config.training.steps // 40
-    )  # steps on either side: 5 if there are 200
+    # Steps on either side of the moving average: 5 if there are 200 steps.
+    half = max(1, experiment.config.training.steps // 40)
     lines = []
     for method in figure.methods(experiment):
         lines.append(averaged(method, logged(experiment, method, "entropy"), half))

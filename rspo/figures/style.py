@@ -275,7 +275,8 @@ def draw(
         plot = _plot(data, drawn_looks, kind, alpha, clip)
         plot.theme(_current_theme()).on(axes).plot()
     if kind == "bars":
-        for bar in axes.patches[patch_count:]:  # seaborn makes bars that are not filled transparent
+        # seaborn makes bars that are not filled transparent. A colour ends with its opacity.
+        for bar in axes.patches[patch_count:]:
             bar.set_hatch("" if bar.get_facecolor()[-1] else "////")
     elif y:
         _finish(drawn_looks, axes.lines[line_count:], every, joined=kind == "line")
@@ -289,9 +290,8 @@ def _finish(looks: Mapping[Any, Look], lines: Iterable["Line2D"], every: int, jo
         line.set(label=str(name), zorder=3 + place / 100, alpha=look.opacity)
         line.set(linewidth=look.width, markersize=look.size, markeredgewidth=0.9)
         line.set(markerfacecolor=look.colour if look.filled else "white")
-        line.set(
-            markevery=(2 * place % every, every)
-        )  # the first point with a marker, and the step
+        first = 2 * place % every  # the first point with a marker, which differs between lines
+        line.set(markevery=(first, every))
         if not joined:
             line.set_linestyle("none")
 
@@ -315,7 +315,7 @@ def _plot(
         mark = so.Band(alpha=alpha, edgewidth=0) if kind == "line" else so.Range(linewidth=1.0)
         if kind == "forest":
             plot = plot.add(mark, y="y", xmin="low", xmax="high", orient="y", legend=False)
-            # A marker may cover its whole whisker, but not these.
+            # Caps at both ends, because a marker may cover the whole of a short whisker.
             cap = so.Dot(marker="|", pointsize=5.5, stroke=0.8)
             plot = plot.add(cap, x="low", y="y", legend=False)
             plot = plot.add(cap, x="high", y="y", legend=False)
@@ -400,6 +400,7 @@ def legend(
     drawn = {str(line.get_label()): line for axes in picture.axes for line in axes.lines}
     if drawn.keys().isdisjoint(texts):
         return
+    # The labels with a row of their family, and the single ones; the number of rows.
     rows = [[label for label in family if label in drawn] for family in families]
     single = [label for label in texts if label in drawn and label not in chain(*rows)]
     count = max(len(rows), math.ceil((len(single) + len(rows)) / _LINES_PER_LEGEND_ROW))

@@ -197,9 +197,8 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         yield {
             "figure": figure,
             "alt": figure.caption.partition(";")[0],  # without the details
-            "png": b64encode(
-                image.read_bytes()
-            ).decode(),  # part of the page, which has no other file
+            # A part of the page, which has no files beside it.
+            "png": b64encode(image.read_bytes()).decode(),
         }
 
 
@@ -242,8 +241,8 @@ def cost(experiment: Experiment) -> list[Row]:
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
     """The responses that the report shows: benchmark, policy, and a row of each kind.
 
-    The kinds are the first right, the first wrong and the longest response. A kind that no response
-    is of has None.
+    The kinds are the first right, the first wrong and the longest response. A kind has None if
+    there is no such response.
     """
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
