@@ -99,7 +99,7 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
     families: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["family"] or not study:
-            claim = "" if study else row["claim"]  # a study's families already name the claim
+            claim = "" if study else row["claim"]  # a study's family may have several claims
             families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
         for row in family:
