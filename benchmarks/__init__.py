@@ -35,7 +35,7 @@ class Row:
 def median_cpu_seconds(
     candidates: Mapping[Name, Callable[[], object]], repeats: int, at_least: float = 0.02
 ) -> dict[Name, float]:
-    """Median processor time of one call over `repeats` rounds, each of which runs every candidate.
+    """Median processor time of a call over `repeats` rounds, each of which runs every candidate.
 
     Wall-clock time would include other processes on the same core. A round repeats a short call
     until the calls take about `at_least` seconds in total.
@@ -44,7 +44,7 @@ def median_cpu_seconds(
     """
     calls: dict[Name, int] = {}
     for name, run in candidates.items():
-        run()  # the first call also pays for imports and caches
+        run()  # not timed, because the first call also pays for imports and caches
         calls[name] = 1 + int(at_least / max(_seconds(run, 1), 1e-6))
     rounds = [
         {name: _seconds(candidates[name], calls[name]) for name in calls} for _ in range(repeats)
@@ -61,10 +61,11 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
 
 
 def child_cpu_seconds(command: Sequence[str], cwd: Path | None = None) -> float:
-    """The processor seconds of a command and its children.
+    """Run a command, and return the processor seconds of it and its children.
 
     Raises: subprocess.CalledProcessError if the command fails.
     """
+    # A child counts once it has ended and its parent has waited for it, as `run` does.
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -21,17 +21,24 @@ import benchmarks
 from benchmarks import Row
 
 RESULTS = Path(__file__).with_name("results.md")
-NO_BENCHMARKS = {"__main__", "smollm_mirror"}
+NO_BENCHMARKS = {"__main__", "smollm_mirror"}  # modules without a function `run`
 
 
 def main(names: Sequence[str]) -> int:
+    """Run benchmarks, and print their table.
+
+    Args:
+        names: the benchmarks to run; all if it is empty.
+
+    Returns: the exit status; 2 for an unknown name.
+    """
     modules = {module.name for module in pkgutil.iter_modules(benchmarks.__path__)}
     known = sorted(modules - NO_BENCHMARKS)
     unknown = sorted(set(names) - set(known))
     if unknown:
         print(f"unknown benchmark {', '.join(unknown)}; allowed: {', '.join(known)}")
         return 2
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # the times are those of one thread
     tables = {}
     for name in names or known:
         print(f"running {name}", file=sys.stderr)
@@ -66,7 +73,7 @@ def page(tables: dict[str, list[Row]]) -> str:
 
 
 def lines_of(table: list[Row]) -> list[str]:
-    """A table in Markdown; without columns for limits where it has none."""
+    """A table in Markdown. It has columns for the limits if a row has a limit."""
     if not any(row.bar for row in table):
         lines = ["| what | number |", "|---|---|"]
         lines += [f"| {row.what} | {row.measured} |" for row in table]

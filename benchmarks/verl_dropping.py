@@ -1,8 +1,8 @@
 """The time that dropping saves: verl's update on a fraction of the responses and on all.
 
-One rank of the actor of `engine: verl`, without Ray: log-probabilities and one update of a
-mini-batch from which nothing, a quarter, ... of the responses was dropped at random. Without fixed
-costs, the time is proportional to the fraction of tokens that is kept: a slope of 1.
+It runs one rank of the actor of `engine: verl`, without Ray: log-probabilities and one update of a
+mini-batch, from which nothing, a quarter, or more of the responses was dropped at random. Without
+fixed costs, the time is proportional to the fraction of tokens that is kept, with a slope of 1.
 """
 
 import os
@@ -33,7 +33,7 @@ PROMPT = 16  # tokens
 LONGEST = 64  # tokens of a response
 FRACTIONS = (1.0, 0.75, 0.5, 0.25, 0.125)
 REPEATS = 3
-TOLERANCE = 0.1  # of the slope
+TOLERANCE = 0.1  # the largest distance of the slope from 1
 # verl reads these at import; the last four describe a single rank.
 ENVIRONMENT = {
     "VERL_PLATFORM": "cpu",
@@ -46,6 +46,7 @@ ENVIRONMENT = {
 
 
 def run() -> list[Row]:
+    """The time on all responses, the fraction of it for each dropped part, and the slope."""
     what = f"verl's log-probabilities and update, {RESPONSES} responses"
     os.environ.update(ENVIRONMENT)
     try:
@@ -53,6 +54,7 @@ def run() -> list[Row]:
     except InputError as error:
         return [Row(what, f"not measured: {error}")]
     with tempfile.TemporaryDirectory() as name:
+        # The actor needs a process group, even with one rank. A file as its store needs no port.
         torch.distributed.init_process_group(
             "gloo", store=torch.distributed.FileStore(f"{name}/store", 1), rank=0, world_size=1
         )
@@ -62,7 +64,7 @@ def run() -> list[Row]:
             tokens = {}
             updates = {}
             for fraction in FRACTIONS:
-                rows = _kept(fraction)
+                rows = _kept(fraction)  # a smaller fraction keeps some of the same rows
                 tokens[fraction] = int(lengths[rows].sum()) + PROMPT * len(rows)
                 updates[fraction] = partial(_update, worker, settings, lengths, rows)
             seconds = median_cpu_seconds(updates, REPEATS)
@@ -111,7 +113,7 @@ def _worker(folder: Path) -> tuple[Any, Any]:
 
 
 def _kept(fraction: float) -> list[int]:
-    """A random subset of the rows."""
+    """The rows of the responses that are kept: a random fraction of them, in their order."""
     order = torch.randperm(RESPONSES, generator=torch.Generator().manual_seed(1))
     return sorted(order[: int(fraction * RESPONSES)].tolist())
 

@@ -1,10 +1,11 @@
 """The cost of this package's step compared with verl's own: GRPO without dropping.
 
-One run of verl on a CPU, with Ray, its queue, the FSDP actor and a rollout server. Steps alternate
-between this package's trainer and verl's synchronous trainer, with the same actor. Every group has
-correct and incorrect responses, so that every response has a non-zero weight. Rewards are the same
-and cost the same. The limit is for the processor time of all of Ray's processes, because wall-clock
-time varies on a busy machine; the ratio of wall-clock times is reported too.
+Both are measured in one run of verl on a CPU, with Ray, its queue, the FSDP actor and a rollout
+server. Steps alternate between this package's trainer and verl's synchronous trainer, with the same
+actor. Every group has correct and incorrect responses, so that no response has the weight 0. Both
+get the same rewards at the same cost. The limit is for the processor time of all of Ray's
+processes, because wall-clock time varies on a busy machine; the ratio of wall-clock times is
+reported too.
 """
 
 import json
@@ -26,7 +27,7 @@ from rspo.training.verl.interface import require_version
 
 CELL = "small--grpo--k1--n8--s0"
 STEPS = 22  # the first two are left out as warm-up
-BAR = 1.03
+BAR = 1.03  # the largest ratio of processor times
 TIMES = "RSPO_BENCHMARK_TIMES"  # environment variable: the file for the times of the steps
 
 OVERRIDES: dict[str, Any] = {
@@ -62,6 +63,7 @@ OVERRIDES: dict[str, Any] = {
 
 
 def run() -> list[Row]:
+    """The processor time and the wall-clock time of verl's step, and the ratio of ours to it."""
     what = "verl's step, GRPO, 160 responses of up to 40 tokens"
     try:
         require_version()
@@ -82,7 +84,13 @@ def run() -> list[Row]:
 
 
 def _times(folder: Path) -> dict[str, list[dict[str, float]]]:
-    """The seconds of each step by trainer and clock, from a run in a process of its own."""
+    """The seconds of each step by trainer and clock.
+
+    They come from a separate process, which runs verl.
+
+    Returns: for "ours" and "stock", which is verl's, a dict for each step with the keys "cpu" and
+        "wall".
+    """
     experiment = Experiment.load("tiny", OVERRIDES)
     experiment = Experiment(experiment.scale, experiment.config, Files(folder, folder))
     from rspo.datasets.prepare import prepare
@@ -121,16 +129,16 @@ def train(folder: str) -> None:
     settings["runtime_env"] = get_ppo_ray_runtime_env(config)
     ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
-        trainer.RSPOTrainer = alternating_trainer()
+        trainer.RSPOTrainer = alternating_trainer()  # the class that `train` uses
         trainer.train(config)
     finally:
         ray.shutdown()
 
 
 def alternating_trainer() -> Any:
-    """A trainer class whose odd steps are this package's and whose even steps are verl's.
+    """A class of trainers whose odd steps are this package's and whose even steps are verl's.
 
-    A function defines it, because verl's platform must be set before verl is imported.
+    A function defines the class, because verl may be imported only after its platform is set.
     """
     import psutil
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -157,12 +165,13 @@ def alternating_trainer() -> Any:
             wall = time.perf_counter()
             batch = step(*arguments)
             taken = {"cpu": _cpu_seconds() - cpu, "wall": time.perf_counter() - wall}
-            if self.global_steps > 2:
+            if self.global_steps > 2:  # the first step of each is warm-up
                 self.times["ours" if ours else "stock"].append(taken)
             Path(os.environ[TIMES]).write_text(json.dumps(self.times))
             return batch
 
         def _step_of_verl(self, *arguments: Any) -> Any:
+            """verl's own step, which this package's trainer overrides."""
             return PPOTrainerSync._step_once(self, *arguments)
 
         def _balance_batch(self, batch: Any, metrics: Any, **more: Any) -> Any:
@@ -183,7 +192,7 @@ def alternating_trainer() -> Any:
         for process in processes:
             try:
                 times = process.cpu_times()
-            except psutil.NoSuchProcess:
+            except psutil.NoSuchProcess:  # it has ended
                 continue
             total += times.user + times.system
         return total

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "docs/objectives"
+# What the pages are computed for: responses of a group, k where one is enough, k, and p in percent.
 N = 16
 K = 4
 KS = (1, 2, 4, 8)
-PS = (5, 10, 25, 50, 75, 90)  # percent
+PS = (5, 10, 25, 50, 75, 90)
 RSPO = "rspo_pass_at_k"
 # The modules with the derivations of the objectives whose functions are in rspo.passk.
 BACKGROUND = {
@@ -39,13 +40,13 @@ def on_config(config: "MkDocsConfig") -> None:
     """Add the pages to the section of the navigation that has the page about all objectives."""
     groups = {"Of the paper": False, "Of other papers": True}
     section = next(entry["Objectives"] for entry in config.nav or () if "Objectives" in entry)
-    section += [
-        {title: [{label(o.name): path(o.name)} for o in OBJECTIVES.values() if o.peer is peer]}
-        for title, peer in groups.items()
-    ]
+    for title, is_peer in groups.items():
+        names = [name for name, objective in OBJECTIVES.items() if objective.peer is is_peer]
+        section.append({title: [{label(name): path(name)} for name in names]})
 
 
 def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
+    """Add the Markdown of each page to the files of the site."""
     from mkdocs.structure.files import File
 
     for name in OBJECTIVES:
@@ -59,17 +60,24 @@ def on_page_markdown(markdown: str, page: "Page", **_: Any) -> str:
         return markdown
 
     def linked(names: re.Match[str]) -> str:
+        """The first column of a row, with a link for each name."""
         return re.sub(r"`(\w+)`", r"[`\1`](objectives/\1.md)", names[0])
 
+    # Rows whose first column has nothing but names in backticks, separated by commas.
     return re.sub(r"^\| `\w+`(?:, `\w+`)* \|", linked, markdown, flags=re.MULTILINE)
 
 
 def path(name: str) -> str:
+    """The path of an objective's page."""
     return f"{FOLDER}/{name}.md"
 
 
 def label(name: str) -> str:
-    """As in the legends of figures. Their module is read, because it imports more than numpy."""
+    """The name of an objective in the legends of figures, without LaTeX.
+
+    The module with the labels is read as text, because importing it would need more packages than
+    numpy.
+    """
     labels: dict[str, str] = {}
     for node in ast.parse((ROOT / "rspo/analysis/labels.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and "LABELS" in ast.unparse(node.targets[0]):
@@ -83,7 +91,7 @@ def page(name: str) -> str:
     module = objective.function.__module__
     background = BACKGROUND.get(name, module)
     in_verl = f"rspo_{name.removeprefix('rspo_')}"
-    found = diagnose(name, K if objective.has_k else None, N)
+    diagnosis = diagnose(name, K if objective.has_k else None, N)
     k = f"k = {K}, " if objective.has_k else ""
     return f"""# {label(name)}
 
@@ -112,9 +120,9 @@ On 0/1 rewards, where each response is correct with probability p, the expected 
 gradient of a function F(p) ([how it is computed](../objectives.md#diagnose-an-objective)). For
 {k}n = {N}:
 
-{picture(found)}
+{picture(diagnosis)}
 
-{points(found)}
+{points(diagnosis)}
 
 Var is the variance of the gradient of a policy whose only parameter is the logit of p, and S/N the
 square of this gradient's mean over Var. The last column is the S/N of RSPO with k = {K}.
@@ -129,11 +137,13 @@ their standard deviation too, as many trainers do.
 
 
 def smallest_n(objective: Objective) -> int:
+    """The smallest number of responses that an objective allows, with k = 1."""
     return next(n for n in range(1, N) if objective.allows(1, n))
 
 
 def same_weights(objective: Objective) -> Iterator[str]:
     """The objectives that give equal weights to the same groups, with k as far as both allow it."""
+    # Few different values, so that there are ties; and every group of 0/1 rewards, in random order.
     rng = np.random.default_rng(0)
     graded = rng.integers(-8, 9, (64, N)) / 4.0
     shuffled = rng.permuted(binary_groups(N), axis=-1)
@@ -146,51 +156,58 @@ def same_weights(objective: Objective) -> Iterator[str]:
         equal = [kind for kind, groups in kinds.items() if _equal(objective, other, groups)]
         if equal:
             link = f"[`{other.name}`]({other.name}.md)"
-            yield f"{link} on {equal[-1]}"
+            yield f"{link} on {equal[-1]}"  # any rewards include 0/1 rewards
 
 
-def _equal(one: Objective, other: Objective, groups: np.ndarray) -> bool:
-    ks = [k for k in KS if one.allows(k, N) and other.allows(k, N)]
-    weights = [[response_weights(groups, o.name, k) for k in ks] for o in (one, other)]
-    return np.allclose(*weights, rtol=0, atol=1e-9)
+def _equal(first: Objective, second: Objective, groups: np.ndarray) -> bool:
+    """Whether two objectives give equal weights with every k that both allow."""
+    ks = [k for k in KS if first.allows(k, N) and second.allows(k, N)]
+    weights_of_first = [response_weights(groups, first.name, k) for k in ks]
+    weights_of_second = [response_weights(groups, second.name, k) for k in ks]
+    return np.allclose(weights_of_first, weights_of_second, rtol=0, atol=1e-9)
 
 
 def targets(objective: Objective) -> str:
     """A table of what the weights are unbiased for, with each k."""
     rows = ["| k | as they are | centred | standardized |", "|---|---|---|---|"]
     for k in KS if objective.has_k else (None,):
-        found = diagnose(objective.name, k, N, p=[0.5])
-        forms = found.weights, found.centred, found.standardized
+        diagnosis = diagnose(objective.name, k, N, p=[0.5])
+        forms = (diagnosis.weights, diagnosis.centred, diagnosis.standardized)
         cells = [re.sub("^(unbiased for|maximizes) ", "", form.target) for form in forms]
         cells = [cell.replace("not unbiased for any", "no") for cell in cells]
         rows.append(f"| {k or 'none'} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def points(found: Diagnosis) -> str:
-    """A table of the weights' properties for some p."""
+def points(diagnosis: Diagnosis) -> str:
+    """A table of the weights' properties for the p of `PS`."""
     rspo = diagnose(RSPO, K, N)
     rows = ["| p | F(p) | F'(p) | Var | S/N | weights of 0 | S/N of RSPO |"]
     rows.append("|---|---|---|---|---|---|---|")
-    form = found.weights
-    for i in PS:
-        numbers = form.value[i], form.slope[i], form.variance[i], form.signal_to_noise[i]
+    form = diagnosis.weights
+    for i in PS:  # the default p of `diagnose` are 0, 0.01, ... 1, so i percent have the index i
+        numbers = (form.value[i], form.slope[i], form.variance[i], form.signal_to_noise[i])
         cells = [f"{number:.3g}" for number in numbers]
         cells += [f"{form.zeros[i]:.0%}", f"{rspo.weights.signal_to_noise[i]:.3g}"]
-        rows.append(f"| {found.p[i]:.2f} | {' | '.join(cells)} |")
+        rows.append(f"| {diagnosis.p[i]:.2f} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-WIDTH, HEIGHT, LEFT, BASE = 480, 230, 40, 190
+# The size of a picture, and the place of its axes, in pixels from the top left.
+WIDTH = 480
+HEIGHT = 230
+LEFT = 40
+BASE = 190
 
 
-def picture(found: Diagnosis) -> str:
+def picture(diagnosis: Diagnosis) -> str:
     """F' of the objective, and of RSPO as a dashed line, as SVG in the colours of the page."""
-    curves = {"": found.weights.slope}
-    if found.name != RSPO:
-        curves = {"stroke-dasharray='5 4'": diagnose(RSPO, K, N).weights.slope, **curves}
-    highest = max(1.0, *(float(slope.max()) for slope in curves.values()))
-    x = LEFT + found.p * (WIDTH - LEFT - 10)
+    curves = {}  # attributes of a line in SVG -> its values; the objective's line is on top
+    if diagnosis.name != RSPO:
+        curves["stroke-dasharray='5 4'"] = diagnose(RSPO, K, N).weights.slope
+    curves[""] = diagnosis.weights.slope
+    highest = max(1.0, max(float(slope.max()) for slope in curves.values()))
+    x = LEFT + diagnosis.p * (WIDTH - LEFT - 10)
 
     def y(slope: Any) -> Any:
         return BASE - slope / highest * (BASE - 20)
@@ -203,12 +220,13 @@ def picture(found: Diagnosis) -> str:
         corners = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y(slope), strict=True))
         lines.append(f'<polyline points="{corners}" stroke-width="2" {look}/>')
     words = [text(LEFT - 6, y(tick) + 4, f"{tick:.3g}", "end") for tick in (0, highest)]
-    words += [text(x[i], BASE + 16, f"{found.p[i]:g}") for i in (0, 25, 50, 75, 100)]
+    words += [text(x[i], BASE + 16, f"{diagnosis.p[i]:g}") for i in (0, 25, 50, 75, 100)]
     words += [text((LEFT + WIDTH) / 2, HEIGHT - 6, "p"), text(LEFT, 12, "F'(p)", "start")]
     if len(curves) > 1:
         words.append(text(WIDTH - 10, 12, f"dashed: RSPO, k = {K}", "end"))
+    title = f"F'(p) of {diagnosis.name}"
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" style="max-width: 100%" role="img" '
-        f'aria-label="F\'(p) of {found.name}" fill="none" stroke="currentColor">{"".join(lines)}'
+        f'aria-label="{title}" fill="none" stroke="currentColor">{"".join(lines)}'
         f'<g fill="currentColor" stroke="none" font-size="12">{"".join(words)}</g></svg>'
     )

@@ -26,7 +26,7 @@ BASELINE = "hitchhiking"
 RISK_NEUTRAL = "policy_gradient"
 GRPO = "grpo"
 Plan = Callable[[Experiment], list[Comparison]]
-Pairs = dict[tuple[str, str], None]  # policy and suite, in order
+Pairs = dict[tuple[str, str], None]  # (policy, suite), ordered and without repetitions
 
 
 class NotTested(Exception):
@@ -39,8 +39,8 @@ class Claim:
 
     hypothesis: a formula. P_j(m) is Pass@j of method m (Max@j in C8), averaged over problems;
         mean[...] averages over everything that the text after it does not fix.
-    plan: the comparisons; the claim holds if every deciding one does.
-    remark: a caveat that is shown with the verdict.
+    plan: returns the comparisons of the claim, which holds if it holds in every deciding one.
+    remark: a caveat that is shown with the verdict; empty if there is none.
     """
 
     name: str
@@ -54,7 +54,9 @@ class GridMethods:
     """The methods of one entry of the config's grid, or of one variant of a study's cells.
 
     Args:
-        k_of: the entry whose methods' k are the planned ones; default: the same entry.
+        name: the entry of the grid, or the study.
+        k_of: the entry whose methods' k are the planned ones; default: `name`.
+        variant: use the cells of this variant only.
 
     Raises: NotTested if the grid has no such entry, or the entry has several models.
     """
@@ -80,6 +82,7 @@ class GridMethods:
             raise NotTested(f"grid.{name} has several models")
         (self.model,) = models
         self.evaluated = tuple(sorted(experiment.config.evaluation.k))
+        # Max@k compares graded rewards, and Pass@k verdicts.
         self.metric: Quantity = "pass_at_k"
         self.rspo = "rspo_pass_at_k"
         if any(cell.reward != "binary" for cell in self.cells):
@@ -132,11 +135,12 @@ class GridMethods:
         return self._by("n", self.rspo, lambda cell: f"{label_of(self.rspo)} n={cell.n}")
 
     def _by(self, key: str, objective: str, label: Callable[[Cell], str]) -> dict[int, Method]:
+        """The methods of an objective by `key`, in ascending order."""
         cells = [cell for cell in self.cells if cell.objective == objective]
         if not cells:
             raise NotTested(f"grid.{self.name} has no {objective}")
-        same: Any = {key: 0}
-        if len({replace(cell, **same) for cell in cells}) > 1:
+        without_key: Any = {key: 0}  # makes cells equal that differ only in `key`
+        if len({replace(cell, **without_key) for cell in cells}) > 1:
             raise NotTested(f"grid.{self.name} has {objective} that differs in more than {key}")
         return {
             getattr(cell, key): Method.for_cell(cell, self.cells[cell], label(cell))
@@ -231,10 +235,12 @@ def _table(
         raise NotTested(f"grid.{grid.name} has no pair of {method_a} and {method_b}")
 
     def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
+        """The mean of all pairs' differences; everything but its terms is as for the first pair."""
         terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
         first = grid.compare(*pairs[0], ks, where)
         return replace(first, method_a=method_a, method_b=method_b, terms=tuple(terms))
 
+    # The marginal means.
     planned = grid.planned
     comparisons: list[Comparison] = []
     if by_benchmark:
@@ -242,7 +248,8 @@ def _table(
     if len(pairs) > 1:
         comparisons += [grid.compare(*pair, planned) for pair in pairs]
     comparisons += [mean_of_pairs((k,)) for k in planned]
-    # With a single pair or a single k, pooled entries equal marginal means, which are in the list.
+    # The entries. With a single pair or a single k, pooled ones equal marginal means, which are
+    # listed already.
     has_entries_as_means = len(pairs) == 1 or len(planned) == 1
     for pair in pairs:
         for where in grid.problem_sets:
@@ -273,7 +280,7 @@ def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
             grid.compare(rspo[k], baseline[k], (k,), decides=False),
             against=tuple(usual.benchmarks),
             family=TRANSFER,
-            tie_margin=None,  # equal advantages on both suites are no tie of methods
+            tie_margin=None,  # an equal advantage on both suites does not make the methods equal
         )
         for k in grid.planned
         if k in rspo and k in baseline
@@ -291,7 +298,11 @@ def entropy_rises(experiment: Experiment) -> list[Comparison]:
 
 
 def more_samples(experiment: Experiment, beyond: bool) -> list[Comparison]:
-    """Each n against the next, up to the n of grid.main or beyond it."""
+    """RSPO with each n minus RSPO with the next smaller n.
+
+    Args:
+        beyond: compare the n above that of grid.main, instead of those up to it.
+    """
     grid = GridMethods(experiment, "scalability", k_of="main")
     usual = max(cell.n for cell in experiment.cells_of("main"))
     pairs = []
@@ -302,7 +313,7 @@ def more_samples(experiment: Experiment, beyond: bool) -> list[Comparison]:
 
 
 def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
-    """GRPO minus policy gradient, which are equivalent within the margin of the config."""
+    """GRPO minus policy gradient; the claim is that they are equivalent within a margin."""
     grid = GridMethods(experiment, "grpo", k_of="main")
     (grpo,) = grid.by_k(GRPO).values()
     risk_neutral = GridMethods(experiment, "main").risk_neutral()
@@ -326,8 +337,9 @@ def above_base(grid: GridMethods) -> list[Comparison]:
 
 
 def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
-    """The time of each method of grid.dropping, which keeps all responses, minus that of the same
-    method with dropping.
+    """The time of each method without dropping, minus that of the same method with dropping.
+
+    The cells of grid.dropping keep all responses; the default variant drops those of weight 0.
 
     Raises: NotTested if a training with dropping is not in the grid.
     """
@@ -459,7 +471,10 @@ def register(claim: Claim) -> None:
 
 
 def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
-    """The comparisons of every claim that can be tested, and why each other claim is not."""
+    """The comparisons of every claim that can be tested, and why any other claim is not.
+
+    Returns: the comparisons of all claims, and a reason for each claim that is not tested.
+    """
     plan: list[Comparison] = []
     reasons = {}
     for name, claim in CLAIMS.items():
@@ -479,7 +494,7 @@ def task(experiment: Experiment) -> Task:
 
 
 def evaluations(plan: Sequence[Comparison], experiment: Experiment) -> Pairs:
-    """Each policy and suite whose scores some comparisons need, once."""
+    """Each pair of a policy and a suite whose scores some comparisons need."""
     return dict.fromkeys(
         (policy, experiment.suite_of(benchmark))
         for comparison in plan
@@ -489,7 +504,7 @@ def evaluations(plan: Sequence[Comparison], experiment: Experiment) -> Pairs:
 
 
 def logs(plan: Sequence[Comparison], *metrics: Quantity) -> dict[str, None]:
-    """The cells whose training logs the comparisons of some quantities need."""
+    """The cells whose training logs the comparisons of these metrics need."""
     logged = (comparison for comparison in plan if comparison.metric in metrics)
     return dict.fromkeys(cell for comparison in logged for cell in comparison.policies)
 

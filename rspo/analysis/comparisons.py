@@ -1,4 +1,4 @@
-"""What is compared: descriptions that follow from the config before anything is measured."""
+"""Descriptions of comparisons, which follow from the config before anything is measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from rspo.config.schema import POOLED
 from rspo.objectives import OBJECTIVES
 
 # pass_at_k and max_at_k come from scores, the other two from training logs: the entropy late in
-# training, and the time that dropping responses of weight 0 saves, relative to the training that
-# drops them.
+# training, and the time that dropping responses of weight 0 saves, relative to the time of the
+# training that drops them.
 Quantity = Literal["pass_at_k", "max_at_k", "entropy", "time_of_dropping"]
 
 
@@ -19,8 +19,9 @@ class Method:
     """Policies that differ only in the training seed, or a base policy: one line of a figure.
 
     policies: in the order of their seeds; none in a figure of formulas.
-    k, n: None for objectives without k, and for base policies.
-    variant: name of the settings; in a study of several models, of the model.
+    k: None for objectives without k, and for base policies.
+    n: responses per prompt in training; None for base policies and in figures of formulas.
+    variant: name of the settings; in a study of several models, name of the model instead.
     place: position among the lines of a figure with the same objective and k. The line with the
         usual n, model and variant, or the only line, has 0; lines before it have negative numbers.
     """
@@ -35,7 +36,12 @@ class Method:
 
     @classmethod
     def for_cell(cls, cell: Cell, policies: Sequence[str], label: str, **more: Any) -> "Method":
-        """The method of a cell; `more` are further fields."""
+        """The method of a cell and its other seeds.
+
+        Args:
+            policies: the cell and those that differ from it only in the seed.
+            more: further fields, or other values for `k`, `n` and `variant`.
+        """
         k = cell.k if OBJECTIVES[cell.objective].has_k else None
         settings = {"k": k, "n": cell.n, "variant": cell.variant} | more
         return cls(label, tuple(policies), cell.objective, **settings)
@@ -63,18 +69,21 @@ class Term:
 class Comparison:
     """A sum of terms, such as one method minus another, averaged over problems.
 
-    method_a, method_b: what is compared; without `method_b`, the level of one method.
+    method_a, method_b: labels of what is compared; an empty `method_b` if the value is the level of
+        one method, not a difference.
     where: "pooled", or a benchmark.
     benchmarks: those that `where` names; none for a comparison of training logs.
     against: benchmarks whose mean is subtracted from that of `benchmarks`.
     decides: whether a claim's verdict depends on it; if not, it is for information.
-    margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
-    tie_margin: values between -tie_margin and tie_margin are a tie, which is tested beside the
-        claim; None: no tie is tested.
-    claim, variant: what it is about; empty if it is about none.
-    family: the tests that its p-value is adjusted with; empty: it is not tested.
-    runs: for each run, the terms to sum. Runs are independent, and the value is their mean.
-        Empty: the sum is formed within each training seed, and seeds are independent.
+    margin: None if the claim says that the value is above 0; otherwise, it says that the value is
+        between -margin and margin.
+    tie_margin: values between -tie_margin and tie_margin are a tie, which is tested in addition to
+        the claim; None if no tie is tested.
+    claim, variant: the claim and the variant that it is about; empty if there is none.
+    family: name of the tests with which its p-value is adjusted. If it is empty, the comparison of
+        a study is not tested.
+    runs: the terms to sum for each run. Runs are independent, and the value is their mean. If it
+        is empty, `terms` are summed within each training seed, and seeds are independent.
     """
 
     method_a: str

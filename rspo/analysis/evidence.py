@@ -1,9 +1,10 @@
-"""Evidence: what a published page rests on, small enough to be committed beside the page.
+"""Evidence: the results from which a published page is made, small enough to be committed with it.
 
 A Parquet file has, for each policy, the number of correct responses to each problem, the rewards
 where they are not 1 and 0, and the training log, with the provenance of the files that they come
-from. The file grows policy by policy, so a study can be trained in pieces, on several machines. A
-page follows from the file without training, and a policy that is trained again is compared with it.
+from. The file grows policy by policy, so a study can be trained in pieces, on several machines. The
+page can be made from the file without training, and a policy that is trained once more can be
+compared with the file.
 """
 
 import json
@@ -29,20 +30,22 @@ from rspo.pipeline.task import Task
 
 FOLDER = Path("docs") / "evidence"
 DIGITS = 9  # significant digits of numbers in logs, which float32 has
-PROBLEMS = "problems"  # folder of the data sets
-_META = b"rspo.evidence"
+# The folder of the data sets. Their rows have it in the column `policy`, although it is no policy.
+PROBLEMS = "problems"
+_META = b"rspo.evidence"  # key of the Parquet file's metadata: the config, as JSON
 _SCHEMA = pa.schema(
     [
         ("policy", pa.string()),
-        ("file", pa.string()),  # below the folder of results
+        ("file", pa.string()),  # path relative to the folder of results
         ("provenance", pa.string()),  # of the file, as JSON; on its first row
         ("content", pa.string()),  # of a training log, as JSON
-        # Of a table of scores, a row for each problem.
+        # A table of scores has a row for each problem, with these columns.
         ("benchmark", pa.string()),
         ("problem_id", pa.string()),
         ("responses", pa.int32()),
         ("correct", pa.int32()),
-        ("rewards", pa.list_(pa.float64())),  # correct responses' first; null: not kept
+        # Of each response, those of correct responses first; null if the evidence keeps none.
+        ("rewards", pa.list_(pa.float64())),
     ]
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
@@ -51,9 +54,9 @@ Files = Mapping[Path, Task]  # each with the task that writes it
 
 @dataclass
 class Evidence:
-    """What one file of evidence has.
+    """The contents of one file of evidence.
 
-    scale, overrides: the config, and settings that differ from it, such as {"seeds": 3}.
+    scale, overrides: name of the config, and settings that differ from it, such as {"seeds": 3}.
     rows: with the columns of `_SCHEMA`, sorted by policy.
     """
 
@@ -89,11 +92,17 @@ class Evidence:
 
     @property
     def policies(self) -> list[str]:
-        """The policies whose results it has."""
+        """The policies whose results the file has."""
         return [name for name in self.rows["policy"].unique() if name != PROBLEMS]
 
     def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
-        """Why policies do not fit the config: it lacks them, or has other settings for them."""
+        """Why policies of the file do not fit the config, by policy.
+
+        The config lacks the policy or one of its files, or has other settings for it.
+
+        Args:
+            files: all files from which the page is made with this config.
+        """
         config = f"config/{experiment.scale}.yaml"
         known = _by_policy(experiment, files)
         faults = {name: f"{name} is not in {config}" for name in self.policies if name not in known}
@@ -118,17 +127,23 @@ def add(
     rewards: Container[str],
     force: bool,
 ) -> Iterator[str]:
-    """Take the policies that are finished, and compare those that the file has with the results.
+    """Add the finished policies to the file; compare those that it already has with the results.
 
     Args:
-        keys: keys of training logs that the page reads; * is any text.
-        rewards: policies whose rewards it reads.
-        force: replace what differs, and remove policies of `Evidence.faults`.
+        path: the file of evidence, which may not exist yet.
+        files: all files from which the page is made.
+        keys: keys of training logs that the page reads; `*` matches any text.
+        rewards: the policies whose rewards the page reads.
+        force: replace policies whose results differ, and remove those of `Evidence.faults`.
 
     Yields: lines that say what was added, and what differs.
+
+    Raises: InputError for a policy of `Evidence.faults` without `force`, and if policies were made
+        from different versions of a file.
     """
     known = _known(path, experiment, files, force)
     wanted = _by_policy(experiment, files)
+    # Data sets are not a policy to count; the file gets their provenance at the end.
     data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), keys, rewards)
     old_data_sets = known.pop(PROBLEMS, data_sets)
     added = 0
@@ -150,7 +165,7 @@ def add(
         added += 1
         known[policy] = rows
     if known:
-        # A clone without results has no data sets.
+        # A clone of the repository without results has no data sets; the file keeps its own.
         known[PROBLEMS] = old_data_sets if data_sets.empty else data_sets
         table = pd.concat([known[name] for name in sorted(known)])
         _require_same_sources(path, experiment, table)
@@ -165,7 +180,7 @@ def add(
 def _known(
     path: Path, experiment: Experiment, files: Files, force: bool
 ) -> dict[str, pd.DataFrame]:
-    """The rows of each policy that the file has and may keep.
+    """The rows of each policy that the file has and may keep; none if there is no file yet.
 
     Raises: InputError for a policy of `Evidence.faults`, unless `force` leaves it out.
     """
@@ -179,9 +194,10 @@ def _known(
 
 
 def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame) -> None:
-    """Raise an InputError for two policies that were made from two versions of a file.
+    """Raise an InputError if two policies were made from different versions of the same file.
 
-    Their results are not comparable: another processor pretrains another base policy, for example.
+    Their results are not comparable. For example, pretraining on another processor makes another
+    base policy.
     """
     known: dict[str, tuple[str, str]] = {}
     for policy, file, note in _notes(experiment, rows):
@@ -198,8 +214,10 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
     """Write the files of the evidence into an empty folder of results.
 
-    Restored scores have the original number of correct responses to each problem, and these come
-    first. Rewards that were not kept are NaN. Numbers in logs have `DIGITS` significant digits.
+    Restored scores have the original number of correct responses to each problem, before the wrong
+    ones. Rewards that were not kept are NaN. Numbers in logs have `DIGITS` significant digits.
+
+    Raises: InputError for a policy of `Evidence.faults`.
     """
     evidence.require(experiment, files, "its page cannot be made with this config")
     by_file = dict(iter(evidence.rows.groupby("file", sort=False)))
@@ -207,20 +225,22 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
         if _has_content(path):
             rows = by_file[str(path.relative_to(experiment.files.results))]
             _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
+            # A restored file is not equal to the original, but its provenance has to fit it.
             note |= {"digest": digest(path), "bytes": size_of(path)}
         write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
 def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Task]]:
-    """The files of each policy that evidence has: with content, or the provenance only.
+    """The files that evidence keeps of each policy, each with its content or only its provenance.
 
-    `PROBLEMS`, which is no policy, has the provenance of the data sets.
+    The data sets, of which only the provenance is kept, are under `PROBLEMS`.
     """
     by_policy: dict[str, dict[Path, Task]] = {}
     for path, task in files.items():
         if not path.is_relative_to(experiment.files.results):
             continue
-        parts = path.relative_to(experiment.files.results).parts
+        parts = path.relative_to(experiment.files.results).parts  # cells/POLICY/... or problems/...
+        # Curves follow from scores, so evidence does not keep them.
         if parts[0] in ("cells", PROBLEMS) and "curves" not in parts:
             policy = parts[1] if parts[0] == "cells" else PROBLEMS
             by_policy.setdefault(policy, {})[path] = task
@@ -232,12 +252,12 @@ def _is_scores(path: Path) -> bool:
 
 
 def _has_content(path: Path) -> bool:
-    """Whether evidence keeps what figures read from a file, and not only its provenance."""
+    """Whether evidence keeps the content of a file, not only its provenance."""
     return _is_scores(path) or path.name == "training.jsonl"
 
 
 def _is_finished(files: Files) -> bool:
-    """Whether all files with content exist, without a fault in them or behind them."""
+    """Whether all files with content are current, and nothing they are made from has a fault."""
     for path, task in files.items():
         if not _has_content(path):
             continue
@@ -251,7 +271,7 @@ def _is_finished(files: Files) -> bool:
 def _notes(
     experiment: Experiment, rows: pd.DataFrame
 ) -> Iterator[tuple[str, Path, dict[str, Any]]]:
-    """Each file with its policy and its provenance."""
+    """The policy, the path and the provenance of each file."""
     noted = rows.dropna(subset="provenance")[["policy", "file", "provenance"]]
     for policy, file, text in noted.itertuples(index=False, name=None):
         yield policy, experiment.files.results / file, json.loads(text)
@@ -264,13 +284,13 @@ def _rows(
     keys: Sequence[str],
     rewards: Container[str],
 ) -> pd.DataFrame:
-    """A policy's rows from its results."""
+    """The rows of a policy from its results, with the columns of `_SCHEMA`."""
     policy_rows: list[dict[str, Any]] = []
     for path in files:
         note = read_provenance(path)
         if not note:  # the policy or its samples were removed
             continue
-        rows: list[dict[str, Any]] = [{}]
+        rows: list[dict[str, Any]] = [{}]  # one row for a file of which only provenance is kept
         if _is_scores(path):
             rows = _counted(read_frame(path, SCORES), policy in rewards)
         elif _has_content(path):
@@ -282,11 +302,16 @@ def _rows(
 
 
 def _content(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> str:
-    """These keys of a training log, with `DIGITS` significant digits of each number, as JSON."""
+    """The records of a training log as JSON, with some keys and rounded numbers.
+
+    Args:
+        keys: patterns of the keys to keep.
+    """
     kept = []
     for record in records:
         names = [name for name in record if any(fnmatch(name, key) for key in keys)]
         kept.append({name: record[name] for name in names})
+    # `parse_float` gets the text of every float, however deeply it is nested.
     return json.dumps(json.loads(json.dumps(kept), parse_float=_rounded))
 
 
@@ -296,7 +321,7 @@ def _rounded(text: str) -> float:
 
 
 def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
-    """Counts and rewards of each problem."""
+    """A row for each problem: the numbers of responses and of correct ones, and perhaps rewards."""
     ordered = scores.sort_values(["correct", "reward"], ascending=False, kind="stable")
     problems = ordered.groupby(_PROBLEM[1:], sort=True)
     rows = problems.agg(responses=("correct", "size"), correct=("correct", "sum"))
@@ -306,8 +331,9 @@ def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
 
 
 def _difference(known: pd.DataFrame, now: pd.DataFrame) -> str:
-    """How the counts of a policy differ from the known ones; empty if they do not."""
+    """A sentence about how a policy's counts differ from the known ones; empty if they do not."""
     both = _counts(known).join(_counts(now).add_suffix("_now"), how="outer")
+    # A problem of only one of the two has NaN in the columns of the other, and is not equal.
     equal = (both["responses"] == both["responses_now"]) & (both["correct"] == both["correct_now"])
     count = int((~equal).sum())
     return f"{count} of {len(both)} problems have other counts than the evidence" if count else ""
@@ -319,20 +345,27 @@ def _counts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
-    """Write one file from its rows."""
+    """Write a file of scores or a training log from its rows.
+
+    Args:
+        block: number of samples of each problem in a block.
+        verifier: name of the verifier, which is a column of scores.
+    """
     if _is_scores(path):
-        write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier))
+        number = int(path.stem)  # scores/SUITE/BLOCK.parquet
+        write_frame(path, SCORES, _scores(rows, block * number, verifier))
     else:
         write_json_lines(path, json.loads(rows["content"].iloc[0]))
 
 
 def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
-    """A row for each response, the correct ones first.
+    """A table of scores from the rows of its problems, with the correct responses first.
 
     Args:
-        first: index of the first response to each problem.
+        first: the sample index of the first response to each problem.
     """
     responses = rows["responses"].to_numpy(int)
+    # The problem of each response, and the place of the response among those to the problem.
     problem = np.repeat(np.arange(len(rows)), responses)
     index = np.arange(len(problem)) - np.repeat(np.cumsum(responses) - responses, responses)
     correct = index < rows["correct"].to_numpy(int)[problem]

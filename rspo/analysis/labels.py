@@ -27,12 +27,12 @@ _LABELS = {
     "ttt_entropic": "TTT-Discover",
     "w_reinforce": "W-REINFORCE",
 }
-# Used where a figure shows both.
+# Used by figures that show both of these objectives.
 FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}
 
 
 def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
-    """The label of an objective in legends, with k if the objective has one and it is given.
+    """The label of an objective in legends, followed by k if it is given and the objective has one.
 
     Args:
         full: distinguish RSPO for Pass@k from RSPO for Max@k.

@@ -18,11 +18,11 @@ from rspo.evaluation.statistics import Floats, mean_of_runs, mean_of_scores, mea
 from rspo.passk import ROUNDING
 from rspo.training.logs import column, read_log
 
-Weights = Mapping[tuple[Method, int], float]  # of each method's estimates at each k
+Weights = Mapping[tuple[Method, int], float]  # (method, k) -> weight of the method's estimates at k
 
 
 class Measured(NamedTuple):
-    """What is measured of a policy: a metric at some benchmarks, minus that at others."""
+    """What is measured of a policy: a metric on some benchmarks, minus the metric on others."""
 
     metric: Metric
     benchmarks: tuple[str, ...]
@@ -33,21 +33,26 @@ class Measurer:
     """Measures comparisons of one experiment; reads every file once."""
 
     def __init__(self, experiment: Experiment) -> None:
+        # Not decorators: those would share one cache, which would keep all measurers in memory.
         self.experiment = experiment
         self.suite = cache(partial(suite_scores, experiment))
         self.estimates = cache(self._estimates)
         self.log = cache(partial(read_log, experiment))
 
     def measure(self, comparison: Comparison) -> Row:
-        """The row of a comparison, without the results of tests."""
+        """The row of a comparison, as `row_of` returns it.
+
+        Raises: InputError if its methods have no training seed in common, or its terms cancel.
+        """
         if comparison.metric == "entropy":
             return self._measure_entropy(comparison)
         if comparison.metric == "time_of_dropping":
             return self._measure_dropping(comparison)
         benchmarks = comparison.benchmarks + comparison.against
         sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
-        metric: Any = comparison.metric  # a metric of scores
+        metric: Any = comparison.metric  # one of scores: those of training logs returned above
         measured = Measured(metric, comparison.benchmarks, comparison.against)
+        # Independent values in the rows: one for each run, or else one for each training seed.
         if comparison.runs:
             means = []
             for terms in comparison.runs:
@@ -64,10 +69,10 @@ class Measurer:
     def _by_seed(self, comparison: Comparison, weights: Weights, measured: Measured) -> Floats:
         """The weighted sum of the estimates of some methods, formed within each seed.
 
-        Returns: [seeds, problems], of the seeds that all trained methods have. A base policy counts
-            in each seed; without a trained method there is one row.
+        Returns: [seeds, problems], for the seeds that all trained methods have. A base policy is
+            used with every seed. If no method is trained, there is one row.
 
-        Raises: InputError if nothing is left to measure.
+        Raises: InputError if all terms cancel, or the trained methods have no seed in common.
         """
         if not weights:
             raise InputError(f"{_title(comparison)} have terms that cancel")
@@ -94,7 +99,7 @@ class Measurer:
         return np.asarray(np.sum(terms, axis=0))
 
     def _policies(self, method: Method) -> Mapping[int, str]:
-        """The policies of a method by seed; the only one of a base policy with any seed."""
+        """The policy of a method for each seed; a base policy is the same for any seed."""
         if not method.trained:
             return defaultdict(lambda: method.policies[0])
         return {self.experiment.cell(policy).seed: policy for policy in method.policies}
@@ -120,10 +125,11 @@ class Measurer:
         return np.concatenate([self.estimates(policy, name, metric, k) for name in benchmarks])
 
     def scores(self, policy: str, benchmark: str) -> Outcomes:
-        """The outcomes of a policy at a benchmark."""
+        """The outcomes of a policy on a benchmark."""
         return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
 
     def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
+        """A policy's estimates at the problems of a benchmark, [problems]."""
         try:
             return self.scores(policy, benchmark).estimates(metric, k)
         except InputError as error:
@@ -133,6 +139,7 @@ class Measurer:
         """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
         higher, lower = (self._policies(method) for method in methods)
+        # Both trainings of a seed have the same prompts, so their difference is taken first.
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
             for seed in self._common_seeds(comparison, methods)
@@ -148,7 +155,8 @@ class Measurer:
     def _measure_dropping(self, comparison: Comparison) -> Row:
         """The row of the time that keeping all responses adds.
 
-        Each pair of runs on the same prompts gives one value; with one pair, each step does.
+        Each pair of runs on the same prompts gives one value. If there is only one pair, each of
+        its steps gives one.
         """
         keeping, dropping = (term.method.policies for term in comparison.terms)
         added = [self._added_time(*pair) for pair in zip(keeping, dropping, strict=True)]
@@ -157,16 +165,17 @@ class Measurer:
         return row_of(comparison, mean_of_runs([run.mean() for run in added]))
 
     def _added_time(self, keeping: str, dropping: str) -> Floats:
-        """Update time that a run adds to another, relative to the other's time of a step, [steps].
+        """The update time that keeping responses adds, relative to a step with dropping, [steps].
 
-        The unit of time is the sampling of the same step, which is the same work in both runs, so
-        that other work on the machine slows the update and its unit alike.
+        The unit of time is the sampling of the same step, which is the same work in both runs.
+        Other work on the machine slows the update and its unit alike.
         """
         update_of_keeping = self._update_times(keeping)
         update_of_dropping = self._update_times(dropping)
         steps = min(len(update_of_keeping), len(update_of_dropping))
         seconds = [row["seconds"] for row in self.log(dropping)[:steps]]
         sampling = sum(parts["sample"] for parts in seconds)
+        # The mean time of a whole step with dropping, in the same unit.
         step_time = sum(sum(parts.values()) for parts in seconds) / sampling
         return (update_of_keeping[:steps] - update_of_dropping[:steps]) / step_time
 
@@ -181,7 +190,7 @@ class Measurer:
 
 
 def weights_of(terms: Sequence[Term]) -> Weights:
-    """The weight of each method's estimates at each k, without those whose terms cancel."""
+    """The total weight of each method's estimates at each k, without those that cancel."""
     weights: dict[tuple[Method, int], float] = defaultdict(float)
     for term in terms:
         for k in term.ks:

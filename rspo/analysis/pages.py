@@ -17,7 +17,7 @@ from rspo.analysis.results import ABOVE, BELOW, TIE, shown_by
 from rspo.core.errors import InputError
 
 FOLDER = Path(__file__).parent / "templates"  # has the template that all pages of studies share
-MINUS = "\u2212"
+MINUS = "\u2212"  # the minus sign, which is as wide as a plus, unlike the hyphen
 
 
 def render(template: Path, contents: Mapping[str, Any]) -> str:
@@ -45,6 +45,7 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
     try:
         return environment.get_template(name).render(contents)
     except Exception as error:  # the template may be the user's own and raise anything
+        # In a traceback, Jinja gives its frames the file and the line of the template.
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else name
@@ -53,6 +54,9 @@ def fill(environment: jinja2.Environment, name: str, contents: Mapping[str, Any]
 
 def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
     """The only row with these values.
+
+    Args:
+        wanted: the value of each column that is named.
 
     Raises: InputError if no row or several rows have them.
     """
@@ -71,6 +75,7 @@ def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
     chosen = pd.Series(True, index=table.index)
     for key, value in wanted.items():
         chosen &= table[key] == value
+        # A family with a spelling mistake would otherwise leave an empty table on the page.
         if key == "family" and not (table[key] == value).any():
             raise InputError(f"no comparison has the family {value!r}")
     return table[chosen].to_dict("records")

@@ -25,12 +25,12 @@ NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
 TWO_SEEDS = "two training seeds give intervals and no p-values"
-# What a test shows of a difference.
+# What a test shows of a difference: its sign, or that it is within the margin of a tie, or nothing.
 ABOVE = "above"
 BELOW = "below"
 TIE = "tie"
 OPEN = "open"
-# What it shows of a claim, if it is neither a tie nor open.
+# What a test shows of a claim, if it is neither TIE nor OPEN.
 FOR = "for"
 AGAINST = "against"
 # The columns of every table of comparisons; docs/files.md explains them.
@@ -67,9 +67,11 @@ COLUMNS = [
     "samples",
     "cells",
 ]
+# Joined by "/", the values of these columns that are not empty are the id of a comparison.
 _ID = ("study", "claim", "variant", "method_a", "method_b", "metric", "k", "where", "family")
+# Columns of whole numbers, which may be unknown.
 _COUNTS = ["tests", "seeds", "problems", "samples"]
-# The columns of all tables that are numbers.
+# The numeric columns of all tables that `read_rows` reads.
 _NUMBERS = {"estimate", "low", "high", "lowest", "highest", "error", "error_problems"}
 _NUMBERS |= {"error_seeds", "degrees", "tests", "p_computed", "p", "p_adjusted", "margin"}
 _NUMBERS |= {"tie_margin", "p_tie", "p_tie_adjusted", "seeds", "problems", "samples", "count"}
@@ -77,12 +79,17 @@ _NUMBERS |= {"wall_seconds", "cpu_seconds", "gpu_seconds"}
 
 
 def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
-    """The rows of `row_of` with ids, and with p-values adjusted within each family of tests.
+    """Complete the rows of `row_of`: their ids, p-values adjusted within each family, and outcomes.
 
-    The deciding comparisons of a claim are one family, and its further ones another. Comparisons of
-    a study without a family are not tested, and those that decide no claim decide nothing. The
-    p-values of ties are adjusted over the same families, but only for the comparisons that may be a
-    tie.
+    The comparisons that decide a claim are one family, and its other comparisons another. In a
+    study, a comparison whose `family` is empty is not tested, and one that decides no claim gets no
+    outcome. The p-values of ties are adjusted over the same families, but only for the comparisons
+    that may be a tie.
+
+    Args:
+        study: the name of the study; empty for the claims of the paper.
+
+    Returns: `rows`, which are changed in place.
     """
     for row in rows:
         row["study"] = study
@@ -92,12 +99,12 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
     families: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["family"] or not study:
-            claim = "" if study else row["claim"]
+            claim = "" if study else row["claim"]  # a study's family may have several claims
             families.setdefault((row["family"], row["decides"], claim), []).append(row)
     for family in families.values():
         for row in family:
             row["tests"] = len(family)
-            row["p"] = printed(row["p_computed"], row["seeds"])
+            row["p"] = with_floor(row["p_computed"], row["seeds"])
             row["p_tie_adjusted"] = nan
         _adjust(family, "p_computed", "p_adjusted")
         may_tie = [row for row in family if row["tie_margin"] is not None]
@@ -108,19 +115,26 @@ def with_p_values(rows: list[Row], study: str = "") -> list[Row]:
 
 
 def _adjust(rows: Sequence[Row], computed: str, adjusted: str) -> None:
-    """Adjust the p-values of some rows by Holm, to be printed."""
+    """Adjust the p-values of one family by Holm, each at least the smallest that may be printed.
+
+    Args:
+        computed: the key of the p-values.
+        adjusted: the key for the adjusted ones.
+    """
     for row, p in zip(rows, holm([row[computed] for row in rows]).tolist(), strict=True):
-        row[adjusted] = printed(p, row["seeds"])
+        row[adjusted] = with_floor(p, row["seeds"])
 
 
-def printed(p: float, seeds: int) -> float:
-    """A p-value, or the smallest that its number of seeds supports."""
+def with_floor(p: float, seeds: int) -> float:
+    """The larger of a p-value and the smallest that its number of seeds supports; NaN stays NaN."""
     return float(np.maximum(p, least_p_of_seeds(seeds)))
 
 
 def _outcome(row: Row) -> str:
     """What a comparison shows of its claim: `FOR`, `AGAINST`, `TIE` or `OPEN`."""
     is_for = row["p_for"] < row["p_against"]
+    # A claim is supported only if all its deciding comparisons support it, so these p-values need
+    # no adjustment (an intersection-union test).
     p = row["p"] if is_for and row["decides"] == "yes" else row["p_adjusted"]
     if p < LEVEL:  # a difference, though perhaps a small one
         return FOR if is_for else AGAINST
@@ -135,7 +149,7 @@ def shown_by(row: Mapping[str, Any]) -> str:
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """The verdict on a claim, from all of its comparisons."""
+    """The verdict on a claim, from all of its comparisons, of which at least one decides."""
     if all(row["seeds"] == 2 for row in deciding(rows)):
         return f"{NOT_TESTED}: {TWO_SEEDS}"
     outcomes = {row["outcome"] for row in deciding(rows)}
@@ -158,11 +172,14 @@ def tie_within(margin: float) -> str:
 
 
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
-    """Whether a difference is smaller than on the usual suite, and not above 0 on this one.
+    """Whether a difference is lost on another suite than the usual one.
+
+    It is if it is significantly smaller on this suite, and not significantly above 0 on it.
 
     Args:
         rows: the comparisons of the claim.
-        transfer: the difference between the two suites.
+        transfer: one of `rows`. Only the family `TRANSFER` compares this suite with the usual one;
+            for a row of another family, the result is False.
     """
     if transfer["family"] != TRANSFER or transfer["outcome"] != AGAINST:
         return False
@@ -184,10 +201,13 @@ def row_of(
     problems: int = 0,
     samples: int = 0,
 ) -> Row:
-    """A row of the table of comparisons, with unadjusted p-values under keys of their own.
+    """A row of the table of comparisons, before the tests.
+
+    Its unadjusted p-values are in `p_for`, `p_against`, `p_computed` and `p_tie`, from which
+    `with_p_values` computes the outcomes. The first two are no columns of the table.
 
     Args:
-        problems, samples: 0 for comparisons of training logs.
+        problems, samples: their numbers; 0 for comparisons of training logs.
     """
     low, high = estimate.interval()
     p_values = estimate.p_values()
@@ -230,8 +250,13 @@ def row_of(
 def _p_within(estimate: Estimate, margin: float, problems: int) -> PValues:
     """The p-values of "the true value is between -margin and margin".
 
-    Where all P problems have the same value, nothing is known of others: problems that differ by 1
-    and have the share `margin` are not among P with the probability (1 - margin)^P.
+    If all P problems have the same value, the standard error over problems is 0, which says nothing
+    about problems that were not drawn. If a fraction `margin` of all problems differed by 1, P
+    drawn problems would contain none of them with probability (1 - margin)^P. The p-values for the
+    claim are therefore at least this.
+
+    Args:
+        problems: P; 0 for comparisons of training logs.
     """
     p_values = estimate.p_values(margin)
     if problems == 0 or estimate.error_problems > 0:
@@ -244,7 +269,7 @@ def _p_within(estimate: Estimate, margin: float, problems: int) -> PValues:
 def write_comparisons(path: Path, rows: Sequence[Row]) -> pd.DataFrame:
     """Write a table of comparisons, and return it as `read_rows` does.
 
-    Raises: InputError for two comparisons with one id, by which the report reads.
+    Raises: InputError if two comparisons have the same id, because the report looks rows up by id.
     """
     table = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_COUNTS, "Int64"))
     is_repeated = table["id"].duplicated()
@@ -260,5 +285,6 @@ def read_rows(path: Path) -> pd.DataFrame:
     numbers = sorted(_NUMBERS.intersection(table.columns))
     if table.empty:
         return table.astype(dict.fromkeys(numbers, float))
+    # Earlier versions wrote an unknown number as "nan"; now it is empty.
     table[numbers] = table[numbers].replace("nan", "").apply(pd.to_numeric)
     return table

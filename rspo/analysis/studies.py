@@ -1,7 +1,7 @@
 """Studies: comparisons beyond the paper's, each an entry of the config (docs/add/study.md).
 
-`snakemake reports/fig_peers.pdf` trains the cells of a study, measures its comparisons, and draws
-them.
+`snakemake reports/fig_peers.pdf`, for example, trains the cells of the study `peers`, measures its
+comparisons, and draws them.
 """
 
 import re
@@ -25,12 +25,13 @@ from rspo.objectives import OBJECTIVES
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
 
+# The claims that a study may test on each of its variants.
 CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
     "C1": above_baseline,
     "C3": best_at_its_own_k,
     "C10": above_base,
 }
-OVER_MODELS = "mean over models"
+OVER_MODELS = "mean over models"  # stands for a variant
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
@@ -62,7 +63,8 @@ def task(experiment: Experiment, name: str) -> Task:
     study = study_of(experiment, name)
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
-    if study.choose_by_pass_at:  # the data decides which variant is chosen; the plan takes any
+    if study.choose_by_pass_at:
+        # The variant that is chosen depends on the data; the check below needs any one.
         lines = list({line.objective_k_n: line for line in lines}.values())
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
@@ -75,7 +77,7 @@ def task(experiment: Experiment, name: str) -> Task:
 
 
 def lines_of(experiment: Experiment, name: str) -> list[Method]:
-    """Every method of a study, before one variant of each is chosen."""
+    """Every method and variant of a study, before one variant of each is chosen."""
     cells = experiment.cells_of(name)
     study = study_of(experiment, name)
     several_n = len({cell.n for cell in cells}) > 1
@@ -84,7 +86,7 @@ def lines_of(experiment: Experiment, name: str) -> list[Method]:
         label = label_of(cell.objective, cell.k)
         if several_n:
             label += f", n={cell.n}"
-        label = re.sub(r"[$^{}]", "", label)  # no formulas in tables
+        label = re.sub(r"[$^{}]", "", label)  # tables do not typeset LaTeX, such as "PKPO $s$"
         variant = cell.model if study.several_models else cell.variant
         lines.append(Method.for_cell(cell, policies, label, variant=variant))
     return lines
@@ -101,6 +103,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
     for base in experiment.bases_of(name):
         variant = experiment.model_of(base) if study.several_models else ""
         bases.append(Method(BASE, (base,), variant=variant))
+    # The level of every method, variant and base policy at each k.
     every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)
     comparisons = [
@@ -108,6 +111,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
         for method in every_line + bases
         for k in ks
     ]
+    # The contrasts of methods: a difference at each k, or one for the mean over k.
     for contrast in study.contrasts:
         if contrast.claims:
             continue
@@ -120,6 +124,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
                 comparisons += _over_models(differences)
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
     comparisons = [replace(comparison, benchmarks=benchmarks) for comparison in comparisons]
+    # The contrasts of claims, which know their benchmarks.
     for contrast in study.contrasts:
         comparisons += _compare_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
@@ -151,21 +156,27 @@ def _compare_scores(
 def _differences(
     contrast: Contrast, lines: Sequence[Method], base: Method, ks: tuple[int, ...]
 ) -> list[Comparison]:
-    """The contrast of every method that it is about."""
+    """What a contrast compares: a difference for each method from which it subtracts another.
+
+    With `contrast.less`, the same difference of another objective is subtracted from it:
+    (method - subtracted) - (less - subtracted from less).
+    """
     comparisons = []
     for line in lines:
-        other = _subtracted(contrast, line, lines, base)
-        if other is None:
+        subtracted = _subtracted(contrast, line, lines, base)
+        if subtracted is None:
             continue
-        terms = difference(line, other, ks)
-        name = other.label
+        terms = difference(line, subtracted, ks)
+        name = subtracted.label
         if contrast.less:
             same_variant = [method for method in lines if method.variant == line.variant]
             less = next(iter(_with_objective(contrast.less, line, same_variant)), None)
-            subtracted = _subtracted(contrast, less, lines, base) if less else None
-            if less is None or subtracted is None:
+            if less is None:
                 continue
-            terms += difference(less, subtracted, ks, weight=-1)
+            subtracted_from_less = _subtracted(contrast, less, lines, base)
+            if subtracted_from_less is None:
+                continue
+            terms += difference(less, subtracted_from_less, ks, weight=-1)
             name = f"{name}, less {less.label}"
         comparisons.append(_compare_scores(line.label, name, terms, line.variant, contrast.family))
     return comparisons
@@ -190,7 +201,10 @@ def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _with_objective(objective: str, line: Method, lines: Sequence[Method]) -> list[Method]:
-    """The methods of another objective with the n of a method, and its k where both have one."""
+    """The methods with this objective that have the n of `line`, and its k if both have a k.
+
+    There are none if `line` has this objective itself.
+    """
     if objective == line.objective:
         return []
     methods = []
@@ -204,11 +218,19 @@ def _with_objective(objective: str, line: Method, lines: Sequence[Method]) -> li
 def _subtracted(
     contrast: Contrast, line: Method, lines: Sequence[Method], base: Method
 ) -> Method | None:
-    """What is subtracted from a method, labelled with what differs; None for no such method."""
+    """The method that a contrast subtracts from `line`, labelled with what differs between them.
+
+    `contrast.minus` names the base policy, an objective, or a variant; or it has the name of a
+    variant for each of some variants.
+
+    Returns: None if there is no such method, or there are several.
+    """
     minus = contrast.minus
     if minus == BASE:
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
+        # If there are several variants, the objective is subtracted at the variant of `line`; its
+        # only variant is subtracted from all variants of a method.
         one_variant_each = len({method.objective_k_n for method in lines}) == len(lines)
         others = _with_objective(minus, line, lines)
         if not one_variant_each and len({method.variant for method in others}) > 1:
@@ -220,7 +242,7 @@ def _subtracted(
     others = [method for method in lines if method.variant == variant]
     same = [method for method in others if method.objective_k_n == line.objective_k_n]
     if not same:
-        # A method with another n than all that have this variant is compared with the only one.
+        # No method with the n of `line` has this variant. If only one n has it, that is subtracted.
         same = [method for method in others if method.objective_k_n[:2] == line.objective_k_n[:2]]
     return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 
@@ -231,10 +253,11 @@ def claim_family(claim: str, variant: str) -> str:
 
 
 def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[Comparison]:
-    """What decides the contrast's claims on every variant, as far as its methods allow.
+    """The comparisons of a contrast that has claims; none for another contrast.
 
-    They are followed by how much larger the estimate of each claim is than with the variant to
-    subtract, and by the estimates themselves.
+    First come those that decide each claim on each variant whose methods allow it. Then comes, for
+    each claim and variant, the claim's estimate minus that with the variant `contrast.minus`, and
+    last the estimates themselves.
     """
     every_deciding: list[Comparison] = []
     estimates = []
@@ -243,7 +266,7 @@ def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> li
             try:
                 grid = GridMethods(experiment, name, variant=variant)
                 deciding = [comparison for comparison in CLAIMS[claim](grid) if comparison.decides]
-            except NotTested:
+            except NotTested:  # the variant lacks a method that the claim compares
                 continue
             terms = _mean_over_k(deciding)
             if not terms:
@@ -259,9 +282,9 @@ def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> li
 
 
 def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
-    """The terms of a claim's estimate; none if no comparison is on all problems at a single k.
+    """The terms of a claim's estimate: the mean over k of one comparison at each k.
 
-    The estimate is a mean over k of the first such comparison at each k.
+    It is the first one at this k alone, on all problems. There are no terms without any such.
     """
     by_k: dict[int, Comparison] = {}
     for comparison in comparisons:
@@ -274,7 +297,7 @@ def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
 
 
 def _changes_of_claims(contrast: Contrast, estimates: Sequence[Comparison]) -> list[Comparison]:
-    """The estimate of each claim with each variant, minus that with the variant to subtract."""
+    """The estimate of each claim with each variant, minus that with `contrast.minus`."""
     subtracted = {}
     for estimate in estimates:
         if estimate.variant == contrast.minus:

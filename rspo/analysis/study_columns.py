@@ -1,4 +1,4 @@
-"""What a study tells about the training of each method: the columns of its table of methods."""
+"""The table of a study's methods, which tells how each was trained, and from what."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,9 +36,10 @@ def log_keys(study: Study) -> list[str]:
 
 
 def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list[Method]:
-    """One variant of each method, if the study chooses: the best on the validation split.
+    """The variant of each method that is best on the validation split, if the study chooses one.
 
-    Among equal scores, the variant with the lowest learning rate is chosen.
+    Of variants with equal scores, it is the one with the lowest learning rate. If the study does
+    not choose, all variants are returned.
     """
     k = study_of(measurer.experiment, name).choose_by_pass_at
     if k is None:
@@ -74,7 +75,12 @@ def validation(measurer: Measurer, line: Method, k: int) -> float:
 def method_rows(
     measurer: Measurer, name: str, lines: Sequence[Method], chosen: Sequence[Method]
 ) -> Iterator[Row]:
-    """A row for each method and variant, with the columns of the study."""
+    """A row for each method and variant, with the columns of the study.
+
+    Args:
+        lines: all methods and variants.
+        chosen: those that `chosen_lines` returns.
+    """
     experiment = measurer.experiment
     study = study_of(experiment, name)
     columns = set(study.columns)
@@ -96,6 +102,7 @@ def method_rows(
         if study.choose_by_pass_at:
             variants = [other for other in lines if other.objective_k_n == line.objective_k_n]
             rates = [_rate(measurer, variant) for variant in variants]
+            # The best learning rate may lie outside those that were tried.
             row["at_edge"] = "yes" if row["learning_rate"] in (min(rates), max(rates)) else "no"
             row["validation"] = validation(measurer, line, study.choose_by_pass_at)
         if "late_entropy" in columns:
@@ -122,7 +129,11 @@ def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
-    """Cells by the processor and the PyTorch that trained them, most cells first."""
+    """The cells that each processor and version of PyTorch trained, most cells first.
+
+    Returns: names of cells by a text such as "PROCESSOR, PyTorch 2.9"; "unknown" stands for what
+        the provenance does not say.
+    """
     by_origin: dict[str, list[str]] = {}
     for cell in cells:
         note = read_provenance(experiment.files.policy(cell))
@@ -135,19 +146,19 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from, each as model and first digits of its digest."""
+    """The base policies that cells started from: model and first eight digits of its digest."""
     names: list[str] = []
     for cell in cells:
         model = experiment.cell(cell).model
         inputs = read_provenance(experiment.files.policy(cell)).get("inputs", {})
         for path, digest in inputs.items():
-            if Path(path).parent.name == base_name(model):
+            if Path(path).parent.name == base_name(model):  # cells/BASE/policy
                 names.append(f"{model} {digest[:8]}")
     return list(dict.fromkeys(names))
 
 
 def _cpu_seconds(measurer: Measurer, cell: str) -> float:
-    """Processor seconds of a cell's training per step, start and validation included.
+    """The processor seconds of a cell's training per step, including its start and validation.
 
     The wall-clock seconds of training.jsonl depend on what else the machine did. NaN without
     provenance.

@@ -69,7 +69,9 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
 
 
 def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
-    """The row of a claim, without its scale. That of an untested claim has no verdict either.
+    """The row of a claim without its scale, which the caller adds.
+
+    The row of an untested claim has no verdict either: the caller writes why it is not tested.
 
     Args:
         rows: the comparisons of the claim.
@@ -79,6 +81,8 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
     chosen = deciding(rows)
     if not chosen:
         return claim_row | {"comparisons": 0}
+    # The claim is as strong as its weakest comparison, which the row shows. A comparison without a
+    # p-value is weaker than any other.
     weakest = max(chosen, key=lambda row: inf if isnan(row["p_for"]) else row["p_for"])
     cells = dict.fromkeys(cell for row in chosen for cell in row["cells"].split())
     return claim_row | {
@@ -98,7 +102,11 @@ def _claim_row(claim: Claim, rows: Sequence[Row]) -> Row:
 
 
 def _note(claim: Claim, rows: Sequence[Row]) -> str:
-    """What a reader of a claim's verdict should know; rows: its deciding comparisons."""
+    """What a reader of a claim's verdict should know.
+
+    Args:
+        rows: the comparisons that decide the claim.
+    """
     notes = [claim.remark] if claim.remark else []
     for margin in dict.fromkeys(row["margin"] for row in rows):
         if margin is not None:
@@ -112,7 +120,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     """Measure a study: its comparisons, its methods, and its page."""
     study_task = studies.task(experiment, name)
     study = studies.study_of(experiment, name)
-    experiment = experiment.of_study(name)
+    experiment = experiment.of_study(name)  # a study may have its own k and number of samples
     comparisons_csv, methods_csv, page = study_task.outputs
 
     def work() -> None:
@@ -124,6 +132,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         _add_verdicts(rows)
         table = write_comparisons(comparisons_csv, rows)
         methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
+        # Whole numbers, and nothing for objectives without k.
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
         template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
         cells = [cell.name for cell in experiment.cells_of(name)]
@@ -137,7 +146,10 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
 
 
 def _add_verdicts(rows: Sequence[Row]) -> None:
-    """Write the verdict on each claim into the row with its estimate, which is in no family."""
+    """Write the verdict on each claim into the row with the claim's estimate.
+
+    The row with an estimate has a claim, but no family.
+    """
     for row in rows:
         if row["claim"] and not row["family"]:
             family = studies.claim_family(row["claim"], row["variant"])
@@ -150,7 +162,12 @@ def study_contents(
     table: pd.DataFrame,
     methods: pd.DataFrame,
 ) -> dict[str, Any]:
-    """What the template of a study's page reads of its tables."""
+    """The names that the template of a study's page may use, with their values.
+
+    Args:
+        table: the comparisons of the study.
+        methods: the rows of `method_rows`.
+    """
     study = studies.study_of(experiment, name)
     ahead = ahead_of(table, study.frontier) if study.frontier else {}
     lines = methods.to_dict("records")
@@ -175,13 +192,14 @@ def study_contents(
 
 
 def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:
-    """For each method and variant, those with a higher estimate of Pass@k at both k.
+    """For each method and variant, the others whose estimate of Pass@k is higher at both k.
 
-    The methods and variants that have no other ahead are the frontier.
+    Those of which no other is ahead are the frontier.
 
     Args:
         table: the comparisons of a study, which include Pass@k of every method and variant.
     """
+    # Levels of trained methods: not differences, not estimates of claims, not the base model.
     levels = table[(table["method_b"] == "") & (table["claim"] == "") & (table["variant"] != "")]
     by_k = levels.pivot(index=["method_a", "variant"], columns="k", values="estimate")
     points = by_k[[str(k) for k in ks]]

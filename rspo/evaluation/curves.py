@@ -1,4 +1,4 @@
-"""`rspo curves`: Pass@k and Max@k of a policy."""
+"""`rspo curves`: write Pass@k and Max@k of a policy against k."""
 
 import pandas as pd
 
@@ -16,7 +16,10 @@ _METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 
 
 def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
-    """Write a policy's curves: a row for each benchmark (and "pooled"), metric and k."""
+    """Write the table of a policy's curves: a row for each benchmark, metric and k.
+
+    The rows of the benchmark "pooled" are about the problems of all benchmarks together.
+    """
     experiment.model_of(policy)  # raises for an unknown policy
     task = tasks.curves(experiment, policy, suite)
     config = experiment.config.evaluation
@@ -26,6 +29,7 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
         scores[POOLED] = Outcomes.pooled(scores.values())
         rows = []
         for name, outcomes in scores.items():
+            # Scores that were restored from evidence may lack rewards, which Max@k needs.
             metrics = _METRICS if outcomes.has_rewards else _METRICS[:1]
             points = curve_points(outcomes, metrics, config.k, config.resamples, config.seed)
             rows += [{"cell": policy, "benchmark": name} | point for point in points]

@@ -1,4 +1,8 @@
-"""Journal of an unfinished table, from which a killed run resumes."""
+"""The journal of an unfinished table, from which a killed run resumes.
+
+The first line of a journal is the fingerprint of its origin. Each further line has the rows of one
+chunk of the table, as JSON.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,10 +22,10 @@ def journal_of(table: Path) -> Path:
 def in_chunks(
     path: Path, origin: Any, chunks: Sequence[Chunk], work: Callable[[Chunk], list[Any]]
 ) -> list[Any]:
-    """The rows of all chunks, each chunk written to the journal as soon as it is complete.
+    """The rows of all chunks. `work` is called for each chunk that the journal does not have yet.
 
-    The caller holds a lock, writes the table and then removes the journal. After an error before
-    the first complete chunk, there is no journal.
+    Each chunk is written to the journal as soon as it is complete. The caller holds a lock, writes
+    the table and then removes the journal. An error before the first complete chunk removes it too.
 
     Args:
         origin: everything that decides a row, as plain data. A journal with another origin is
@@ -29,7 +33,7 @@ def in_chunks(
         work: returns the rows of a chunk as plain data.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as journal:
+    with path.open("a+") as journal:  # reads anywhere, but always writes at the end
         done = _read(journal, fingerprint(origin))[: len(chunks)]
         try:
             for chunk in chunks[len(done) :]:
@@ -37,7 +41,7 @@ def in_chunks(
                 journal.write(json.dumps(rows) + "\n")
                 journal.flush()
                 done.append(rows)
-        except BaseException:
+        except BaseException:  # also when the run is interrupted
             if not done:
                 path.unlink()
             raise
@@ -45,12 +49,18 @@ def in_chunks(
 
 
 def _read(journal: TextIO, origin: str) -> list[list[Any]]:
-    """The rows of the complete chunks. Anything else in the journal is removed."""
+    """The rows of each complete chunk.
+
+    Removes an unfinished line at the end, or everything if the journal has another origin. Writes
+    the origin into an empty journal.
+    """
     journal.seek(0)
-    complete = 0  # number of characters
+    complete = 0  # length of the lines to keep, in bytes: `json.dumps` writes ASCII only
     chunks = []
     for number, line in enumerate(journal):
-        if not line.endswith("\n") or (number == 0 and line != json.dumps(origin) + "\n"):
+        is_unfinished = not line.endswith("\n")  # the run was killed while it wrote
+        is_foreign = number == 0 and line != json.dumps(origin) + "\n"
+        if is_unfinished or is_foreign:
             break
         complete += len(line)
         if number > 0:

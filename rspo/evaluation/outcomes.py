@@ -26,13 +26,15 @@ _ValuesOfGroup = Callable[[NDArray[np.int64], int], Floats]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Outcomes of the responses to P problems, those of one benchmark after another.
+    """Verdicts on the responses to P problems, and their rewards.
 
-    ids: [P], each once in a benchmark.
+    The problems of each benchmark are together, one benchmark after another.
+
+    ids: ids of the problems, [P]; no two problems of a benchmark have the same id.
     responses: number of responses to each problem, [P]. N is the largest number.
     correct, rewards: [P, N], the responses in their order, padded with False and 0.
     strata: number of problems of each benchmark.
-    has_rewards: False for verdicts alone, whose rewards are 1 and 0.
+    has_rewards: False if there are verdicts only, so that Max@k cannot be estimated.
     """
 
     ids: tuple[str, ...]
@@ -51,28 +53,29 @@ class Outcomes:
         reward: ArrayLike,
         has_rewards: bool = True,
     ) -> "Outcomes":
-        """Outcomes of one benchmark.
+        """Outcomes of one benchmark, from a row for each response.
 
         Args:
-            problem: the index of each response's problem in `ids`; the responses to a problem are
-                in their order.
-            correct, reward: of each response.
+            problem: the index in `ids` of the problem of each row, [rows]. The rows of a problem
+                need not be adjacent, but are in the order of its responses.
+            correct, reward: verdict on the response in each row, and its reward, [rows].
         """
         order = np.argsort(problem, kind="stable")
         responses = np.bincount(problem)
         ends = np.cumsum(responses)
         row = problem[order]
+        # The place of a response among those to its problem, whose rows are adjacent after sorting.
         column = np.arange(len(order)) - np.repeat(ends - responses, responses)
         shape = (len(responses), int(responses.max()))
         verdicts = np.zeros(shape, dtype=bool)
         verdicts[row, column] = np.asarray(correct, dtype=bool)[order]
         rewards = np.zeros(shape)
         rewards[row, column] = np.asarray(reward, dtype=np.float64)[order]
-        return cls(tuple(ids), responses, verdicts, rewards, (len(ends),), has_rewards)
+        return cls(tuple(ids), responses, verdicts, rewards, (len(responses),), has_rewards)
 
     @classmethod
     def pooled(cls, benchmarks: Iterable["Outcomes"]) -> "Outcomes":
-        """All problems of some benchmarks, which have equal numbers of responses."""
+        """All problems of some benchmarks, whose arrays must have the same width N."""
         parts = list(benchmarks)
         return cls(
             tuple(chain.from_iterable(part.ids for part in parts)),
@@ -84,7 +87,7 @@ class Outcomes:
         )
 
     def select(self, problems: NDArray[np.int64]) -> "Outcomes":
-        """The problems at these indices; a benchmark of which none is left is dropped."""
+        """The outcomes of the problems at these indices. `strata` omits benchmarks without any."""
         benchmark = np.repeat(np.arange(len(self.strata)), self.strata)[problems]
         return Outcomes(
             tuple(self.ids[index] for index in problems.tolist()),
@@ -96,9 +99,9 @@ class Outcomes:
         )
 
     def estimates(self, metric: Metric, k: int) -> Floats:
-        """The metric at k of each problem, [P]; NaN where it has fewer than k responses.
+        """The metric at k of each problem, [P]; NaN for a problem with fewer than k responses.
 
-        Raises: InputError for Max@k without rewards, and unless 1 <= k <= N.
+        Raises: InputError for Max@k without rewards, and for a k that is not between 1 and N.
         """
         if metric == "max_at_k" and not self.has_rewards:
             raise InputError("has no rewards, which Max@k needs")
@@ -120,9 +123,11 @@ class Outcomes:
         return self.correct.sum(axis=1)
 
     def _by_number(self, k: int, values: _ValuesOfGroup) -> Floats:
-        """A value of each problem, computed at once for those with the same number of responses.
+        """A value of each problem, [P]; NaN for a problem with fewer than k responses.
 
-        Raises: InputError unless 1 <= k <= N.
+        Problems with the same number of responses are computed at once.
+
+        Raises: InputError for a k that is not between 1 and N.
         """
         most = self.correct.shape[1]
         if not 1 <= k <= most:

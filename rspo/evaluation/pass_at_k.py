@@ -18,11 +18,12 @@ from rspo.evaluation.statistics import (
     stratified_variance,
 )
 
-# For files of responses; the config has those for policies.
+# Settings of `curve_points` for files of responses; those for policies are in the config.
 RESAMPLES = 1000
 SEED = 0
-_TITLE_LENGTH = 60  # characters of a problem that are shown
-_Draw = Callable[[tuple[int, ...]], NDArray[np.int64]]  # resampled problems for sizes of benchmarks
+_TITLE_LENGTH = 60  # the most characters of a problem that are shown
+# Number of problems of each benchmark -> indices of resampled problems, [resamples, problems].
+_Draw = Callable[[tuple[int, ...]], NDArray[np.int64]]
 
 
 def curve_points(
@@ -32,20 +33,21 @@ def curve_points(
     resamples: int,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Estimates with errors of each metric at each k: CURVES without `cell` and `benchmark`.
+    """Each metric at each k with its errors: rows of CURVES without `cell` and `benchmark`.
 
     Problems with fewer than k responses are left out; `samples` is the smallest number of responses
     to the remaining ones.
 
-    error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N for
-        one of them.
+    error_within: standard error of the mean over these problems, from sampling; NaN if one of them
+        has fewer than 2k responses.
     error_total: standard error over problems, each benchmark's from its own population, and at
         least `error_within`, which is part of it.
-    low, high: the middle 95 % of the mean over resampled problems; with fewer than
-        `ENOUGH_PROBLEMS`, or where all have the same value, `score_interval`, and for Max@k
-        Student's interval. Samples are never resampled within a problem: that would centre Pass@k
-        on 1-(1-c/N)^k.
+    low, high: the middle 95 % of the means over resampled problems. With fewer than
+        `ENOUGH_PROBLEMS`, or if all have the same value, it is `score_interval` instead, and for
+        Max@k Student's interval. Samples are never resampled within a problem, because that would
+        centre Pass@k on 1-(1-c/N)^k.
     """
+    # All metrics and k with the same problems share the resampled ones.
     draw = cache(partial(resampled_problems, resamples=resamples, seed=seed))
     return [
         {"metric": metric, "k": k} | _mean(outcomes, metric, k, draw)
@@ -81,7 +83,10 @@ def _mean(outcomes: Outcomes, metric: Metric, k: int, draw: _Draw) -> dict[str, 
 def _interval_of_few(
     metric: Metric, value: float, error: float, problems: int
 ) -> tuple[float, float]:
-    """The interval of a mean over few problems, or over equal ones; NaN if it is unknown."""
+    """The interval of a mean over few problems, or over problems with equal values.
+
+    It is NaN if it is unknown, as that of Max@k is if all problems have the same value.
+    """
     if metric != "max_at_k":
         return score_interval(value, error, problems)
     estimate = Estimate(value, error, 0.0, error, problems - 1.0)
@@ -89,14 +94,16 @@ def _interval_of_few(
 
 
 def chosen_ks(responses: NDArray[np.int64], ks: Iterable[int] | None) -> list[int]:
-    """The k to evaluate, in ascending order.
+    """The k to evaluate, in ascending order, each once.
 
     Args:
         responses: number of responses to each problem.
         ks: those that the user names, or None for 1, 2, 4, ... up to the smallest number of
             responses, so that no problem is left out.
+
+    Raises: InputError for a k below 1, or for which no problem has enough responses.
     """
-    if ks is None:
+    if ks is None:  # `bit_length` is the number of powers of two up to a number
         ks = [2**power for power in range(int(responses.min()).bit_length())]
     for k in ks:
         if not 1 <= k <= responses.max():
@@ -115,7 +122,7 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
     hats = curve_points(outcomes, ["pass_hat_k"], ks, RESAMPLES, SEED)
     for point, hat in zip(points, hats, strict=True):
         errors = number(point["error_total"], 9) + number(point["error_within"], 9)
-        known = not np.isnan(point["low"] + point["error_total"])  # not from one problem
+        known = not np.isnan(point["low"] + point["error_total"])  # NaN for a single problem
         interval = f"{point['low']:.3f} to {point['high']:.3f}" if known else "-"
         all_correct = f"{hat['estimate']:>8.3f}{number(hat['error_total'], 9)}"
         yield f"{point['k']:>5}{point['estimate']:>10.3f}{errors}  {interval:<16}{all_correct}"
@@ -126,7 +133,7 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
 
 
 def few(problems: int) -> Iterator[str]:
-    """A line of warning for fewer than `ENOUGH_PROBLEMS`."""
+    """A warning, if there are fewer than `ENOUGH_PROBLEMS` problems."""
     if problems < ENOUGH_PROBLEMS:
         yield (
             f"warning: {counted(problems)}; with fewer than {ENOUGH_PROBLEMS}, errors and "
@@ -137,27 +144,29 @@ def few(problems: int) -> Iterator[str]:
 def left_out(
     responses: NDArray[np.int64], titles: Sequence[str], ks: Sequence[int]
 ) -> Iterator[str]:
-    """Lines that say how many problems each k leaves out, and the next larger k."""
+    """Lines that say how many problems each k leaves out, and how many a larger k would."""
     for k in ks:
-        without = np.flatnonzero(responses < k)
-        if len(without):
-            name = titles[without[0]]
-            fewer = counted(len(without))
-            yield f"k = {k} leaves out {fewer} with fewer responses, such as {name}"
+        too_few = np.flatnonzero(responses < k)
+        if len(too_few):
+            name = titles[too_few[0]]
+            problems = counted(len(too_few))
+            yield f"k = {k} leaves out {problems} with fewer responses, such as {name}"
     largest = max(ks)
     if responses.min() < 2 * largest <= responses.max():
-        fewer = counted(int((responses < 2 * largest).sum()))
-        yield f"--k {2 * largest} would leave out {fewer} with fewer responses"
+        problems = counted(int((responses < 2 * largest).sum()))
+        yield f"--k {2 * largest} would leave out {problems} with fewer responses"
 
 
 def number(value: float, width: int) -> str:
     """A value with three decimals, or - where it cannot be estimated."""
-    return f"{'-' if np.isnan(value) else f'{value:.3f}':>{width}}"
+    text = "-" if np.isnan(value) else f"{value:.3f}"
+    return f"{text:>{width}}"
 
 
 def short(text: str) -> str:
     """The beginning of a problem's text in one line, in quotation marks."""
-    line = "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
+    line = " ".join(text.split())
+    line = "".join(letter if letter.isprintable() else " " for letter in line)
     if len(line) > _TITLE_LENGTH:
         line = line[: _TITLE_LENGTH - 3] + "..."
     return f'"{line}"'
@@ -170,4 +179,6 @@ def counted(problems: int) -> str:
 
 def span(values: Collection[int]) -> str:
     """The range of some values, such as `4 to 8`, or `8` if all are equal."""
-    return " to ".join(dict.fromkeys(str(value) for value in (min(values), max(values))))
+    smallest = min(values)
+    largest = max(values)
+    return str(smallest) if smallest == largest else f"{smallest} to {largest}"

@@ -1,4 +1,7 @@
-"""Outcomes of a policy's scores, and of verified responses in any file. Imports no pandas."""
+"""Read outcomes from a policy's tables of scores, or from any file of verified responses.
+
+Importing this module does not import pandas, so that short commands start quickly.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +22,7 @@ from rspo.formats.verified_response import VerifiedResponse, with_values
 if TYPE_CHECKING:
     import pandas as pd
 
+# The columns that identify a sample of a policy on a benchmark.
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", "problem_id", "sample_index", "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
@@ -33,29 +37,34 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
 
     paths = experiment.score_files(policy, suite)
     frame = pd.concat([read_frame(path, _OUTCOMES) for path in paths])
-    benchmarks = dict(iter(frame.sort_values("sample_index", kind="stable").groupby("benchmark")))
+    by_index = frame.sort_values("sample_index", kind="stable")
+    benchmarks = dict(iter(by_index.groupby("benchmark")))
     result = {}
     for name in experiment.benchmarks_of(suite):
         rows = benchmarks[name]
         problem, ids = pd.factorize(rows["problem_id"], sort=True)
-        known = bool(rows["reward"].notna().all())  # not those of a study's evidence
+        # Scores that were restored from evidence have NaN for rewards that it does not keep.
+        has_rewards = bool(rows["reward"].notna().all())
         result[name] = Outcomes.of_rows(
-            ids, problem, rows["correct"], rows["reward"], has_rewards=known
+            ids, problem, rows["correct"], rows["reward"], has_rewards=has_rewards
         )
     return result
 
 
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
-    """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS."""
+    """A row for each sample of a policy on a benchmark, in the order of the files of samples.
+
+    It has the columns of SAMPLES, SCORES and PROBLEMS; the problem's `id` is `problem_id`.
+    """
     import pandas as pd
 
     suite = experiment.suite_of(benchmark)
     sample_files = experiment.sample_files(policy, suite)
     score_files = experiment.score_files(policy, suite)
-    samples, scores = (
-        pd.concat([read_frame(file, table, benchmark) for file in files], ignore_index=True)
-        for files, table in ((sample_files, SAMPLES), (score_files, SCORES))
-    )
+    sample_tables = [read_frame(file, SAMPLES, benchmark) for file in sample_files]
+    score_tables = [read_frame(file, SCORES, benchmark) for file in score_files]
+    samples = pd.concat(sample_tables, ignore_index=True)
+    scores = pd.concat(score_tables, ignore_index=True)
     problems = read_frame(experiment.files.problems(benchmark), PROBLEMS).rename(
         columns={"id": "problem_id"}
     )
@@ -66,17 +75,19 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
 
 
 def read_outcomes(path: Path) -> Outcomes:
-    """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
+    """Outcomes of verified responses in a file of JSON lines, .csv or .parquet.
 
-    Rows have the layout of `rspo.formats.verdicts` or of `rspo.formats.scores`. A response without
-    a reward has the reward 1 if it is correct, else 0. Problems and responses are in the order of
-    the file; those of a scores table are sorted by problem and sample index.
+    Each row is a response, in the layout of `rspo.formats.verdicts` or of `rspo.formats.scores`. A
+    response without a reward has the reward 1 if it is correct, else 0. Problems and responses are
+    in the order of the file. If every row has a sample index, as in a table of scores, they are
+    sorted by problem and index instead.
 
     Raises: InputError for a file without rows, and for a row that is invalid or a duplicate.
     """
     table: dict[tuple[str, int], VerifiedResponse] = {}
     for row in rows_of(path):
         response = _read_row(with_values(row) if path.suffix == ".csv" else row)
+        # Without an index, the place in the file tells responses to the same problem apart.
         number = len(table) if response.sample_index is None else response.sample_index
         sample = (response.problem, number)
         if sample in table:
@@ -91,10 +102,12 @@ def read_outcomes(path: Path) -> Outcomes:
 
 
 def _read_row(row: Row) -> VerifiedResponse:
+    """The response of a row in either layout."""
     return read_score(row) if is_score(row) else read_verdict(row)
 
 
 def _outcomes(responses: Sequence[VerifiedResponse]) -> Outcomes:
+    """The outcomes of responses, with problems in the order in which they first appear."""
     index_of: dict[str, int] = {}
     problem = [index_of.setdefault(response.problem, len(index_of)) for response in responses]
     rewards = []

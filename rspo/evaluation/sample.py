@@ -44,7 +44,7 @@ def _sample(
 
     Args:
         problems: the table of each benchmark.
-        number: of the block.
+        number: number of the block.
     """
     started = time.monotonic()
     (path,) = task.outputs
@@ -54,6 +54,7 @@ def _sample(
     sampler = _load(config, folder, tokenizer)
     evaluation = config.evaluation
     blocks = {name: Block(number, evaluation.block, (evaluation.seed, name)) for name in questions}
+    # A batch has the indices of some questions of one benchmark.
     batches = [
         (name, batch)
         for name in questions
@@ -64,6 +65,7 @@ def _sample(
         """Rows of the samples table for a batch of a benchmark's questions."""
         name, batch = name_and_batch
         responses, drawn_with = sampler.draw(questions[name], batch, blocks[name])
+        # The text has no end token, but the number of tokens includes it.
         without_end = [tokenizer.without_end(tokens) for tokens in responses]
         texts = tokenizer.decode(without_end)
         samples = [(questions[name][row], index) for row in batch for index in blocks[name].indices]
@@ -74,6 +76,7 @@ def _sample(
                 "sample_index": index,
                 "text": text,
                 "tokens": len(tokens),
+                # A response that reached the limit of tokens does not end with an end token.
                 "finish_reason": "stop" if tokens[-1] in tokenizer.ends else "length",
                 "seed": drawn_with,
             }
@@ -83,6 +86,7 @@ def _sample(
     prompts = {}
     for name, asked in questions.items():
         prompts[name] = [question.prompt for question in asked]
+    # Everything that decides a sample: a journal with another origin is not continued.
     origin = [task.settings, code_version(), digest(folder), prompts, number]
     write_table(path, SAMPLES, in_chunks(journal_of(path), origin, batches, draw))
     gpu_seconds = sampler.gpus * (time.monotonic() - started)
@@ -92,19 +96,23 @@ def _sample(
 def _all_questions(
     problems: Mapping[str, Path], sampling: Sampling, tokenizer: ChatTokenizer
 ) -> tuple[dict[str, list[Question]], list[str]]:
-    """The questions of each benchmark, and the problems whose prompts are too long."""
+    """The questions of each benchmark, and the ids of problems whose prompts are too long."""
     questions = {}
     long: list[str] = []
     for name, file in problems.items():
-        questions[name], long_here = _questions(file, sampling, tokenizer)
-        long += long_here
+        questions[name], long_of_benchmark = _questions(file, sampling, tokenizer)
+        long += long_of_benchmark
     return questions, long
 
 
 def _questions(
     file: Path, sampling: Sampling, tokenizer: ChatTokenizer
 ) -> tuple[list[Question], list[str]]:
-    """The questions of a benchmark, and the problems whose prompts are too long."""
+    """The questions of a benchmark, and the ids of problems whose prompts are too long.
+
+    Args:
+        file: the table of the benchmark's problems.
+    """
     problems = read_table(file, PROBLEMS)
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
     long = [problems[index]["id"] for index in too_long(prompts, sampling)]

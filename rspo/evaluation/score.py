@@ -1,4 +1,7 @@
-"""Verdicts on responses, and `rspo score`: the verdict and the reward of each policy's samples."""
+"""`rspo score`: write the verdict and the reward of each sample of a policy.
+
+`verified`, which makes the verdicts, also serves `rspo verify`.
+"""
 
 import logging
 from collections import Counter
@@ -23,7 +26,7 @@ from rspo.rewards import Verdict
 from rspo.rewards.configured import Verify, rewards_of, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 
-ROWS_OF_A_CHUNK = 500
+ROWS_OF_A_CHUNK = 500  # verdicts between two writes to the journal
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +34,14 @@ _log = logging.getLogger(__name__)
 def verified(
     path: Path, responses: Sequence[Response], verify: Verify, verifier: Settings
 ) -> list[Verdict]:
-    """The verdicts of responses, with which the caller writes the table `path`.
+    """The verdicts on responses, in their order.
 
-    The table's journal keeps them, so that a killed run resumes.
+    The journal of the table keeps them, so that a killed run resumes. The caller writes the table
+    and then removes the journal.
 
     Args:
-        verifier: the settings of `verify`, which decide a verdict.
+        path: the table that the caller writes.
+        verifier: the settings of `verify` that decide a verdict.
     """
     contents = fingerprint([vars(response) for response in responses])
     origin = [verifier, code_version(), contents]
@@ -55,7 +60,10 @@ def verified(
 
 
 def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Counts by verifier and reason; warns about replies of a judge without a verdict."""
+    """The number of verdicts by verifier and reason, most first.
+
+    Logs a warning if a judge model gave no valid verdict on some responses.
+    """
     counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
     for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
         count = sum(verdict.reason == reason for verdict in verdicts)
@@ -91,6 +99,7 @@ def score(
         correct = np.array([verdict.correct for verdict in verdicts])
         tokens = [row["tokens"] for row in rows]
         name = config.evaluation.reward
+        # Only a reward that a user registered reads the texts.
         rewards = rewards_of(config, name, correct, tokens, lambda: [row["text"] for row in rows])
         scores = [
             {
@@ -126,6 +135,6 @@ def _responses(
     responses = []
     for sample in samples:
         problem = problem_of[sample["benchmark"], sample["problem_id"]]
-        question = problem["prompt"][-1]["content"]
+        question = problem["prompt"][-1]["content"]  # the last message of the chat
         responses.append(Response(question, problem["answers"], sample["text"]))
     return responses

@@ -6,8 +6,9 @@ within    sampling again, with the same problems and policies
 problems  other problems of the same benchmarks; includes the error within
 seeds     training again with other seeds
 
-Pure functions. `rspo.estimators` estimates each problem. Benchmarks are strata: arrays
-hold the problems of one benchmark after another, and `sizes` is the number of problems of each.
+All functions are pure. They take the estimates of each problem, which `rspo.estimators` computes.
+Benchmarks are strata: arrays hold the problems of one benchmark after another, and `sizes` has the
+number of problems of each benchmark.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL_QUANTILE = 1.96  # half of a 95 % interval, in standard errors
-LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
+LEVEL = 0.05  # a two-sided p-value below it, adjusted for the number of tests, is significant
 ENOUGH_PROBLEMS = 30  # with fewer, the mean over them is not near a normal distribution
 SMALLEST_P = 1e-50  # the smallest p-value that is computed
 
@@ -32,7 +33,7 @@ def least_p_of_seeds(seeds: int) -> float:
     differences between seeds are normally distributed, which so few seeds cannot show: if one
     training in ten collapses, three seeds usually contain no collapse.
 
-    Returns: 0 for no or one seed, which have no error over seeds.
+    Returns: 0 for fewer than two seeds, which have no error over seeds.
     """
     if seeds < 2:
         return 0.0
@@ -40,7 +41,7 @@ def least_p_of_seeds(seeds: int) -> float:
 
 
 class PValues(NamedTuple):
-    """p-values of a claim about an estimate: of the claim, of its opposite, and two-sided."""
+    """The p-values for a claim about an estimate and for its opposite, and the two-sided one."""
 
     p_for: float
     p_against: float
@@ -85,8 +86,9 @@ class Estimate:
         """
         from scipy.special import stdtrit  # here, because short commands start faster without
 
+        # `stdtrit` gives the quantile of Student's t, which is below 0 for a tail below 1/2.
         t_problems = -float(stdtrit(self.degrees, tail))
-        if self.seeds < 2 or not self.error_seeds > 0:
+        if self.seeds < 2 or not self.error_seeds > 0:  # NaN is not above 0 either
             return t_problems
         t_seeds = -float(stdtrit(self.seeds - 1, tail))
         if np.isnan(self.error_problems):  # each run has one value
@@ -140,6 +142,7 @@ class Estimate:
             t = float(np.divide(distance, self.error))
         if self.seeds < 2 or np.isinf(t):
             return float(stdtr(self.degrees, -t))
+        # No p-value below SMALLEST_P is computed; the root has to lie between it and 0.5.
         if self.critical(SMALLEST_P) <= t:
             return SMALLEST_P
 
@@ -182,7 +185,7 @@ def mean_of_scores(values: Floats, sizes: Sequence[int], trained: bool = True) -
     interaction = 0.0
     for benchmark in np.split(values, np.cumsum(sizes[:-1]), axis=1):
         size = benchmark.shape[1]
-        if size > 1:
+        if size > 1:  # MS / (S P) of this benchmark, times the square of its weight, size / total
             interaction += _interaction(benchmark) * size / (seeds * total**2)
     error_seeds = float(np.sqrt(seed_variance))
     error = float(np.sqrt(problem_variance + max(0.0, seed_variance - interaction)))
@@ -227,9 +230,10 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
 
 
 def score_interval(value: float, error: float, problems: int) -> tuple[float, float]:
-    """A 95 % interval of a mean of few values between 0 and 1; it has a width, and stays in 0 to 1.
+    """A 95 % interval of a mean of few values between 0 and 1.
 
-    It is Wilson's score interval (1927) for the number of trials that would have this error,
+    It lies between 0 and 1, and has a width even if all values are equal. It is Wilson's score
+    interval (1927) for the number of trials that would have this error,
     n = value (1 - value) / error^2, or `problems` where the error is 0, with Student's quantile t
     for `problems` - 1 degrees of freedom instead of the normal one:
 
@@ -275,7 +279,7 @@ def holm(p_values: ArrayLike) -> Floats:
 
     In ascending order, the i-th of m is max over j <= i of (m-j+1) p_(j), at most 1.
     """
-    p = np.asarray(p_values, dtype=np.float64)
+    p = np.asarray(p_values, dtype=np.float64)  # NaN counts as a test and stays NaN
     order = np.argsort(p, kind="stable")
     scaled = np.minimum(p[order] * np.arange(len(p), 0, -1), 1.0)
     adjusted = np.empty_like(p)

@@ -1,4 +1,4 @@
-"""`rspo verify`: verdicts on the responses in a file, and their Pass@k."""
+"""`rspo verify`: verify the responses in a file, and estimate their Pass@k."""
 
 import json
 import re
@@ -39,11 +39,15 @@ def verify_file(
     Args:
         path: JSON lines, CSV or Parquet (`rspo.formats.responses`).
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
-        columns: the keys of the file, by those of `COLUMNS`.
-        replace: whether to replace an output that was made with other settings, or of another file.
+        columns: for each key of `COLUMNS`, the key that the file has instead.
+        ks: default: the powers of two up to the smallest number of responses.
+        experiment: has the settings of a judge model; only the verifier xverify needs it.
+        replace: whether to replace an output that was made with other settings, or from another
+            file.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
+    # Without the suffix of a format that `read_responses` reads, which may be compressed.
     stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
@@ -54,10 +58,10 @@ def verify_file(
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    digests = digests_of([path])
+    digests = digests_of([path])  # before it is read, so that a later change shows
     responses = read_responses(path, columns)
-    numbers = Counter(response.question for response in responses)
-    ks = chosen_ks(np.array(list(numbers.values())), ks)
+    responses_by_question = Counter(response.question for response in responses)
+    ks = chosen_ks(np.array(list(responses_by_question.values())), ks)
     if not replace:  # after the checks of the arguments, which also apply with --force
         require_replaceable(task)
     reasons: Counter[str] = Counter()
@@ -70,7 +74,7 @@ def verify_file(
         notes = {"verdicts": verdict_counts(verdicts)}
         return Done(notes=notes, originals=digests, clean_up=journal_of(output).unlink)
 
-    run(task, work, force=True)
+    run(task, work, force=True)  # `require_replaceable` has refused what it must not replace
     outcomes = read_outcomes(output)
     lines = list(_counts(outcomes, reasons))
     lines.extend(_spoiled(responses))
@@ -82,11 +86,13 @@ def verify_file(
 def _write_verdicts(
     output: Path, responses: Sequence[Response], verdicts: Sequence[Verdict]
 ) -> None:
+    """Write a row for each response as JSON lines."""
     lines = []
     for response, verdict in zip(responses, verdicts, strict=True):
         row = verdict_row(response, verdict)
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    with atomic_write(output) as partial:  # a lone surrogate keeps its escape sequence
+    with atomic_write(output) as partial:
+        # UTF-8 cannot encode a lone surrogate, which is therefore written as in JSON: \udXXX.
         partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
 
 
@@ -104,8 +110,8 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
     """Lines about all responses: verdicts and accuracy."""
     responses = outcomes.responses
     total = int(responses.sum())
-    number = f"{total} response{'s' * (total != 1)}"
-    yield f"{number} to {counted(len(responses))}, {span(responses.tolist())} each"
+    counted_responses = f"{total} response{'s' * (total != 1)}"
+    yield f"{counted_responses} to {counted(len(responses))}, {span(responses.tolist())} each"
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
@@ -113,6 +119,7 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:
     r"""A line about boxes that were written as `"\boxed"` in JSON, where \b is a backspace."""
+    # Not a raw string: \b is a backspace here too.
     count = sum("\boxed{" in response.text for response in responses)
     if count:
         yield f"responses with a backspace and oxed{{: {count}; in JSON, a box is written \\\\boxed"

@@ -83,7 +83,7 @@ def figures_of(experiment: Experiment) -> dict[str, Figure]:
         name: figure for name, figure in FIGURES.items() if set(figure.grids) <= entries.keys()
     }
     for grid, entry in entries.items():
-        if grid in drawn or not entry.suite:
+        if grid in drawn or not entry.suite:  # an entry without a suite is not evaluated
             continue
         if isinstance(entry, Study):
             figure = study.figure_of_study(grid, entry)

@@ -1,9 +1,10 @@
-"""Pass@k or Max@k against k, and minus policy gradient's (the paper's figures 6 and 8 to 12).
+"""Pass@k or Max@k against k, and its difference to policy gradient (figures 6 and 8 to 12).
 
-With several seeds a figure shows the mean of their estimates. Its table also has the mean of the
-ends of their intervals. All seeds answer the same problems, so errors from the choice of problems
-do not average out over seeds; the mean of the intervals is at least as wide as the interval of the
-mean. These intervals do not include the spread between seeds; those of differences do.
+The numbers are those of the paper's figures. With several seeds, a figure shows the mean of their
+estimates. Its table also has the mean of the ends of their intervals. All seeds answer the same
+problems, so errors from the choice of problems do not average out over seeds; the mean of the
+intervals is at least as wide as the interval of the mean. These intervals do not include the spread
+between seeds; those of differences do.
 """
 
 import math
@@ -26,7 +27,7 @@ from rspo.figures.style import Axes, Picture
 
 PANELS_PER_ROW = 6
 ROW_HEIGHT = 3.1  # inches, of a row of levels and the row of differences below it
-POINT_COLUMNS = ["benchmark", "method", "k"]  # the columns that name a point
+POINT_COLUMNS = ["benchmark", "method", "k"]  # the columns that identify a point
 
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -34,7 +35,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     suite = figure.suite(experiment)
     methods = figure.methods(experiment)
     means = _means_over_seeds(experiment, figure, methods)
-    if figure.metric == "pass_at_k":
+    if figure.metric == "pass_at_k":  # in percent; Max@k is in units of reward
         means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= 100
     result = means.merge(_differences(experiment, figure, methods), on=POINT_COLUMNS)
     panels = list(experiment.benchmarks_of(suite))
@@ -75,6 +76,7 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
     """Each line minus its reference, from the scores; a row for each point."""
     suite = figure.suite(experiment)
     benchmarks = tuple(experiment.benchmarks_of(suite))
+    # The benchmarks of each panel.
     panels = {benchmark: (benchmark,) for benchmark in benchmarks} | {POOLED: benchmarks}
     measurer = Measurer(experiment)
     unit = 100 if figure.metric == "pass_at_k" else 1
@@ -86,7 +88,7 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
                 row: dict[str, Any] = {"method": method.label, "benchmark": panel, "k": k}
                 row |= {"reference": reference.label, "difference": 0.0}
                 row |= {"difference_low": 0.0, "difference_high": 0.0}
-                if method != reference:
+                if method != reference:  # the line of a reference is at 0
                     terms = tuple(difference(method, reference, (k,)))
                     comparison = Comparison("", "", figure.metric, terms, panel, where)
                     measured = measurer.measure(comparison)
@@ -98,11 +100,15 @@ def _differences(experiment: Experiment, figure: Figure, methods: Sequence[Metho
 
 
 def _reference(experiment: Experiment, method: Method, methods: Sequence[Method]) -> Method:
-    """The only line of policy gradient with the method's model, or else the base policy."""
+    """The line that is subtracted from a method's.
+
+    It is the only line of policy gradient with the same model. If there is none, or several, it is
+    the base policy.
+    """
     model = experiment.model_of(method.policies[0])
     same_model = [line for line in methods if experiment.model_of(line.policies[0]) == model]
     risk_neutral = [line for line in same_model if line.objective == "policy_gradient"]
-    return risk_neutral[0] if len(risk_neutral) == 1 else same_model[-1]
+    return risk_neutral[0] if len(risk_neutral) == 1 else same_model[-1]  # bases are last
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -114,6 +120,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
         pairs = [tuple(picture.subplots(1, 2))]
     else:
         titles[POOLED] = "all pooled"
+        # A block is two rows of panels: the levels, and below them the differences. Benchmarks that
+        # do not fit beside each other go to further blocks.
         blocks = math.ceil(len(titles) / PANELS_PER_ROW)
         columns = math.ceil(len(titles) / blocks)
         picture = style.new_picture(style.TEXT_WIDTH, 0.9 + ROW_HEIGHT * blocks)
@@ -140,7 +148,9 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 
 def _title(title: str, panels: int, rows: pd.DataFrame) -> str:
     """The name of a panel, on several lines if it is long, and the number of problems."""
-    letters = int(style.TEXT_WIDTH * 72 / panels / 6)
+    points = style.TEXT_WIDTH * 72 / panels  # width of a panel
+    letters = int(points / 6)
+    # A long title with a part in brackets breaks before the bracket first.
     name, bracket, more = title.partition(" (")
     parts = [name, f"({more}"] if bracket and len(title) > letters else [title]
     lines = [textwrap.fill(part, letters) for part in parts]
@@ -155,7 +165,7 @@ def _draw_pair(
     figure: Figure,
     title: str,
 ) -> None:
-    """Levels, and differences to the reference with their intervals."""
+    """Draw levels in one panel, and in the other differences to the reference with intervals."""
     levels, differences = pair
     looks = style.looks(methods)
     style.draw(levels, rows, looks, "k", "estimate")
@@ -186,6 +196,7 @@ _PANELS = (
 
 
 def _figure(name: str, shows: str, *grids: str, metric: Metric = "pass_at_k") -> Figure:
+    """A figure of some grid entries in the same panels; `shows` begins its caption."""
     caption = f"{shows}; {_PANELS}"
     inputs = ("curves", "scores")
     return Figure(name, caption, table, draw, grids, inputs, metric=metric)

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis.comparisons import Method
-from rspo.analysis.results import printed, read_rows
+from rspo.analysis.results import read_rows, with_floor
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
@@ -58,7 +58,7 @@ _COPIED = _IN_POINTS + _P_VALUES + _COUNTS  # from the table of comparisons
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each point; no rows if the claims have no such comparison."""
-    (path,) = figure.task(experiment).input_files
+    (path,) = figure.task(experiment).input_files  # claim_comparisons.csv
     rows = read_rows(path)
     is_drawn = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
     rows = rows[rows["claim"].isin(CLAIMS) & is_drawn]
@@ -68,7 +68,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         for rspo, other in product(methods, methods):
             if rspo.objective != RSPO or other.objective != objective:
                 continue
-            if other.k not in (rspo.k, None):
+            if other.k not in (rspo.k, None):  # policy gradient has no k
                 continue
             cells = " ".join(rspo.policies + other.policies)
             tested = rows[(rows["cells"] == cells) & (rows["k"] == str(rspo.k))].head(1)
@@ -83,9 +83,9 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
 
 
 def _adjusted(points: pd.DataFrame, computed: str) -> list[float]:
-    """The p-values of a column, adjusted by Holm over all points, to be printed."""
+    """The p-values of a column, adjusted by Holm over all points, as `with_floor` allows them."""
     adjusted = holm(points[computed])
-    return [printed(p, seeds) for p, seeds in zip(adjusted, points["seeds"], strict=True)]
+    return [with_floor(p, seeds) for p, seeds in zip(adjusted, points["seeds"], strict=True)]
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -128,7 +128,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 
 
 def _write_value(axes: Axes, point: Mapping[str, Any], left: bool) -> None:
-    """The estimate, beside its point."""
+    """Write the estimate of a point to the left or to the right of it."""
     value = point["estimate"]
     text = f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0"
     axes.annotate(

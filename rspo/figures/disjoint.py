@@ -1,8 +1,9 @@
 """P(max of three dice = 4) = 37/216 as three disjoint cases (the paper's figure 3, theorem 4.1).
 
 In case i, die i is the first to show the maximum: the dice before it show less, and the dice after
-it at most as much. Its probability is P_<^(i-1) * pi * P_<=^(3-i). All 216 outcomes are enumerated;
-the faces that each die may show are those of the outcomes of the case.
+it at most as much. The probability of the case is P_<^(i-1) * pi * P_<=^(3-i), where pi, P_< and
+P_<= are the probabilities that a die shows 4, less than 4 and at most 4. All 216 outcomes are
+enumerated; a die may show a face in a case if it does in an outcome of the case.
 """
 
 from itertools import product
@@ -37,7 +38,7 @@ def cases() -> dict[int, list[tuple[int, ...]]]:
 
 def table() -> pd.DataFrame:
     """One row for each face, each factor, each case and the total."""
-    every = len(FACES) ** DICE
+    every = len(FACES) ** DICE  # number of all outcomes
     rows: list[tuple[str, int | None, int | None, int | None, int, int]] = []
     for case, outcomes in cases().items():
         for die in range(1, DICE + 1):
@@ -76,13 +77,14 @@ def draw(table: pd.DataFrame) -> Picture:
 
 
 def _draw_die(axes: Axes, allowed: list[int]) -> None:
-    """Six faces; those that the case allows are coloured."""
+    """Draw the six faces of a die; those that the case allows are coloured."""
     import seaborn
     from matplotlib.colors import ListedColormap
 
     faces = np.array(FACES).reshape(2, 3)
     red = style.look(Method("", objective="rspo_max_at_k", k=4)).colour
     seaborn.heatmap(
+        # 0 for a face that is not allowed, 1 for an allowed one, 2 if it is the maximum.
         np.isin(faces, allowed) * np.where(faces == MAXIMUM, 2, 1),
         vmin=0,
         vmax=2,

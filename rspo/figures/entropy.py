@@ -16,7 +16,8 @@ from rspo.figures.training_lines import averaged, explain, logged
 
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each step of each line."""
-    half = max(1, experiment.config.training.steps // 40)  # steps on either side, so 5 of 200
+    # Steps on either side of the moving average: 5 if there are 200 steps.
+    half = max(1, experiment.config.training.steps // 40)
     lines = []
     for method in figure.methods(experiment):
         lines.append(averaged(method, logged(experiment, method, "entropy"), half))
@@ -34,7 +35,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     }
     style.draw(axes, table, thin, "step", "entropy")
     ends = ("lowest", "highest") if table["seeds"].max() > 1 else None
-    every = max(1, steps // 6)
+    every = max(1, steps // 6)  # about six markers on each line
     style.draw(axes, table, looks, "step", "smoothed", ends=ends, every=every, clip=False)
     axes.set(xlabel="training step", ylabel="entropy (nats per token)", xlim=(0, steps + 1))
     explain(picture, table, experiment, methods, "thin: each step; thick: centred", one_seed="")

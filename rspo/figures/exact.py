@@ -41,6 +41,7 @@ def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
     """
     size = k if objective == "hitchhiking" else n
     form = diagnose(objective, k, size, p).weights
+    # The gradient is a mean over n / size independent groups.
     return replace(form, variance=form.variance * size / n)
 
 
@@ -52,6 +53,7 @@ def _numbers(panel: str, objective: str, k: int, n: int, p: Floats) -> pd.DataFr
         return None
     mean = p * (1 - p) * form.slope
     variance = form.variance
+    # Without any variance, there is no ratio.
     ratio = mean**2 / np.where(variance > 0, variance, np.nan)
     return pd.DataFrame(
         {
@@ -95,13 +97,14 @@ SHOWN_RATIOS = (1e-4, 1e3)  # signal to noise; smaller ratios are of no interest
 def table() -> pd.DataFrame:
     """One row for each point."""
     names = compared()
-    probabilities = np.arange(1, 46) / 50
+    probabilities = np.arange(1, 46) / 50  # 0.02 to 0.9
     hard = np.array([HARD_P])
     parts = [_numbers("p", name, k, N, probabilities) for k in KS_AGAINST_P for name in names]
     for name in names:
         ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
         parts += [_numbers("k", name, k, N, hard) for k in ks]
     parts += [_numbers("n", name, K, n, hard) for name in names for n in NS]
+    # `concat` skips None.
     return pd.concat(parts, ignore_index=True)
 
 
@@ -114,11 +117,14 @@ def draw(table: pd.DataFrame) -> Picture:
         if name not in EQUAL_ON_BINARY
     ]
     looks = {method.objective: style.look(method) for method in methods}
-    for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
+    for row, x in zip(picture.subplots(3, 2), _ROWS, strict=True):
+        label, fixed = _ROWS[x]
+        # The table has several k in the panels against p, of which one is drawn.
         rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
+        # Left the variance, right the ratio; per response where n varies.
         quantities = _PER_RESPONSE if x == "n" else _PER_GROUP
         for axes, (quantity, name) in zip(row, quantities.items(), strict=True):
-            every = 12 if x == "p" else 1
+            every = 12 if x == "p" else 1  # markers; lines against p have 45 points
             style.draw(axes, rows, looks, x, quantity, by="objective", every=every)
             axes.set(title=f"{name}; {fixed}", xlabel=label)
             style.make_log10(axes, digits=(1,) if x == "p" else (1, 2, 5))

@@ -40,19 +40,20 @@ INPUTS = ("curves", "scores", "training_logs", "training_set", "comparisons", "s
 class Figure:
     """One figure: what it shows, what it reads, and how it is drawn.
 
-    `table` and `draw` take no arguments in a figure of formulas; in a figure of results, the
-    experiment and this figure. `draw` takes the table first.
+    In a figure of results, `table` is called with the experiment and this figure, and `draw` with
+    the table, the experiment and this figure. In a figure of formulas, `table` is called without
+    arguments, and `draw` with the table.
 
-    name: of its files, without suffix.
+    name: name of its files, without suffix.
     caption: what it shows.
     table: returns every number that is drawn; this table is the figure's CSV file.
-    draw: returns the picture of a table.
+    draw: returns the picture of this table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
-    inputs: names in `INPUTS`: curves, scores and training_logs of its policies, training_set,
-        comparisons of the claims, the table of the study that is its only grid, and objectives,
-        which are no file: the code of every objective in the registry.
-    objectives: draws only the cells with these objectives; empty means all.
-    metric: of its curves: pass_at_k or max_at_k.
+    inputs: what it reads, as names in `INPUTS`: curves, scores and training_logs are those of its
+        policies, comparisons those of the claims, and study is the table of the study that is its
+        only grid. objectives is no file, but the code of every objective in the registry.
+    objectives: it draws only the cells with these objectives; empty means all.
+    metric: metric of its curves, pass_at_k or max_at_k.
     """
 
     name: str
@@ -120,7 +121,7 @@ class Figure:
         return methods_of(experiment, self.policies(experiment))
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
-        """What decides the figure, code and caption included, apart from its inputs."""
+        """What decides the figure apart from its inputs: its code, its caption and the config."""
         modules = frozenset((self.table.__module__, self.draw.__module__))
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption}
         chosen["code"] = _digest(FOLDER, modules)
@@ -186,12 +187,13 @@ def _inputs(experiment: Experiment, figure: Figure) -> list[tuple[Path, Task]]:
         makers.append(tasks.study(experiment, figure.grids[0]))
     if figure.reads("comparisons"):
         task = claims.task(experiment)
-        files.append((task.outputs[-1], task))
+        files.append((task.outputs[-1], task))  # the first output is the table of claims
     return files + [tasks.first_output(task) for task in makers]
 
 
 def save(picture: Picture, path: Path) -> None:
     """Write a picture as .pdf or .png, with the same bytes for the same picture."""
+    # By default, matplotlib writes the time into a PDF, and its own version into a PNG.
     if path.suffix == ".pdf":
         picture.savefig(path, format="pdf", metadata={"CreationDate": None})
     else:
@@ -200,7 +202,10 @@ def save(picture: Picture, path: Path) -> None:
 
 @cache
 def _digest(folder: Path, modules: frozenset[str]) -> str:
-    """SHA-256 of the sources in a folder, and of modules elsewhere, such as extensions."""
+    """SHA-256 of the sources in a folder, and of those modules that are elsewhere.
+
+    A user's extension, which registers a figure or an objective, is elsewhere.
+    """
     inside = sorted(folder.glob("*.py"))
     outside = {Path(str(sys.modules[name].__file__)) for name in modules} - set(inside)
     sources = [path.read_bytes() for path in inside + sorted(outside)]

@@ -44,6 +44,7 @@ def table() -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Picture:
     picture = style.new_picture(style.COLUMN_WIDTH, 3.5)
     rewards = table[table["quantity"] == "reward"]
+    # The response with the best reward in each group.
     best = rewards.loc[rewards.groupby("group")["value"].idxmax(), "response"]
     panels = picture.subplots(3, 1, sharex=True)
     colours = [style.REWARD]
@@ -60,10 +61,12 @@ def draw(table: pd.DataFrame) -> Picture:
             above = {"xytext": (0, 1.5), "textcoords": "offset points", "ha": "center"}
             axes.annotate(f"{round(value, 3):g}", (response, value), **above)
         # Both kinds of weight have the same scale.
-        unit = table["quantity"].str.endswith("weight") == str(quantity).endswith("weight")
-        axes.set(title=quantity, ylim=(0, 1.3 * table["value"][unit].max()))
+        is_weight = str(quantity).endswith("weight")
+        same_scale = table["quantity"].str.endswith("weight") == is_weight
+        axes.set(title=quantity, ylim=(0, 1.3 * table["value"][same_scale].max()))
         axes.label_outer()
         axes.grid(visible=False)  # the numbers above the bars are easier to read
+        # Dotted lines between the groups.
         for first in range(K + 1, len(REWARDS) + 1, K):
             axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":")
     place = {"ha": "center", "va": "top", "transform": panels[0].get_xaxis_transform()}

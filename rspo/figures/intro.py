@@ -86,10 +86,10 @@ _LOOKS = {
 
 
 def _draw_bars(axes: Axes, table: pd.DataFrame) -> None:
-    """Hollow, hatched bars for policy A beside solid ones for policy B."""
+    """Draw hollow, hatched bars for policy A beside solid ones for policy B."""
     style.draw(axes, table, _LOOKS, "x", "y", by="policy", kind="bars")
     places = list(dict.fromkeys(table["x"]))
-    if not isinstance(places[0], str):
+    if not isinstance(places[0], str):  # rewards; seaborn labels the names of prompts itself
         axes.set_xticks(places, [f"{x:g}" for x in places])
     axes.grid(visible=False, axis="x")
 
@@ -99,6 +99,7 @@ def _draw_curves(axes: Axes, table: pd.DataFrame, label: str, title: str) -> Non
     style.make_log2(axes, [1, 2, 4, 8, 16])
     axes.set(xlabel="k", ylabel=label, title=title, ylim=(0, 1.5), yticks=[0, 0.5, 1])
     for k, stage, side in ((1, "training", "left"), (16, "evaluation", "right")):
+        # The row of the better policy at this k.
         best = table.loc[table["y"].where(table["x"] == k).idxmax()]
         axes.vlines(k, best["y"] + 0.06, 1.1, color=style.FAINT, linewidth=0.6)
         preference = f"{stage}\nprefers {best['policy']}"

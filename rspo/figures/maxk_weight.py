@@ -35,6 +35,11 @@ def gradient_weight(k: int, rewards: Floats) -> Floats:
 
     Gauss-Legendre quadrature with 16 nodes integrates between neighbours of the grid, which is
     extended down to LOWEST_REWARD.
+
+    Args:
+        rewards: the grid, [points]; ascending.
+
+    Returns: [points].
     """
     from scipy.special import ndtr
 
@@ -53,7 +58,7 @@ def table() -> pd.DataFrame:
     from scipy.special import ndtr
 
     grid = np.linspace(LEFT, RIGHT, round((RIGHT - LEFT) / GRID_STEP) + 1)
-    up_to_r = grid[grid <= R + GRID_STEP / 2]
+    up_to_r = grid[grid <= R + GRID_STEP / 2]  # has R itself, whatever its rounding error
     end = np.array([R])
     parts = [
         _part("cdf", 2, grid, ndtr(grid)),
@@ -85,7 +90,7 @@ def draw(table: pd.DataFrame) -> Picture:
 
 
 def _draw_area(axes: Axes, panels: dict[str, pd.DataFrame], colour: str) -> None:
-    """The distribution function, and the area below it up to R."""
+    """Draw the distribution function, and fill the area below it up to R."""
     end, area = panels["area"][["reward", "value"]].iloc[0]
     filled = panels["filled"].assign(zero=0.0)
     area_look = {"filled": style.Look(colour)}

@@ -1,4 +1,4 @@
-"""The methods that a figure draws as lines: their labels, and what the small print says of them.
+"""The methods that a figure draws as lines: their labels, and their description in small print.
 
 Labels tell only what differs between the lines; `run_description` tells what they have in common.
 """
@@ -21,6 +21,7 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
     labels = labels_of_models(experiment, policies)
     cells = experiment.by_method(policies)
     places = _places(experiment, cells)
+    # What differs between the lines, which labels therefore say.
     full = {cell.objective for cell in cells} >= FULL_LABELS.keys()
     several_n = len({cell.n for cell in cells}) > 1
     several_rewards = len({cell.reward for cell in cells}) > 1
@@ -45,7 +46,10 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
 
 
 def _places(experiment: Experiment, cells: Iterable[Cell]) -> dict[Cell, int]:
-    """The `Method.place` of each line."""
+    """The `Method.place` of each line.
+
+    It is the position relative to the usual line among those with the same objective and k.
+    """
     groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in sorted(cells, key=attrgetter("n", "reward", "model", "variant")):
         groups[cell.objective, cell.k].append(cell)
@@ -88,7 +92,7 @@ def interval_over(table: pd.DataFrame) -> str:
 
 
 def model_labels(experiment: Experiment, policies: Iterable[str]) -> str:
-    """The labels of the models of some policies, in a sentence; their number if it is above two."""
+    """The labels of the models of some policies, such as "A and B"; their number if above two."""
     labels = labels_of_models(experiment, policies)
     if len(labels) > 2:
         return f"{len(labels)} base models"

@@ -36,11 +36,11 @@ def table() -> pd.DataFrame:
     probabilities = np.arange(101) / 100
     rows = []
     for k in KS:
-        # F'(p) of the weights that training uses; policy gradient's at k = 1.
+        # F'(p) follows from the weights that training uses. RSPO with k = 1 is policy gradient.
         slope = diagnose("rspo_pass_at_k", k, max(KS), probabilities).weights.slope
         rows += [("weight", k, w, weight) for w, weight in zip(probabilities, slope, strict=True)]
     rows += [("boundary", k, boundary(k), 1.0) for k in BOUNDARY_KS]
-    # The CSV has 2 on the left and 2.0 on the right.
+    # The type `object` keeps integers: the CSV has k = 2 for the left panel, 2.0 for the right.
     return pd.DataFrame(rows, columns=["panel", "k", "w", "weight"], dtype=object)
 
 
@@ -65,7 +65,7 @@ def draw(table: pd.DataFrame) -> Picture:
 
 
 def _draw_regions(axes: Axes, table: pd.DataFrame) -> None:
-    """Where the weight is above 1 and below 1, and the boundary between them."""
+    """Draw the regions where the weight is above and below 1, and the boundary between them."""
     above = table.assign(part="above", low=0.0, high=table["w"])
     below = table.assign(part="below", low=table["w"], high=1.0)
     colours = {"above": style.Look(style.GREEN), "below": style.Look(style.LIGHT_RED)}

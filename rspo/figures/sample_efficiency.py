@@ -35,7 +35,7 @@ COLUMNS = [
 
 
 def first_pass(experiment: Experiment) -> int:
-    """The number of training steps before prompts repeat, at most all steps."""
+    """The number of training steps before prompts repeat, or of all steps if none repeats."""
     training = experiment.config.training
     problems = read_table(experiment.files.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)
@@ -45,13 +45,14 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """One row for each step of each line, without the steps whose window is incomplete."""
     methods = figure.methods(experiment)
     steps = first_pass(experiment)
-    half = steps // 10
+    half = steps // 10  # the window is a fifth of the first pass
     # The logs have Pass@k for the powers of two up to n; the largest that all of them have.
     k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     lines = []
     for method in methods:
         passed = 100 * logged(experiment, method, f"pass_at_{k}").iloc[:steps]
         line = averaged(method, passed, half).assign(metric_k=k)
+        # With one seed, the band is the interval over prompts instead of the range of the seeds.
         line["error"] = error_of_mean(list(line["estimate"]), 2 * half + 1)
         if line["seeds"].max() == 1:
             line["lowest"] = line["smoothed"] - NORMAL_QUANTILE * line["error"]

@@ -39,16 +39,18 @@ COLUMNS = [
     "problems",
     "samples",
 ]
-MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}  # what a test shows, beside its whisker
+# What is written beside a whisker, by what the test of the difference shows.
+MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}
 _IN_PERCENT = ["estimate", "low", "high"]
 _COUNTS = ["seeds", "problems", "samples"]
-_PANEL_LIMIT = 3  # of more k, the first, the middle and the last have a panel
-_LABEL_LIMIT = 16  # of more points in the frontier, only the ends of lines have labels
+_PANEL_LIMIT = 3  # if there are more k, the first, the middle and the last have a panel
+_LABEL_LIMIT = 16  # if the frontier has more points, only the ends of lines have labels
 # The paper's methods and the base model; other methods are faint in the frontier.
 _PAPER_METHODS = ("RSPO", "PG", "Baseline", BASE)
 _CLAIM_LOOK = style.Look(style.INK, marker="o")
-# Where a label may stand, in points from its point: beside it, then above and below that. The last
-# place, beside it again, is kept if none is free.
+# The offsets (x, y) of a label from its point, in 1/72 inch, in the order in which they are tried:
+# beside the point, then further and further above and below. The last one, beside the point again,
+# is kept if none is free.
 _GAP = 4.0
 _LINE_HEIGHT = 9
 _HEIGHTS = [0]
@@ -59,7 +61,7 @@ _PLACES = [(x, y) for y in _HEIGHTS for x in (_GAP, -_GAP)]
 
 
 def figure_of_study(name: str, study: Study) -> Figure:
-    """The figure fig_<name> of a study."""
+    """The figure fig_<name> of a study: curves if the study has its own k, else a forest plot."""
     frontier = ""
     if study.frontier:
         x, y = study.frontier
@@ -81,7 +83,7 @@ def figure_of_study(name: str, study: Study) -> Figure:
 def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The rows of the study's comparisons that are drawn."""
     study = studies.study_of(experiment, figure.grids[0])
-    rows = read_rows(figure.task(experiment).input_files[0])
+    rows = read_rows(figure.task(experiment).input_files[0])  # the study's comparisons
     first = study.contrasts[0]
     families = [
         contrast.family for contrast in study.contrasts if _differ_only_in_k(contrast, first)
@@ -90,6 +92,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         families += [f"{family}, {studies.OVER_MODELS}" for family in families]
     forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
     ks = [str(k) for k in study.k or study.frontier or ()]
+    # A level is the Pass@k of a method itself: nothing is subtracted, and it is not about a claim.
     is_level = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
     levels = rows[is_level].assign(part="curves" if study.k else "frontier")
     drawn = pd.concat([forest, levels], ignore_index=True)
@@ -99,7 +102,10 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
 
 
 def _differ_only_in_k(first: Contrast, second: Contrast) -> bool:
-    """Whether two contrasts subtract the same, perhaps at other k."""
+    """Whether two contrasts subtract the same, at the same or at other k.
+
+    Such contrasts share the forest plot, with a panel for each k.
+    """
     keys = ("minus", "less", "mean", "claims", "each_variant")
     return all(getattr(first, key) == getattr(second, key) for key in keys)
 
@@ -110,6 +116,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     looks = _looks(table, experiment, figure)
     levels = _in_order(table[table["part"] == "frontier"], list(experiment.config.variants))
     forest = table[table["part"] == "forest"]
+    # A contrast of claims has a panel for each claim, and any other one for each k.
     panel = forest["claim"].where(forest["claim"] != "", forest["k"])
     forest = forest.assign(panel=panel, label=_labels(forest))
     height = max(2.4, 0.9 + 0.165 * forest["label"].nunique())
@@ -130,7 +137,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 def _draw_forests(
     side: Any, forest: pd.DataFrame, looks: Mapping[str, style.Look], margin: float
 ) -> None:
-    """A panel for each k or claim, with a row for each method or variant.
+    """Draw a panel for each k or claim, with a row for each method or variant.
 
     Args:
         side: the picture, or the half of it that has the panels.
@@ -138,6 +145,7 @@ def _draw_forests(
     """
     panels = _panels(forest)
     axes = side.subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+    # The rows of a method are adjacent, in the order in which methods first appear.
     by_method = forest.groupby("method", sort=False)["label"]
     order = list(dict.fromkeys(label for _, labels in by_method for label in labels))
     forest = forest.assign(place=forest["label"].map(order.index))
@@ -145,9 +153,10 @@ def _draw_forests(
         rows = forest[forest["panel"] == name]
         _draw_forest(panel, rows, looks)
         is_claim = (rows["claim"] != "").any()
+        # The k of a mean over several k are separated by spaces.
         panel.set_title(name if is_claim else f"Pass@{name.replace(' ', ', ')}")
     axes[0].set_yticks(range(len(order)), order)
-    axes[0].set_ylim(len(order) - 0.4, -0.6)
+    axes[0].set_ylim(len(order) - 0.4, -0.6)  # the first row is at the top
     for panel in axes:
         panel.margins(x=margin)
         panel.label_outer()
@@ -165,7 +174,10 @@ def _panels(forest: pd.DataFrame) -> list[str]:
 
 
 def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
-    """Sort the levels by the order of the config's variants, which do not include the default."""
+    """The levels in the order of the config's variants, which lines then connect in this order.
+
+    Levels with the default variant, which the config does not list, stay in their order.
+    """
     if DEFAULT_VARIANT in set(levels["variant"]):
         return levels
     places = levels["variant"].map({name: place for place, name in enumerate(variants)})
@@ -173,7 +185,7 @@ def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
 
 
 def _orders(levels: pd.DataFrame) -> list[str]:
-    """The variants that lines connect, for the small print, if these have no labels."""
+    """For the small print, the variants that each line connects, if their points have no labels."""
     if len(levels) <= 2 * _LABEL_LIMIT:  # two levels are one point
         return []
     lines = _lines(levels["variant"][levels["variant"] != ""])
@@ -181,7 +193,10 @@ def _orders(levels: pd.DataFrame) -> list[str]:
 
 
 def _minus(rows: pd.DataFrame) -> str:
-    """What is subtracted, if that is one method, or methods that differ only in k."""
+    """What is subtracted, as the end of a label; empty if that is not the same in all rows.
+
+    Methods that differ only in k are named once.
+    """
     names = list(dict.fromkeys(rows["against"]))
     stems = {name.partition(" k=")[0] for name in names}
     if len(names) == 1:
@@ -205,7 +220,12 @@ def _note(
     intervals: str,
     *more: str,
 ) -> None:
-    """Write the small print: what was measured, what the intervals are over, and more."""
+    """Write the small print: what was measured, and how the intervals are drawn.
+
+    Args:
+        intervals: what draws them, such as "whiskers".
+        more: further parts.
+    """
     first = table.iloc[0]
     seeds = first["seeds"]
     is_over_models = table["variant"] == studies.OVER_MODELS
@@ -223,8 +243,9 @@ def _note(
 
 
 def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
-    """Pass@k of every method and of the base model, and differences at the same k, with bands."""
+    """Draw Pass@k of every method and of the base model, and differences with bands, against k."""
     lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
+    # The same labels as those that `methods_of` gives, by which lines find their looks.
     labels = table["method"].replace(BASE, "Base")
     if table.loc[labels != "Base", "variant"].nunique() > 1:
         labels = labels.where(labels == "Base", labels + ", " + table["variant"])
@@ -237,6 +258,7 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     ends = ("low", "high")
     style.draw(differences, table[~is_level], looks, "k", "estimate", ends=ends)
     for axes in (levels, differences):
+        # Ticks at powers of two only: those of other k would overlap.
         style.make_log2(axes, [k for k in table["k"] if k.bit_count() == 1])
         axes.set_xlabel("k of Pass@k")
     differences.axhline(0, color=style.INK, linewidth=0.8, zorder=1)
@@ -249,7 +271,11 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
 
 
 def _labels(forest: pd.DataFrame) -> pd.Series:
-    """The name of each row: its method, and its variant if the rows have several."""
+    """The label of each row of the forest plot.
+
+    It is the method, with the variant if there are several variants. A contrast of claims compares
+    variants only, so it is the variant there.
+    """
     if (forest["claim"] != "").any():
         return forest["variant"]
     if forest["variant"].nunique() == 1:
@@ -258,7 +284,7 @@ def _labels(forest: pd.DataFrame) -> pd.Series:
 
 
 def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
-    """A point with a whisker for each row, at its place, and the mark of its test, if any."""
+    """Draw a point with a whisker for each row at its `place`, and the mark of its test, if any."""
     style.draw(axes, rows, looks, "estimate", "place", ends=("low", "high"), kind="forest")
     axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
     rows = rows.assign(mark=[MARKS[shown_by(row)] for row in rows.to_dict("records")])
@@ -273,7 +299,7 @@ def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]
 
 
 def _draw_frontier(axes: Axes, levels: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
-    """Pass@k at the larger k against that at the smaller one; the paper's methods stand out."""
+    """Draw Pass@k at the larger k against the smaller k; the paper's methods stand out."""
     ks = sorted(set(levels["k"]), key=int)
     points = _points(levels, ks[0], ks[-1])
     shown = {
@@ -287,11 +313,15 @@ def _draw_frontier(axes: Axes, levels: pd.DataFrame, looks: Mapping[str, style.L
 
 
 def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """The points of each line: Pass@x and Pass@y. The default is on each line of its method."""
+    """The points of each line: Pass@x and Pass@y.
+
+    The default variant is on each line of its method, so it may have several rows.
+    """
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
     rows = []
     for method in dict.fromkeys(levels["method"]):
         lines = _lines(levels["variant"][levels["method"] == method])
+        # The label without k and n is the name of the objective.
         faint = method.split(" k=")[0].split(", n=")[0] not in _PAPER_METHODS
         for stem, variants in lines.items():
             name = method if len(lines) == 1 else f"{method}, {stem}"
@@ -302,11 +332,17 @@ def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 
 
 def _named(points: pd.DataFrame) -> pd.DataFrame:
-    """The points that get a label: all of them, or of many the last one of each line."""
+    """The points that get a label, with this label; those of the paper's methods come first.
+
+    If there are more than `_LABEL_LIMIT`, only the last point of each line gets a label, which is
+    the name of the line.
+    """
     points = points.drop_duplicates(["method", "variant"])
     if len(points) > _LABEL_LIMIT:
         ends = points.drop_duplicates("line", keep="last")
         return ends.assign(label=ends["line"]).sort_values(["faint", "y"], ascending=[True, False])
+    # The default variant is labelled with its method. Other variants are labelled with their own
+    # name, and with the method too if this has no other variant.
     plain = points["variant"].isin(("", DEFAULT_VARIANT))
     own = points.groupby("method")["variant"].transform("nunique") == 1
     labels = points["variant"].mask(own, points["method"] + ", " + points["variant"])
@@ -337,7 +373,7 @@ def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) ->
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0, "alpha": 0.7},
             zorder=4,
         )
-        label.set_in_layout(False)
+        label.set_in_layout(False)  # or matplotlib would shrink the panel to make room for it
         places = _PLACES[:2] if point["faint"] else _PLACES
         shift = _move_to_free_place(label, places, panel, marks, boxes)
         if shift is None:
@@ -378,9 +414,10 @@ def _move_to_free_place(
 
 
 def _lines(variants: pd.Series) -> dict[str, list[str]]:
-    """The variants that a line connects, by what their names have before the last hyphen.
+    """The variants that each line connects, by the part of their names before the last hyphen.
 
-    The default, at its place among them, is on every line.
+    The default variant is on every line, at its place among the others. If there is no other
+    variant, there is one line, with the empty name.
     """
     names = list(dict.fromkeys(variants))
     stems = dict.fromkeys(_stem(name) for name in names if name != DEFAULT_VARIANT)
@@ -391,4 +428,5 @@ def _lines(variants: pd.Series) -> dict[str, list[str]]:
 
 
 def _stem(variant: str) -> str:
+    """The name of the line that a variant is on: `rate` for the variant `rate-third`."""
     return variant.rpartition("-")[0]

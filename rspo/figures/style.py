@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 else:  # imported when a figure is drawn
     Axes = Picture = Any
 
-Dashes = str | tuple[int, tuple[float, ...]]  # as of matplotlib's Line2D
+# As in matplotlib's Line2D: such as "--", or an offset and the lengths of dashes and gaps in turn.
+Dashes = str | tuple[int, tuple[float, ...]]
 Kind = Literal["line", "points", "forest", "bars"]
 
-# Inches.
+# Widths in inches.
 COLUMN_WIDTH = 3.33
 TEXT_WIDTH = 7.0
 
 DOTS_PER_INCH = 300
 _LINES_PER_LEGEND_ROW = 7
-SMALL = 7.0
+SMALL = 7.0  # the smallest font size, in points
 # Indices and exponents are set at 0.7 of the size around them; this keeps them at 7 pt.
 FORMULA = 10.0
 
@@ -85,11 +86,12 @@ class Look:
     """How a method, or any other group of rows, is drawn.
 
     colour: "#RRGGBB".
-    line: dashes of its line.
-    width: of the line, in points.
-    marker, size: of its points; the size is in points.
-    filled: whether its markers and bars are filled; other markers are white, other bars hatched.
-    opacity: of its line and its points.
+    line: dashes of the line.
+    width: width of the line, in points (1/72 inch).
+    marker: matplotlib's marker of its points; empty for none.
+    size: size of the marker, in points.
+    filled: whether markers and bars are filled. If not, markers are white and bars are hatched.
+    opacity: opacity of the line and the markers, from 0 to 1.
     """
 
     colour: str
@@ -103,7 +105,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Family:
-    """The looks of one objective: a colour map, or one colour for every k."""
+    """The looks of one objective with different k.
+
+    colours: name of a colour map, which gives each k its shade; or one "#RRGGBB" for every k.
+    line, filled, size: as in `Look`.
+    markers: matplotlib's markers, one character each, of which `_marker` chooses one.
+    """
 
     colours: str
     line: Dashes = "-"
@@ -156,12 +163,12 @@ def look(method: Method) -> Look:
     # k = 1, 2, 4 have the ranks 0, 1, 2; objectives without k have the shade of k = 4.
     rank = math.log2(method.k or 1) + _RANKS_PER_PLACE * method.place
     return Look(
-        shade(family.colours, rank if method.k else rank + _RANK_OF_K_4),
-        family.line,
-        max(0.6, 0.7 + 0.3 * rank),
-        family.markers[_marker(method) % len(family.markers)],
-        family.size,
-        family.filled,
+        colour=shade(family.colours, rank if method.k else rank + _RANK_OF_K_4),
+        line=family.line,
+        width=max(0.6, 0.7 + 0.3 * rank),
+        marker=family.markers[_marker(method) % len(family.markers)],
+        size=family.size,
+        filled=family.filled,
     )
 
 
@@ -171,10 +178,13 @@ def looks(methods: Iterable[Method]) -> dict[Any, Look]:
 
 
 def shade(colours: str, rank: float) -> str:
-    """A colour of a colour map, darker for a larger rank; or the one "#RRGGBB".
+    """A colour of a colour map, darker for a larger rank; a single colour stays as it is.
 
     k = 2, 4 and 8, with the ranks 1, 2 and 3, have shades at equal distances; above, each rank is
     half as light as the one before.
+
+    Args:
+        colours: name of a colour map, or "#RRGGBB".
     """
     if colours.startswith("#"):
         return colours
@@ -188,24 +198,29 @@ def shade(colours: str, rank: float) -> str:
 
 
 def _marker(method: Method) -> int:
-    """The place of a method's marker in its family: by k, and otherwise by what differs."""
+    """The index of a method's marker among those of its family: by k and by its place."""
     if method.k is None:
         return method.place
-    # k = 2, 4 and 8 have the first three markers; a k between two powers of two has another one.
+    # At place 0, k = 2, 4 and 8 have the first three markers, and at the next place the three after
+    # these. A k between two powers of two has another marker than the power below it.
     power = method.k.bit_length() - 2
     is_power = method.k.bit_count() == 1
     return power + 3 * method.place + (0 if is_power else 5)
 
 
 def _family(objective: str) -> Family:
-    """The looks of an objective: those of the paper, or the next of `_FURTHER_FAMILIES`."""
+    """The looks of an objective: those of the paper, or else some of `_FURTHER_FAMILIES`.
+
+    Objectives that the paper does not have take them in turn, in the order of the registry.
+    """
     if objective in _FAMILIES:
         return _FAMILIES[objective]
     # Other papers' objectives come last, so that they do not change the style of a project's own.
     names = dict.fromkeys(list(compared()) + list(OBJECTIVES))
     further = [name for name in names if name not in _FAMILIES]
     rounds, index = divmod(further.index(objective), len(_FURTHER_FAMILIES))
-    # The second objective of a colour has the line and the markers of its neighbour, and so on.
+    # If there are more objectives than colours, the second objective of a colour has the line and
+    # the markers of the next family, and the third those of the family after that.
     neighbour = _FURTHER_FAMILIES[(index + rounds) % len(_FURTHER_FAMILIES)]
     return replace(neighbour, colours=_FURTHER_FAMILIES[index].colours)
 
@@ -230,19 +245,19 @@ def draw(
     """Draw the rows of a table with seaborn: lines, points or bars, and their intervals.
 
     Call it before you set labels, titles, scales and ticks, which seaborn sets too. seaborn maps
-    the colour, the dashes and the marker of each look. The other properties are set afterwards:
-    seaborn visits every combination of the values of all mapped properties, which takes minutes for
-    six of them. Each line gets its label, which `legend` reads.
+    the colour, the dashes, the marker and the filling of each look. The other properties are set
+    afterwards: seaborn visits every combination of the values of all mapped properties, which takes
+    minutes for six of them. Each line gets its look's key as its label, which `legend` reads.
 
     Args:
         rows: a row for each point; a line connects them in this order.
-        looks: of the values of column `by`; rows with other values are not drawn.
+        looks: for each value of column `by`; rows with other values are not drawn.
         x, y: columns. Without y, only intervals are drawn.
         ends: columns with both ends of an interval, of y; in a forest, of x.
         kind: line: lines with bands; points: points with whiskers; forest: points with horizontal
             whiskers; bars: bars, beside each other where several have the same x.
         alpha: opacity of bands.
-        every: points between two markers; lines put theirs on different points.
+        every: a line has a marker on every so many of its points; lines start at different points.
         clip: whether lines are cut at the edge of the panel.
     """
     names = _from_the_bottom(rows, looks, by)
@@ -260,6 +275,7 @@ def draw(
         plot = _plot(data, drawn_looks, kind, alpha, clip)
         plot.theme(_current_theme()).on(axes).plot()
     if kind == "bars":
+        # seaborn makes bars that are not filled transparent. A colour ends with its opacity.
         for bar in axes.patches[patch_count:]:
             bar.set_hatch("" if bar.get_facecolor()[-1] else "////")
     elif y:
@@ -270,10 +286,12 @@ def _finish(looks: Mapping[Any, Look], lines: Iterable["Line2D"], every: int, jo
     """Set what seaborn has not mapped. There is one line for each look, in the same order."""
     for place, (name, line) in enumerate(zip(looks, lines, strict=True)):
         look = looks[name]
+        # Above grids and bands, which have a smaller zorder, and in the order of `looks`.
         line.set(label=str(name), zorder=3 + place / 100, alpha=look.opacity)
         line.set(linewidth=look.width, markersize=look.size, markeredgewidth=0.9)
         line.set(markerfacecolor=look.colour if look.filled else "white")
-        line.set(markevery=(2 * place % every, every))
+        first = 2 * place % every  # the first point with a marker, which differs between lines
+        line.set(markevery=(first, every))
         if not joined:
             line.set_linestyle("none")
 
@@ -297,7 +315,7 @@ def _plot(
         mark = so.Band(alpha=alpha, edgewidth=0) if kind == "line" else so.Range(linewidth=1.0)
         if kind == "forest":
             plot = plot.add(mark, y="y", xmin="low", xmax="high", orient="y", legend=False)
-            # A marker may cover its whole whisker, but not these.
+            # Caps at both ends, because a marker may cover the whole of a short whisker.
             cap = so.Dot(marker="|", pointsize=5.5, stroke=0.8)
             plot = plot.add(cap, x="low", y="y", legend=False)
             plot = plot.add(cap, x="high", y="y", legend=False)
@@ -313,13 +331,13 @@ def _plot(
 
 
 def _from_the_bottom(rows: pd.DataFrame, looks: Mapping[Any, Look], by: str) -> list[Any]:
-    """The groups that have rows, those with thick lines first, so that no line is hidden."""
+    """The keys of `looks` that have rows, thick lines first, so that no line hides another."""
     present = set(rows[by])
     return sorted((name for name in looks if name in present), key=lambda name: -looks[name].width)
 
 
 def _current_theme() -> dict[str, Any]:
-    """The current values of all settings that seaborn's theme would change."""
+    """The current values of all settings that seaborn's theme would change, so that it does not."""
     import matplotlib
     import seaborn.objects as so
 
@@ -373,18 +391,20 @@ def legend(
     """Add one legend above the whole picture, of the lines that `draw` has drawn.
 
     Args:
-        texts: what it says, by label of the line.
-        families: labels that share a row, one row for each family; all further labels come first.
+        texts: what the legend says, by the label of the line.
+        families: groups of labels, each of which has a row of its own. All other labels come before
+            them, column by column.
     """
     from matplotlib.lines import Line2D
 
     drawn = {str(line.get_label()): line for axes in picture.axes for line in axes.lines}
     if drawn.keys().isdisjoint(texts):
         return
+    # The labels with a row of their family, and the single ones; the number of rows.
     rows = [[label for label in family if label in drawn] for family in families]
     single = [label for label in texts if label in drawn and label not in chain(*rows)]
     count = max(len(rows), math.ceil((len(single) + len(rows)) / _LINES_PER_LEGEND_ROW))
-    # matplotlib fills a legend column by column.
+    # matplotlib fills a legend column by column, so empty entries complete the columns.
     entries = single + [""] * (-len(single) % count)
     for column in zip_longest(*rows, fillvalue=""):
         entries += column
@@ -419,14 +439,14 @@ def note(picture: Picture, *parts: str) -> None:
 
     Parts share a line where they fit, and long parts are wrapped.
     """
-    # 7 pt letters of this font are about 3.6 pt wide on average.
+    # 7 pt letters of this font are about 3.6 pt wide on average; 3.8 leaves some room.
     letters = int(picture.get_figwidth() * 72 / 3.8)
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + 2 + len(part) <= letters:
             lines[-1] += f"; {part}"
         else:
-            # Lines of about the same length, rather than one word on the last line.
+            # Lines get about the same length, so that no single word is alone on the last line.
             count = math.ceil(len(part) / letters)
             lines += textwrap.wrap(part, min(letters, len(part) // count + 8))
     picture.supxlabel("\n".join(lines), fontsize=SMALL, color=FAINT)

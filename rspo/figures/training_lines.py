@@ -1,4 +1,4 @@
-"""What the figures of training logs share: logged values, smoothed, as the lines of methods."""
+"""Functions of the figures of training logs: read logged values, smooth and average them."""
 
 from collections.abc import Sequence
 from statistics import fmean

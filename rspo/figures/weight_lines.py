@@ -1,4 +1,4 @@
-"""What the figures of RSPO's weights share: a line for each k, and its legend."""
+"""Functions of the figures of RSPO's weights: a line for each k, and the legend."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,15 @@ from rspo.objectives import OBJECTIVES
 
 
 def lines_of(objective: str, ks: Sequence[int]) -> list[Method]:
-    """A line for each k, with the styles of the figures of results."""
+    """A method for each k, so that its line looks as in the figures of results."""
     has_k = OBJECTIVES[objective].has_k
     return [Method(label_of(objective, k), objective=objective, k=k if has_k else None) for k in ks]
 
 
 def add_legend(picture: Picture, lines: Sequence[Method]) -> None:
-    """Name all lines in one row.
+    """Add a legend that names all lines.
 
-    The label of a drawn line is its k; that of policy gradient, which has no k, is 1.
+    These figures draw lines by k, so `draw` labels a line with its k. Policy gradient, which has no
+    k, is drawn as k = 1.
     """
     style.legend(picture, {str(method.k or 1): method.label for method in lines})

@@ -1,6 +1,7 @@
 """`rspo report`: the whole experiment on one HTML page that opens offline.
 
-Every number on the page comes from a file that another command wrote (docs/report.md).
+Every number on the page comes from a file that another command wrote (docs/report.md). This module
+plans which files these are; `rspo.report.page` writes the page.
 
 This module imports neither jinja2 nor matplotlib, because the Snakefile imports it.
 """
@@ -34,11 +35,14 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
 
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Task]]:
-    """The files that the page of results reads; all are required. It copies those in `reports`."""
+    """The files that the page of results reads; all are required.
+
+    The page copies those of them that are in the folder `reports`.
+    """
     inputs = []
     for figure in figures(experiment):
         task = figure.task(experiment)
-        inputs += [(path, task) for path in task.outputs[1:]]  # picture and numbers
+        inputs += [(path, task) for path in task.outputs[1:]]  # .png and .csv
     inputs += tasks.every_curve(experiment)
     for task in (claims.task(experiment), tasks.cost(experiment)):
         inputs += [(path, task) for path in task.outputs]
@@ -61,8 +65,10 @@ def readable(experiment: Experiment) -> list[tuple[str, str]]:
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():
         cells = experiment.cells_of(name)
-        shown = [next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])]
+        rspo_cells = [cell for cell in cells if cell.objective.startswith("rspo")]
+        shown = rspo_cells[:1] or cells[:1]
         shown += [cell for cell in cells if cell.objective == "policy_gradient"][:1]
+        # A later entry on the same suite does not replace the first one.
         suites.setdefault(entry.suite, list(dict.fromkeys(cell.name for cell in shown)))
     return [
         (policy, benchmark)

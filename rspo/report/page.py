@@ -1,6 +1,6 @@
-"""Fill in the templates of the report, one HTML file, and of the results, a Markdown page.
+"""Write the report, which is one HTML file, and the results, a Markdown page of docs/.
 
-The templates have every sentence; sentences.jinja has those that both pages share.
+Every sentence of theirs is in a template; sentences.jinja has those that both pages share.
 """
 
 import inspect
@@ -34,11 +34,11 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
 
 
 def write_results(experiment: Experiment, page: Path) -> None:
-    """Write the Markdown page, with its pictures and tables in a folder of the same name."""
+    """Write the results as a Markdown page, with pictures and tables in a folder of its name."""
     folder = page.with_suffix("")
     inputs = results_inputs(experiment)
     copied = [path for path, _ in inputs if path.parent == experiment.files.reports]
-    commits = set()
+    commits = set()  # of the code that made the pictures and tables
     for file in copied:
         note = read_provenance(file)
         if note:
@@ -62,7 +62,7 @@ def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
     """The templates of this folder, which call the functions of `page_data` as `data`."""
     templates = pages.environment(FOLDER, html=html)
     templates.filters |= dict(inspect.getmembers(text, inspect.isfunction))
-    templates.tests["known"] = isfinite
+    templates.tests["known"] = isfinite  # `{% if x is known %}`
     templates.globals |= {"experiment": experiment, "config": experiment.config}
     templates.globals |= {"LEVEL": LEVEL, "inf": inf}
     templates.globals["data"] = page_data

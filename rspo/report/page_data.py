@@ -1,6 +1,6 @@
-"""What the pages show: tables as rows for the templates, and what follows from them.
+"""The contents of the pages: rows of tables for the templates, and conclusions from them.
 
-The templates call the public functions of this module by the name `data`.
+The templates call the public functions of this module as `data.NAME`.
 """
 
 from base64 import b64encode
@@ -41,7 +41,9 @@ from rspo.pipeline.trace import content_of, history, sources
 from rspo.report import figures, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
+# From the unit of a comparison to the unit on the pages: percent, reward, nats per token, percent.
 _FACTORS = {"pass_at_k": 100.0, "max_at_k": 1.0, "entropy": 1.0, "time_of_dropping": 100.0}
+# The columns to which the factors apply.
 _SCALED = [
     "estimate",
     "error_problems",
@@ -52,7 +54,7 @@ _SCALED = [
     "margin",
     "tie_margin",
 ]
-# How verdicts begin, in the order in which pages count them.
+# The beginnings of all verdicts, in the order in which pages count them.
 _VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
 SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
 
@@ -61,9 +63,10 @@ SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
 
 
 def headline(experiment: Experiment) -> dict[str, Any]:
-    """The models and the rows of fig_difference, each with its `outcome`.
+    """The models and the rows of fig_difference; no rows for a scale without this figure.
 
-    That is "above" or "below", if the difference is significant, else "tie" or "open".
+    The `outcome` of a row is "above" or "below" if the difference is significant, and otherwise
+    "tie" or "open".
     """
     rows = _drawn(experiment, difference.FIGURE)
     for row in rows:
@@ -73,7 +76,7 @@ def headline(experiment: Experiment) -> dict[str, Any]:
 
 
 def main_table(experiment: Experiment) -> dict[str, list[Row]]:
-    """The rows of each method on the pooled problems of fig_main."""
+    """The rows of fig_main on the pooled problems by method, with a row for each k."""
     methods: dict[str, list[Row]] = {}
     for row in _drawn(experiment, curves.MAIN):
         if row["benchmark"] == POOLED:
@@ -85,16 +88,20 @@ def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
     """The rows of a figure's table; none for a scale without the figure."""
     if figure.name not in figures_of(experiment):
         return []
-    return read_rows(figure.task(experiment).outputs[2]).to_dict("records")
+    _, _, csv = figure.task(experiment).outputs
+    return read_rows(csv).to_dict("records")
 
 
 def claims(experiment: Experiment) -> list[Row]:
-    """The rows of claims.csv, each with the comparisons that decide it.
+    """The rows of claims.csv, each with further keys.
 
-    `verdict` is without its `reason`, which untested claims have.
-    `weakest`: the comparison with the weakest evidence, or None. `not_as_claimed`: the comparisons
-    that are against the claim, then the open ones by p, then the ties, each with `seeds_to_halve`.
-    `transfer`: differences between two suites.
+    verdict: the verdict without its reason.
+    reason: why a claim is not tested; empty if it is.
+    deciding: the comparisons that decide the claim.
+    weakest: that of `deciding` with the weakest evidence; None for a claim that is not tested.
+    not_as_claimed: those that are against the claim, then the open ones by p, then the ties, each
+        with `seeds_to_halve`.
+    transfer: the differences between two suites, the same ones for every claim.
     """
     comparisons = _comparisons(experiment)
     by_id = {comparison["id"]: comparison for comparison in comparisons}
@@ -107,9 +114,10 @@ def claims(experiment: Experiment) -> list[Row]:
             if comparison["decides"] == "yes" and comparison["claim"] == row["claim"]
         ]
         not_as_claimed = [comparison for comparison in deciding if comparison["outcome"] != FOR]
-        not_as_claimed.sort(key=_place)
+        not_as_claimed.sort(key=_rank)
         for comparison in not_as_claimed:
             comparison["seeds_to_halve"] = _seeds_to_halve(comparison)
+        # The verdict of an untested claim is such as "not tested: the grid has no main".
         verdict, _, reason = row["verdict"].partition(": ")
         row["verdict"] = verdict
         row["reason"] = reason
@@ -120,16 +128,20 @@ def claims(experiment: Experiment) -> list[Row]:
     return claim_rows
 
 
-def _place(comparison: Row) -> tuple[int, float]:
-    """The place of a comparison that is not as claimed: by its outcome, and if it is open by p."""
-    place = [AGAINST, OPEN, TIE].index(comparison["outcome"])
+def _rank(comparison: Row) -> tuple[int, float]:
+    """The key by which comparisons that are not as claimed are sorted: outcome, then p if open."""
+    outcome = [AGAINST, OPEN, TIE].index(comparison["outcome"])
     if comparison["outcome"] != OPEN:
-        return place, 0.0
-    return place, inf if isnan(comparison["p"]) else comparison["p"]
+        return outcome, 0.0
+    return outcome, inf if isnan(comparison["p"]) else comparison["p"]  # NaN has no order
 
 
 def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
-    """Each verdict, without the reason that it may have, and the number of claims with it."""
+    """Each verdict without its reason, and the number of claims with it; none is left out.
+
+    Args:
+        claims: the rows of `claims`.
+    """
     counts = Counter(claim["verdict"] for claim in claims)
     ordered = []
     for beginning in _VERDICTS:
@@ -138,16 +150,17 @@ def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
 
 
 def _comparisons(experiment: Experiment) -> list[Row]:
-    """Every comparison of the claims; those of Pass@k and of time are in percent."""
+    """Every comparison of the claims, in the units of the pages, and with `ks`, its k as texts."""
     frame = read_rows(experiment.files.reports / "claim_comparisons.csv")
     frame[_SCALED] = frame[_SCALED].mul(frame["metric"].map(_FACTORS).astype(float), axis="index")
     return frame.assign(ks=frame["k"].str.split()).to_dict("records")
 
 
 def _seeds_to_halve(comparison: Row) -> float:
-    """The number of seeds with which the interval of a comparison is half as wide.
+    """The number of seeds with which the interval is expected to be half as wide.
 
-    NaN with one seed; infinite if `SEEDS_LIMIT` are not enough (docs/statistics.md).
+    It is NaN for a comparison of a single seed or without an error, and infinite if `SEEDS_LIMIT`
+    seeds are not enough (docs/statistics.md).
     """
     error = comparison["error"]
     error_problems = comparison["error_problems"]
@@ -159,6 +172,7 @@ def _seeds_to_halve(comparison: Row) -> float:
     for seeds in range(int(comparison["seeds"]) + 1, SEEDS_LIMIT + 1):
         fraction = comparison["seeds"] / seeds
         seed_variance = error_seeds**2 * fraction
+        # The variance over problems includes their interaction with seeds, which more seeds reduce.
         problem_variance = constant + (error_problems**2 - constant) * fraction
         expected = Estimate(
             0.0,
@@ -179,10 +193,11 @@ def _seeds_to_halve(comparison: Row) -> float:
 def pictures(experiment: Experiment) -> Iterator[Row]:
     """The figures, results before formulas, with their captions and pictures."""
     for figure in figures(experiment):
-        image = figure.task(experiment).outputs[1]
+        _, image, _ = figure.task(experiment).outputs
         yield {
             "figure": figure,
             "alt": figure.caption.partition(";")[0],  # without the details
+            # A part of the page, which has no files beside it.
             "png": b64encode(image.read_bytes()).decode(),
         }
 
@@ -204,7 +219,7 @@ def setup(experiment: Experiment) -> dict[str, Any]:
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """Sentences about what training logs warn of: clipped gradients, a sampler's other weights."""
+    """Sentences that warn of clipped gradients and of a sampler that differs from the policy."""
     logs = {cell: read_log(experiment, cell) for cell in experiment.cells}
     clipped = {
         cell: fmean(column(experiment.files.training_log(cell), log, "gradient_clipped"))
@@ -224,7 +239,11 @@ def cost(experiment: Experiment) -> list[Row]:
 
 
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
-    """Benchmark, policy, and the first of the policy's responses of each kind, or None."""
+    """The responses that the report shows: benchmark, policy, and a row of each kind.
+
+    The kinds are the first right, the first wrong and the longest response. A kind has None if
+    there is no such response.
+    """
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
         problems = frame.groupby("problem_id")["correct"]
@@ -239,13 +258,13 @@ def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
 
 
 def families(experiment: Experiment, benchmark: str) -> list[str]:
-    """What the problems of a generated benchmark ask; empty for other benchmarks."""
+    """Descriptions of the families of problems of a generated benchmark; empty for another one."""
     generated = experiment.data_set(benchmark).generated
     return [ABOUT[family] for family in generated.families] if generated else []
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
-    """The code that writes the page, and the data behind it."""
+    """The version of the code, and all data from which the contents of the page were made."""
     behind = history(task(experiment).input_files)
     return {
         "code": code_version(),

@@ -1,4 +1,4 @@
-"""`rspo evidence`: the evidence of a page of docs/, and the page from it without training."""
+"""`rspo evidence`: add to the evidence of a page of docs/, or make the page without training."""
 
 import contextlib
 import os
@@ -28,15 +28,19 @@ RESULTS = "results"  # the page with all results; every other page is that of a 
 RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
 STUDIES = Path("docs") / "studies"
 Action = Literal["add", "page"]
+# The folders that commands write into; a temporary project has its own.
 _WRITTEN_FOLDERS = {"results", "reports", "docs"}
-# The keys of training logs that the page with all results reads; * is any text.
+# The keys of training logs that the page with all results reads; `*` matches any text.
 _RESULTS_KEYS = ("step", "entropy", "pass_at_*", "zero_weight", "seconds")
 
 
 def run(experiment: Experiment, action: Action, page: str, force: bool = False) -> None:
     """Add finished policies to a page's evidence, or make the page.
 
-    page: `RESULTS` or a study.
+    Args:
+        action: "add" or "page".
+        page: `RESULTS` or the name of a study.
+        force: as in `evidence.add`.
     """
     file = FOLDER / f"{page}.parquet"
     if action == "page":
@@ -49,7 +53,7 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
 
 
 def write_page(file: Path) -> None:
-    """Make a page from its evidence, in a temporary folder that has no other results."""
+    """Make the page of a file of evidence, in a temporary folder that has no other results."""
     known = Evidence.read(file)
     page = file.stem
     project = Path.cwd()
@@ -63,14 +67,14 @@ def write_page(file: Path) -> None:
 
 
 def _files(experiment: Experiment, page: str) -> dict[Path, Task]:
-    """The files behind the page, back to the data, each with its task."""
+    """All files from which the page is made, back to the data, each with its task."""
     if page == RESULTS:
         return files_behind(results_inputs(experiment))
     return files_behind(studies.task(experiment, page).inputs())
 
 
 def _read_by(experiment: Experiment, page: str) -> tuple[Sequence[str], set[str]]:
-    """The keys of training logs, and the policies whose rewards the page reads."""
+    """The keys of training logs that the page reads, and the policies whose rewards it reads."""
     if page != RESULTS:
         keys = ["step"]
         keys += log_keys(studies.study_of(experiment, page))
@@ -83,6 +87,7 @@ def _read_by(experiment: Experiment, page: str) -> tuple[Sequence[str], set[str]
 
 
 def _make_results(experiment: Experiment, page: Path) -> None:
+    """Write the page with all results, after everything that follows from restored files."""
     prepare(experiment, "train")
     for policy, suite in experiment.evaluations:
         curves(experiment, policy, suite)
@@ -94,6 +99,7 @@ def _make_results(experiment: Experiment, page: Path) -> None:
 
 
 def _make_study(experiment: Experiment, name: str, folder: Path) -> None:
+    """Write the page, the tables and the picture of a study into the folder."""
     write_study(experiment, name)
     figure = figures_of(experiment)[f"fig_{name}"]
     figure.write(experiment)
@@ -124,4 +130,6 @@ def _temporary_project() -> Iterator[None]:
             os.symlink(template, templates / template.name)
         with contextlib.chdir(folder):
             yield
+    # The command names the files that it wrote; those of the temporary folder, whose paths are
+    # relative, no longer exist.
     WRITTEN[:] = [path for path in WRITTEN[written:] if path.is_absolute()]

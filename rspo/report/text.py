@@ -1,4 +1,7 @@
-"""The filters of the pages: numbers with the digits of their unit, and safe text."""
+"""The filters of the pages: numbers with the digits of their unit, and safe text.
+
+Every function of this module is a filter that templates call by its name.
+"""
 
 import math
 import unicodedata
@@ -6,10 +9,11 @@ import unicodedata
 from rspo.analysis.pages import MINUS
 from rspo.evaluation.statistics import least_p_of_seeds
 
-# In percentage points, units of reward, nats per token, and percent.
+# Decimals of values in percentage points, units of reward, nats per token, and percent.
 _DECIMALS = {"pass_at_k": 1, "max_at_k": 3, "entropy": 3, "time_of_dropping": 1}
-# C: control, format (writing direction, zero width), surrogate, private, unassigned. Zl, Zp: two
-# separators that browsers and editors treat differently.
+# Beginnings of Unicode's categories of characters that do not show. C: control, format (writing
+# direction, zero width), surrogate, private, unassigned. Zl, Zp: separators of lines and of
+# paragraphs, which browsers and editors treat differently.
 _INVISIBLE = ("C", "Zl", "Zp")
 
 
@@ -19,7 +23,7 @@ def rounded(value: float, metric: str = "pass_at_k", signed: bool = False) -> st
     Args:
         signed: write a plus before values above 0.
     """
-    text = f"{value:z.{_DECIMALS[metric]}f}"
+    text = f"{value:z.{_DECIMALS[metric]}f}"  # z: no minus before a value that rounds to 0
     if signed and float(text) > 0:
         return f"+{text}"
     return text.replace("-", MINUS)
@@ -28,7 +32,7 @@ def rounded(value: float, metric: str = "pass_at_k", signed: bool = False) -> st
 def plus_minus(
     value: float, low: float, high: float, metric: str = "pass_at_k", signed: bool = True
 ) -> str:
-    """A value with half of the width of its interval, if it has an interval."""
+    """A value, followed by ± and half of the width of its interval if it has one (not NaN)."""
     text = rounded(value, metric, signed)
     return text if math.isnan(low) else f"{text}\u00a0±\u00a0{rounded((high - low) / 2, metric)}"
 
@@ -37,7 +41,7 @@ def p_value(p: float, seeds: int = 0) -> str:
     """A p-value with two significant digits; the sign = or < comes first. "-" if it is unknown.
 
     Args:
-        seeds: training seeds of the comparison, which support no smaller p than `least_p_of_seeds`.
+        seeds: number of training seeds; no p-value below their `least_p_of_seeds` is written.
     """
     if math.isnan(p):
         return "-"
@@ -73,10 +77,13 @@ def _visible(character: str) -> str:
 
 
 def table_cell(text: str) -> str:
-    """Text in a cell of a Markdown table."""
+    """Text for a cell of a Markdown table, where | would end the cell and < begin a tag."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def one_line(text: str) -> str:
-    """Text without the line breaks of a template; spaces that do not break stay."""
+    """Text in one line, without the line breaks and indents of a template.
+
+    Non-breaking spaces stay, which `str.split()` without an argument would remove.
+    """
     return " ".join(filter(None, text.replace("\n", " ").split(" ")))
