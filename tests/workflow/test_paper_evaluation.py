@@ -6,7 +6,6 @@ address of the config accepts a quarter of the pairs of a problem and a response
 
 import math
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +32,7 @@ PROBLEMS_OF = {
 }
 SAMPLES_EACH, KS = 4, (1, 2)
 ACCEPTED = 1 / 4
+LONGEST_PROMPT = 5000  # the model's tokens are bytes, and one prompt has 4,490 of them
 
 
 def judge(prompt: str) -> judge_server.Answer:
@@ -41,7 +41,7 @@ def judge(prompt: str) -> judge_server.Answer:
 
 
 @pytest.fixture(scope="module")
-def evaluated(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
+def evaluated(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """The base policy, evaluated on both suites."""
     root = tmp_path_factory.mktemp("paper")
     upstream = root / "upstream"
@@ -50,6 +50,7 @@ def evaluated(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with judge_server.running(judge) as server:
         experiment = paper_scale.load(
             root,
+            sampling={"max_prompt_tokens": LONGEST_PROMPT},
             evaluation={"samples": SAMPLES_EACH, "block": SAMPLES_EACH, "k": list(KS)},
             xverify={
                 "url": server.url,
@@ -64,7 +65,7 @@ def evaluated(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             sample_suite(experiment, BASE, suite)
             score(experiment, BASE, suite)
             curves(experiment, BASE, suite)
-    yield experiment
+    return experiment
 
 
 @pytest.mark.parametrize("suite", PROBLEMS_OF)
