@@ -198,6 +198,7 @@ STEPS = [
         ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
         ({"data": {"suites": {"mine": OWN_SUITE}}}, ["claims"]),
+        ({"data": {"suites": {"standard": OWN_SUITE}}}, ["sample", "score", "claims"]),
     ],
 )
 def test_a_change_reruns_only_what_depends_on_it(

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rspo.core import supervisor
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_until
 
@@ -67,3 +68,23 @@ def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
         parent.wait(LONGEST_WAIT)
         wait_until(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
         wait_until(lambda folder=tmp_path / victim: not folder.exists())
+
+
+def test_a_process_that_cannot_be_killed_is_named_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that waits for a disk: here, one that nobody really tells to end."""
+    key = f"RSPO_TEST_{tmp_path.name}"
+    deaf = subprocess.Popen(["sleep", "600"], env=os.environ | {key: "1"})
+    wait_until(lambda: key in psutil.Process(deaf.pid).environ())  # empty until exec has finished
+    monkeypatch.setattr(supervisor, "_SECONDS_TO_END", 0)
+    monkeypatch.setattr(supervisor, "_SECONDS_TO_DIE", 0.5)
+    for word in ("terminate", "kill"):
+        monkeypatch.setattr(psutil.Process, word, lambda process: None)
+    try:
+        supervisor.clean_up(key, tmp_path)
+    finally:
+        deaf.send_signal(signal.SIGKILL)
+        deaf.wait()
+    assert capsys.readouterr().err == f"rspo: could not kill process {deaf.pid}\n"
+    assert not tmp_path.exists()
