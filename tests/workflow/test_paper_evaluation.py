@@ -32,6 +32,7 @@ PROBLEMS_OF = {
 }
 SAMPLES_EACH, KS = 4, (1, 2)
 ACCEPTED = 1 / 4
+ROWS = 16  # responses at a time, because the attention of 64 long prompts takes 2 GB
 LONGEST_PROMPT = 5000  # the model's tokens are bytes, and one prompt has 4,490 of them
 
 
@@ -47,7 +48,8 @@ def evaluated(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Experim
     upstream = root / "upstream"
     pinned = commit(upstream, f"PROMPT = {judge_server.TEMPLATE!r}\n")
     hub_model.write(root / "models" / "Qwen" / "Qwen2.5-Math-1.5B", hub_model.ANSWER)
-    with judge_server.running(judge) as server:
+    with judge_server.running(judge) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rspo.policies.transformers_sampler.ROWS", ROWS)
         experiment = paper_scale.load(
             root,
             sampling={"max_prompt_tokens": LONGEST_PROMPT},
