@@ -119,3 +119,14 @@ def test_the_random_judge_replies_with_one_of_the_two_words(tmp_path: Path) -> N
             unfinished.extend(reply + [token] for token in likely)
     texts = {text.lower() for text in tokenizer.decode(replies)}
     assert texts == {"correct", "incorrect"}
+
+
+@pytest.mark.parametrize(("gigabytes", "fraction"), [(80, 0.06), (16, 0.25), (0, 0.06)])
+def test_a_small_gpu_gives_the_judge_a_larger_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gigabytes: int, fraction: float
+) -> None:
+    monkeypatch.setattr(judge, "gpu_bytes", lambda which: gigabytes * 10**9)
+    monkeypatch.chdir(ROOT)
+    section = judge.xverify(settings_for("cuda", tmp_path), Path("judge"))
+    assert section["training_gpu_memory"] == pytest.approx(fraction)
+    assert "--dtype" not in section["server_arguments"]

@@ -313,6 +313,31 @@ def test_a_template_of_the_config_adds_its_end_of_turn(
     assert ends == expected
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"eos_token": None, "pad_token": None},
+        {"chat_template": [{"name": "tool_use", "template": "{{ 1 }}"}, "default"]},
+    ],
+    ids=["no tokens", "several templates"],
+)
+def test_responses_end_with_the_turn_whatever_the_tokenizer_config_says(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    family = FAMILIES["Qwen2.5-Math"]
+    if "chat_template" in keys:
+        other, name = keys["chat_template"]
+        keys = {"chat_template": [other, {"name": name, "template": family.template}]}
+    write(family, tmp_path, **keys)
+    keep_template(tmp_path, [])
+    ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert [family.special[end] for end in ours.ends] == list(family.expected)
+    assert theirs.eos_token_id == ours.end
+    assert ours.pad == theirs.pad_token_id is not None
+    (ids,) = ours.prompts([chat()])
+    assert ours.decode([ids]) == [family.user.replace("{}", PROBLEM) + family.start]
+
+
 @pytest.mark.parametrize("content", ["[1]", '{"eos_token_id": "x"}', "{"])
 def test_an_unreadable_generation_config_is_an_error(tmp_path: Path, content: str) -> None:
     write(FAMILIES["Llama 3"], tmp_path)
