@@ -189,6 +189,7 @@ STEPS = [
         ({"rewards": {"length_discount": 0.1}}, ["train", "score"]),
         ({"training": {"ppo_clip": 0.1}}, ["train", "train"]),
         ({"training": {"checkpoint_every": 7}}, []),
+        ({"training": {"validation": {"every": 7, "samples": 8}}}, []),
         ({"evaluation": {"resamples": 7}}, ["curves"]),
         ({"evaluation": {"k": [1, 2]}}, ["curves", "claims"]),
         ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
