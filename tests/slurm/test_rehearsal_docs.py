@@ -61,6 +61,6 @@ def test_each_override_of_the_papers_config_is_listed() -> None:
     """And the keys that have no effect on a CPU or with other weights."""
     listed = rehearsal.listed("config/paper.yaml")
     changed = leaves(changes("sizes", "without_gpus"))
-    keys = [*changed, "xverify.model", "xverify.training_gpu_memory"]
+    keys = list(changed) + ["xverify.model", "xverify.training_gpu_memory"]
     assert [key for key in keys if not is_named(key, listed)] == []
     assert [name for name in listed if not any(is_named(key, [name]) for key in keys)] == []
