@@ -1,5 +1,6 @@
 """The `rspo` command with valid and invalid input."""
 
+import errno
 import json
 import os
 import signal
@@ -83,6 +84,29 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(errno.EROFS, "", "results/tiny"), "results/tiny: Read-only file system"),
+        (OSError(errno.ENOSPC, "", "a.parquet"), "a.parquet: No space left on device"),
+        (BrokenPipeError(errno.EPIPE, ""), "Broken pipe"),  # not of the standard output
+    ],
+)
+def test_an_error_of_the_system_is_one_line_that_names_the_file(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: OSError,
+    line: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("rspo.status.display.table_text", fail)
+    assert main(["status"]) == 1
+    assert capsys.readouterr().err == f"rspo: error: {line}\n"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
+from rspo.policies import qwen2
+from rspo.policies.qwen2 import KVCache
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.run import config_text
 from tests.gpu import attention, judge, weights
 from tests.gpu.settings import JUDGED, KILLED, SENT, TO_BE_KILLED, TRAINED, Settings
@@ -95,3 +98,35 @@ def test_verl_accepts_the_config_of_each_training(
         text = config_text(experiment, settings.cell(seed))
         assert OmegaConf.create(text).trainer.device == device
         assert experiment.trains_on_gpus == (device == "cuda")
+
+
+def test_the_random_judge_replies_with_one_of_the_two_words(tmp_path: Path) -> None:
+    judge.write_random_judge(tmp_path)
+    tokenizer, model = ChatTokenizer(tmp_path), qwen2.load(tmp_path)
+    question = {"role": "user", "content": "Is it 4? Reply: correct or incorrect."}
+    (prompt,) = tokenizer.prompts([[question]])
+    replies: list[list[int]] = []
+    unfinished: list[list[int]] = [[]]
+    while unfinished:
+        reply = unfinished.pop()
+        tokens = torch.tensor([prompt + reply])
+        shares = model.logits(model(tokens, KVCache()))[0, -1].softmax(-1)
+        likely = shares.argsort(descending=True)[: 1 if reply else 2].tolist()
+        assert shares[likely].tolist() == pytest.approx([1 / len(likely)] * len(likely), abs=1e-3)
+        if likely[0] in tokenizer.ends:
+            replies.append(reply)
+        else:
+            unfinished.extend(reply + [token] for token in likely)
+    texts = {text.lower() for text in tokenizer.decode(replies)}
+    assert texts == {"correct", "incorrect"}
+
+
+@pytest.mark.parametrize(("gigabytes", "fraction"), [(80, 0.06), (16, 0.25), (0, 0.06)])
+def test_a_small_gpu_gives_the_judge_a_larger_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gigabytes: int, fraction: float
+) -> None:
+    monkeypatch.setattr(judge, "gpu_bytes", lambda which: gigabytes * 10**9)
+    monkeypatch.chdir(ROOT)
+    section = judge.xverify(settings_for("cuda", tmp_path), Path("judge"))
+    assert section["training_gpu_memory"] == pytest.approx(fraction)
+    assert "--dtype" not in section["server_arguments"]

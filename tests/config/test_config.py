@@ -295,6 +295,7 @@ STEPS = [
         ({"rewards": {"length_discount": 0.1}}, ["train", "score"]),
         ({"training": {"ppo_clip": 0.1}}, ["train", "train"]),
         ({"training": {"checkpoint_every": 7}}, []),
+        ({"training": {"validation": {"every": 7, "samples": 8}}}, []),
         ({"evaluation": {"resamples": 7}}, ["curves"]),
         ({"evaluation": {"k": [1, 2]}}, ["curves", "claims"]),
         ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
@@ -304,6 +305,7 @@ STEPS = [
         ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
         ({"data": {"suites": {"mine": OWN_SUITE}}}, ["claims"]),
+        ({"data": {"suites": {"standard": OWN_SUITE}}}, ["sample", "score", "claims"]),
     ],
 )
 def test_a_change_reruns_only_what_depends_on_it(

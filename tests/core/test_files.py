@@ -1,10 +1,12 @@
 """Atomic writes, tables, digests, provenance and locks."""
 
 import errno
+import fcntl
 import gzip
 import hashlib
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -238,6 +240,18 @@ def test_a_locked_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert str(caught.value) == f"{tmp_path}: {name} is running here; wait for it or end it"
     with exclusive_lock(tmp_path):
         assert (tmp_path / locks.LOCK).read_text() == locks.this_process()
+
+
+def test_a_look_at_a_lock_does_not_stop_a_job_that_starts(tmp_path: Path) -> None:
+    """As that of `rspo status`."""
+    (tmp_path / locks.LOCK).touch()
+    with (tmp_path / locks.LOCK).open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        end_of_look = threading.Timer(0.2, fcntl.flock, (look, fcntl.LOCK_UN))
+        end_of_look.start()
+        with exclusive_lock(tmp_path):
+            assert locks.is_locked(tmp_path / locks.LOCK)
+        end_of_look.join()
 
 
 def test_a_file_system_without_locks_is_an_error(

@@ -187,3 +187,24 @@ def test_the_command_ends_with_its_block_and_prints_where_it_is_told(tmp_path: P
         wait_until(lambda: (tmp_path / "log").read_text() == "out\nerror\n")
     assert not supervisor.processes_with(KEY)
     assert not folder.exists()
+
+
+def test_a_process_that_is_starting_a_program_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no environment for a moment."""
+    key = f"RSPO_TEST_{tmp_path.name}"
+    starting = subprocess.Popen(["sleep", "600"], env=os.environ | {key: "1"})
+    wait_until(lambda: key in psutil.Process(starting.pid).environ())
+    environ, looks = psutil.Process.environ, []
+
+    def empty_at_first(process: psutil.Process) -> dict[str, str]:
+        if process.pid != starting.pid:
+            return environ(process)
+        looks.append(process)
+        return environ(process) if len(looks) > 1 else {}
+
+    monkeypatch.setattr(psutil.Process, "environ", empty_at_first)
+    supervisor.clean_up(key, tmp_path)
+    assert not psutil.pid_exists(starting.pid)
+    starting.wait()

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable
 from fractions import Fraction
 
@@ -11,7 +12,9 @@ import pytest
 
 from rspo.config.names import LARGER
 from rspo.datasets.generated import (
+    COUNTDOWN_TEMPLATES,
     FAMILIES,
+    RULE_FRACTIONS,
     SPLIT_FRACTIONS,
     TAUGHT,
     generate,
@@ -19,6 +22,7 @@ from rspo.datasets.generated import (
     worked_examples,
 )
 from rspo.policies.tokenizer import build_tokenizer
+from rspo.rewards import is_correct
 
 LARGER_FAMILIES = [name for name in FAMILIES if FAMILIES[name].larger]
 
@@ -118,6 +122,42 @@ def test_answers_are_right(family: str) -> None:
     for row in rows:
         numbers = [int(one) for one in re.findall(r"\d+", row["prompt"][0]["content"])]
         assert SOLVES[family](numbers, int(row["answers"][0]))
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_every_countdown_problem_has_a_solution_that_the_verifier_accepts(split: str) -> None:
+    for row in generate("countdown", split, {"train": 800, "test": 190}[split]):
+        numbers, target = row["prompt"][0]["content"].split("=")
+        a, b, c = map(int, numbers.split(","))
+        solutions = [
+            text.format(a=a, b=b, c=c)
+            for text, value in COUNTDOWN_TEMPLATES
+            if value(a, b, c) == int(target)
+        ]
+        assert solutions
+        responses = [f"\\boxed{{{solution}}}" for solution in solutions]
+        assert all(is_correct(responses, [row["answers"]] * len(responses), "exact"))
+
+
+@pytest.mark.parametrize("family", ["divide", "sequence"])
+def test_hidden_rules_have_their_fractions_whatever_the_letter_of_the_prompt(family: str) -> None:
+    """The most common rule holds for about 36 % of the prompts with each letter."""
+    hits: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
+    for split in SPLIT_FRACTIONS:
+        for letter, a, b in numbers_of(family, split):
+            _, answer = FAMILIES[family].describe(letter, a, b)
+            most_common = a // b if family == "divide" else 2 * b - a
+            others = [a % b, b - a % b, a - b, a + b, a // b + 1]
+            if family == "divide" and most_common in others:
+                continue  # two rules agree: the answer does not tell which one holds
+            if family == "sequence" and most_common in (a + b, 2 * b, b + 1, a, b - 1):
+                continue
+            totals[letter] += 1
+            hits[letter] += int(answer) == most_common
+    assert sum(hits.values()) / sum(totals.values()) == pytest.approx(RULE_FRACTIONS[0], abs=0.03)
+    for letter in totals:
+        assert hits[letter] / totals[letter] == pytest.approx(RULE_FRACTIONS[0], abs=0.12)
 
 
 def test_prompts_and_examples_fit_the_limits_and_the_alphabet() -> None:

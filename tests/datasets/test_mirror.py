@@ -63,6 +63,25 @@ def test_counts_and_layout(name: str, problems: dict[str, Rows]) -> None:
         assert row["revision"].startswith("sha256:")
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("train", "problem"),
+        ("validation", "problem"),
+        ("minerva", "question"),
+        ("aime2025", "question"),
+    ],
+)
+def test_every_row_can_be_found_in_its_source(
+    name: str, column: str, problems: dict[str, Rows], shared: Path
+) -> None:
+    sources = {row["source"] for row in problems[name]}
+    published = {source: source_rows(shared, source) for source in sources}
+    for row in problems[name]:
+        original = published[row["source"]][row["row"]]
+        assert row["prompt"][0]["content"] == original[column]
+
+
 def test_the_two_rows_without_an_answer_are_listed(
     experiment: Experiment, problems: dict[str, Rows], shared: Path
 ) -> None:

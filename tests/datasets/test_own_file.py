@@ -160,6 +160,17 @@ def test_a_file_that_cannot_be_read_is_named(
     assert "\n" not in str(error.value)
 
 
+def test_the_options_of_the_hub_work_for_a_file(tmp_path: Path) -> None:
+    kept = {"question": "how long?", "gold": r"so \boxed{4}", "unit": "cm", "about": "A."}
+    left_out = {"question": "left out", "gold": r"\boxed{5}", "unit": "", "about": ""}
+    write(tmp_path / "my.csv", [kept | {"set": "x1"}, left_out | {"set": "y"}])
+    options = {"answer_in": "box", "unit": "unit", "context": "about"}
+    options["filter"] = {"column": "set", "contains": "x"}
+    (found,) = prepared(load_published(tmp_path, "my.csv", **options))
+    assert found["prompt"][0]["content"] == "A.\n\nhow long?"
+    assert found["answers"] == ["4", "4 cm"]
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [

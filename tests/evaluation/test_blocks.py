@@ -8,6 +8,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.locks import exclusive_lock
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
@@ -145,3 +146,16 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
     finally:
         write_table(path, PROBLEMS, rows)
         record(tasks.prepare(experiment, BENCHMARKS[1]))
+
+
+def test_two_processes_make_two_blocks_but_not_the_same_table(
+    experiment: Experiment, world: Path
+) -> None:
+    """The first block is being made: another process has its lock."""
+    larger = load(world, samples=16)
+    first = tasks.sample(larger, POLICY, SUITE, 0)
+    assert first.lock
+    with exclusive_lock(first.lock.parent, first.lock.name):
+        sample_suite(larger, POLICY, SUITE, 1)
+        with pytest.raises(InputError, match="is running here"):
+            sample_suite(larger, POLICY, SUITE, 0)

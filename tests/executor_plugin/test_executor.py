@@ -20,6 +20,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
+from snakemake_executor_plugin_slurm_patient import executor as executor_module
 from snakemake_executor_plugin_slurm_patient import queue as queue_module
 from snakemake_executor_plugin_slurm_patient.executor import Executor
 from snakemake_executor_plugin_slurm_patient.failures import failure
@@ -29,6 +30,10 @@ from tests.support.processes import wait_until
 
 SECONDS_MISSING = 60  # three times the setting `init_seconds_before_status_checks`
 RUN = "rspo_1"
+CONTROLLER_WAS_AWAY = [
+    "slurm-patient: SLURM's controller does not answer: waiting for it; running jobs continue",
+    "slurm-patient: SLURM's controller answers again",
+]
 # Records its words in the file `commands`.
 COMMAND = """\
 #!/bin/sh
@@ -54,6 +59,19 @@ class Job:
         return False
 
 
+class Group:
+    """A group of jobs of Snakemake, with what the executor reads of it."""
+
+    name = "group_align"
+    output = ("a/1.bam", "a/2.bam")
+
+    def __init__(self) -> None:
+        self.resources: dict[str, str] = {}
+
+    def is_group(self) -> bool:
+        return True
+
+
 class Harness:
     """An executor, SLURM's commands, and what the test sees of both."""
 
@@ -66,9 +84,7 @@ class Harness:
         monkeypatch.chdir(folder)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         for name in ("scontrol", "scancel", "squeue"):
-            script = COMMAND if name != "squeue" else "#!/bin/sh\ncat {folder}/queue\n"
-            (folder / name).write_text(script.format(folder=folder))
-            (folder / name).chmod(0o755)
+            self.accept(name)
         (folder / "ping").write_text("Slurmctld is UP\n")
         self.set_queue()
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.time)
@@ -125,6 +141,17 @@ class Harness:
         """Commands of SLURM that change something."""
         file = self.folder / "commands"
         return file.read_text().splitlines() if file.exists() else []
+
+    def accept(self, name: str) -> None:
+        """Let a command of SLURM do its work."""
+        script = COMMAND if name != "squeue" else "#!/bin/sh\ncat {folder}/queue\n"
+        (self.folder / name).write_text(script.format(folder=self.folder))
+        (self.folder / name).chmod(0o755)
+
+    def refuse(self, name: str, message: str) -> None:
+        """Let a command of SLURM fail, except that `scontrol ping` answers."""
+        ping = f'case "$1" in ping) cat {self.folder}/ping; exit;; esac\n'
+        (self.folder / name).write_text(f"#!/bin/sh\n{ping}echo {message} >&2\nexit 1\n")
 
     def set_queue(self, *jobs: QueuedJob) -> None:
         records = ("\x1f".join(map(str, astuple(job))) + "\x1e\n" for job in jobs)
@@ -188,6 +215,23 @@ def test_nothing_is_submitted_once_snakemake_ends(harness: Harness, interrupted:
     assert "run_job" not in harness.calls
 
 
+def test_a_job_is_submitted_when_the_controller_answers_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would spend all its retries while the controller restarts."""
+    monkeypatch.setattr(executor_module, "SECONDS_BETWEEN_PINGS", 0.01)
+    (harness.folder / "ping").write_text("Slurmctld is DOWN\n")
+    waiting = threading.Thread(target=harness.executor.run_job, args=[Job()])
+    waiting.start()
+    wait_until(lambda: harness.printed)
+    assert harness.calls == []
+    (harness.folder / "ping").write_text("Slurmctld is UP\n")
+    waiting.join(60)
+    harness.executor.run_job(Job())
+    assert harness.calls == ["run_job", "run_job"]
+    assert harness.printed == CONTROLLER_WAS_AWAY
+
+
 def test_an_interrupt_cancels_all_jobs_of_the_run(harness: Harness) -> None:
     """Snakemake's list of active jobs is empty during a check."""
     harness.submitted("12")
@@ -222,6 +266,16 @@ def test_an_interrupt_waits_for_a_submission_under_way(
     assert harness.commands == [f"scancel --name={RUN}"]
 
 
+def test_an_interrupt_while_slurm_does_not_answer_says_that_jobs_may_continue(
+    harness: Harness,
+) -> None:
+    harness.refuse("scancel", "timed out")
+    harness.executor.cancel_jobs([])
+    (line,) = harness.printed
+    assert line.startswith("slurm-patient: jobs of this run may continue: ")
+    assert "timed out" in line
+
+
 # --- status queries -------------------------------------------------------------------------------
 
 
@@ -233,6 +287,48 @@ def test_a_failed_status_query_loses_no_job(harness: Harness) -> None:
     (harness.folder / "squeue").write_text("#!/bin/sh\nexit 1\n")
     harness.state = ""
     assert harness.check(running, done, failed) == ["12"]
+
+
+def test_jobs_are_checked_when_the_controller_answers_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_module, "SECONDS_BETWEEN_PINGS", 0.01)
+    info = harness.submitted("12")
+    (harness.folder / "ping").write_text("Slurmctld is DOWN\n")
+    found: list[str | None] = []
+    check = threading.Thread(target=lambda: found.extend(harness.check(info)))
+    check.start()
+    wait_until(lambda: harness.printed)
+    assert harness.calls == []
+    (harness.folder / "ping").write_text("Slurmctld is UP\n")
+    check.join(60)
+    assert found == ["12"]
+    assert harness.calls == ["check 12"]
+    assert harness.printed == CONTROLLER_WAS_AWAY
+    # SLURM must not forget an ended job between two checks.
+    assert harness.executor.next_seconds_between_status_checks == SECONDS_MISSING
+
+
+def test_a_job_on_another_cluster_is_not_forgotten(harness: Harness) -> None:
+    """`squeue` lists the jobs of one cluster only."""
+    info = harness.submitted("12")
+    info.job.resources["slurm_cluster"] = "elsewhere"
+    harness.set_queue()
+    for harness.time in (0, SECONDS_MISSING):
+        assert harness.check(info) == ["12"]
+
+
+def test_a_group_of_jobs_that_slurm_forgot_has_failed(harness: Harness) -> None:
+    """A group has no wildcards and no logs of its own."""
+    info = harness.submitted("12", Group())
+    harness.set_queue()
+    assert harness.check(info) == ["12"]
+    harness.time = SECONDS_MISSING
+    assert harness.check(info) == []
+    log = harness.folder / "12.log"
+    assert harness.printed == [
+        f"slurm-patient: group_align: SLURM job 12 was forgotten by SLURM [{log}]"
+    ]
 
 
 def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: Harness) -> None:
@@ -249,8 +345,34 @@ def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: H
     assert harness.calls == [f"report_job_error {failure('12', 'HELD').strip()}", "check"]
 
 
+def test_a_job_that_may_not_be_released_is_given_up(harness: Harness) -> None:
+    info = harness.submitted("12")
+    harness.set_queue(queued("12", "JobHoldMaxRequeue", "PENDING"))
+    harness.refuse("scontrol", "access denied")
+    assert harness.check(info) == []
+    assert harness.commands == ["scancel 12"]
+    assert harness.calls[0] == f"report_job_error {failure('12', 'HELD').strip()}"
+    held = harness.messages()[0]
+    assert held.startswith("12 is held (JobHoldMaxRequeue) and could not be released: ")
+    assert "access denied" in held
+
+
+def test_a_release_that_slurm_does_not_answer_is_repeated(harness: Harness) -> None:
+    """Neither that job nor another one is lost meanwhile."""
+    held, other = harness.submitted("12"), harness.submitted("13")
+    queue = [queued("12", "launch failed requeued held", "PENDING"), queued("13")]
+    harness.set_queue(*queue)
+    harness.refuse("scontrol", "timed out")
+    harness.refuse("scancel", "timed out")
+    assert harness.check(held, other) == ["12", "13"]
+    assert harness.commands == []
+    harness.accept("scontrol")
+    assert harness.check(held, other) == ["12", "13"]
+    assert harness.commands == ["scontrol release 12"]
+
+
 FORGOTTEN, UNNOTICED = "was forgotten by SLURM", "has ended without SLURM's notice"
-HELD_BY_A_PERSON = "is held (JobHeldUser) and waits: scontrol release 12"
+HELD_BY_PEOPLE = ("JobHeldUser", "JobHeldAdmin", "job requeued in held state")
 RELEASED = "was held (BadConstraints): released"
 
 
@@ -275,12 +397,9 @@ RELEASED = "was held (BadConstraints): released"
             ["scontrol release"] * 2,
             [f"{RELEASED} (1 of 3)", f"{RELEASED} (2 of 3)"],
         ),
-        (
-            {"reason": "JobHeldUser"},
-            "none",
-            None,
-            [],
-            ["is held (JobHeldUser) and waits: scontrol"],
+        *(
+            ({"reason": reason}, "none", None, [], [f"is held ({reason}) and waits: scontrol"])
+            for reason in HELD_BY_PEOPLE
         ),
     ],
 )

@@ -14,6 +14,14 @@ STARTED = f"{START}0 of job 12 on n1\nBuilding DAG of jobs...\n"
     ("state", "printed", "expected"),
     [
         ("TIMEOUT", "", "ran past its time limit: set a longer runtime"),
+        ("OUT_OF_MEMORY", "error: a worker has died", "needed more memory than its mem_mb"),
+        ("CANCELLED", "", "was cancelled (scancel)"),
+        ("NODE_FAIL", "", "lost its node"),
+        ("BOOT_FAIL", "", "did not start: its node did not boot"),
+        ("DEADLINE", "", "ran past its deadline"),
+        ("HELD", "", "was held by SLURM and not released"),
+        ("FORGOTTEN", "", "was forgotten by SLURM"),
+        ("UNNOTICED", "", "has ended without SLURM's notice"),
         ("FAILED", "Traceback\nValueError: b", "failed: ValueError: b"),
         ("FAILED", "error: b\nsrun: error: n1: task 0: Exited with exit code 1", "failed: b"),
         # The kernel's or PyTorch's message says more than that of the command whose worker died.
@@ -59,3 +67,11 @@ def test_the_log_of_the_rule_is_read_too(tmp_path: Path) -> None:
     job.write_text(STARTED)
     line = explanation("12", failure("12", "FAILED"), [rule, job])
     assert line == f"SLURM job 12 failed: no such file [{job}]"
+
+
+def test_a_refused_submission_quotes_sbatch() -> None:
+    message = (
+        "SLURM sbatch failed. The error message was 'invalid partition'.\n    sbatch call:\n x"
+    )
+    expected = "SLURM sbatch failed. The error message was 'invalid partition'."
+    assert explanation(None, message, []) == expected

@@ -1,6 +1,6 @@
 """A workflow without `rspo`, and the plugin without this checkout, on a real SLURM with faults.
 
-About two minutes.
+About three minutes.
 """
 
 import os
@@ -115,6 +115,49 @@ def test_a_cancelled_job_is_submitted_again_or_given_up(
         "the run is incomplete: the same command resumes it",
     ]
     assert made(tmp_path) == {"b": "b\n"}
+
+
+def test_an_interrupt_cancels_all_jobs_and_the_same_command_resumes(
+    start: Callable[..., Run], cluster: Cluster, tmp_path: Path
+) -> None:
+    """Ctrl-C in a terminal interrupts all processes."""
+    run = start()
+    numbers = [run.wait_for_job(name) for name in "ab"]
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.process.wait(600) != 0
+    for number in numbers:
+        wait_until(lambda number=number: cluster.job(number)["JobState"] == "CANCELLED")
+    assert made(tmp_path) == {}
+    second = start()
+    for name in "ab":
+        second.wait_for_job(name, starts=2)
+    assert second.end()[0] == 0
+    assert made(tmp_path) == {"a": "a\n", "b": "b\n"}
+
+
+def test_jobs_whose_launch_failed_are_released(
+    start: Callable[..., Run], cluster: Cluster, tmp_path: Path
+) -> None:
+    """SLURM drains each node whose prolog fails, and holds the job, until somebody releases it."""
+    for node in cluster.nodes:
+        cluster.break_launches(node)
+    try:
+        run = start()
+        run.wait_for_line("was held (launch failed requeued held): released (1 of 3)")
+    finally:
+        for node in cluster.nodes:
+            cluster.fix_launches(node)
+        wait_until(lambda: resumed(cluster))
+    for name in "ab":
+        run.wait_for_job(name)
+    assert run.end()[0] == 0
+    assert made(tmp_path) == {"a": "a\n", "b": "b\n"}
+
+
+def resumed(cluster: Cluster) -> bool:
+    """Resume the drained nodes; whether none is left."""
+    cluster.resume_nodes()
+    return "dra" not in cluster.command("sinfo", "-h", "-N", "-o", "%T")
 
 
 def test_a_run_survives_a_controller_that_forgets_its_jobs(

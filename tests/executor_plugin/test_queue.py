@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snakemake_executor_plugin_slurm_patient.queue import ask, jobs_in
+from snakemake_executor_plugin_slurm_patient.queue import ask, jobs_in, jobs_of
 
 ON_NODES = "n[1-2]"  # of a running job
 
@@ -49,3 +49,29 @@ def test_the_users_options_of_squeue_have_no_effect(
     script = squeue()
     script.write_text('#!/bin/sh\nprintf "%s" "$SQUEUE_STATES"\n')
     assert ask("squeue") == ""
+
+
+@pytest.mark.parametrize("name", ["project", "a|b", "a\nb", b"a\xffb"])
+def test_jobs_are_found_in_a_folder_of_any_name(
+    tmp_path: Path, squeue: Callable[..., Path], name: str | bytes
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    squeue(
+        ["12", "me", "RUNNING", "1", os.fsencode(folder), ON_NODES, "rule_align_wildcards_a|b"],
+        ["13", "me", "RUNNING", "0", os.fsencode(tmp_path), ON_NODES, "rule_align_wildcards_c"],
+    )
+    assert [(job.number, job.comment) for job in jobs_in(folder)] == [
+        ("12", "rule_align_wildcards_a|b")
+    ]
+
+
+def test_the_jobs_of_a_run_are_those_with_its_name_also_after_their_end(
+    tmp_path: Path, squeue: Callable[..., Path]
+) -> None:
+    script = squeue(["12", "me", "COMPLETED", "0", "/project", ON_NODES, "rule_align"])
+    script.write_text(f'{script.read_text()}echo "$@" > {tmp_path}/options\n')
+    assert [(number, job.state) for number, job in jobs_of("run_1").items()] == [
+        ("12", "COMPLETED")
+    ]
+    options = (tmp_path / "options").read_text().split()
+    assert {"--states=all", f"--user={os.getuid()}", "--name=run_1"} <= {*options}

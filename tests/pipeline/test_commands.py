@@ -127,6 +127,24 @@ def run_command_in(message: str) -> None:
     assert main(shlex.split(named[1])) == 0
 
 
+# Commands that write results, and have tests of their own.
+OTHERS = {"evidence", "verify", "fetch-judge", "study", "cost"}
+
+
+def test_every_command_that_writes_results_has_a_test(capsys: Output) -> None:
+    main(["--help"])
+    commands = re.findall(r"^│ ([a-z][a-z-]*) ", capsys.readouterr().out, flags=re.MULTILINE)
+    forced = set()
+    for command in commands:
+        main([command, "--help"])
+        text = capsys.readouterr().out
+        assert f"\n rspo {command}" in text  # an example
+        if "--force" in text:
+            forced.add(command)
+    assert forced == {*COMMANDS} | OTHERS
+    assert {*commands} - forced == {"status", "trace", "plan", "doctor", "compare", "diagnose"}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     capsys: Output, command: str, error_of: ErrorOf

@@ -5,13 +5,14 @@ generation_config.json and marks of a turn as published; vocabularies and templa
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from rspo.core.errors import InputError
@@ -30,6 +31,8 @@ class Family:
     user, response: a turn, with {} for its text.
     start: what precedes a response.
     expected: tokens that end a response.
+    metaspace: whether the tokenizer writes spaces as `▁`, as those of SentencePiece do.
+    strips: whether special tokens drop the whitespace after them.
     """
 
     keys: dict[str, Any]
@@ -40,6 +43,8 @@ class Family:
     response: str
     expected: Sequence[str]
     first: str = ""
+    metaspace: bool = False
+    strips: bool = False
 
     @property
     def template(self) -> str:
@@ -91,6 +96,89 @@ FAMILIES = {
         response="{}<|eot_id|>",
         expected=["<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"],
     ),
+    # Each response in its template starts with an empty thought.
+    "Qwen3": Family(
+        keys={
+            "tokenizer_class": "Qwen2Tokenizer",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+        },
+        special=["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"],
+        ends=[2, 0],
+        user="<|im_start|>user\n{}<|im_end|>\n",
+        start="<|im_start|>assistant\n",
+        response="<think>\n\n</think>\n\n{}<|im_end|>\n",
+        expected=["<|im_end|>", "<|endoftext|>"],
+    ),
+    # Nothing between the prompt and the response, and no padding token.
+    "Mistral": Family(
+        keys={
+            "tokenizer_class": "LlamaTokenizer",
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+            "add_prefix_space": False,
+        },
+        special=["<unk>", "<s>", "</s>", "[INST]", "[/INST]"],
+        ends=2,
+        first="<s>",
+        user="[INST]{}[/INST]",
+        start="",
+        response="{}</s>",
+        expected=["</s>"],
+        metaspace=True,
+    ),
+    # The end of a turn is not the tokenizer's end token.
+    "Gemma": Family(
+        keys={
+            "tokenizer_class": "GemmaTokenizer",
+            "bos_token": "<bos>",
+            "eos_token": "<eos>",
+            "pad_token": "<pad>",
+            "unk_token": "<unk>",
+        },
+        special=["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
+        ends=[1, 5],
+        first="<bos>",
+        user="<start_of_turn>user\n{}<end_of_turn>\n",
+        start="<start_of_turn>model\n",
+        response="{}<end_of_turn>\n",
+        expected=["<end_of_turn>", "<eos>"],
+        metaspace=True,
+    ),
+    # Special tokens that drop the newline after them, and three end tokens.
+    "Phi-3": Family(
+        keys={
+            "tokenizer_class": "LlamaTokenizer",
+            "bos_token": "<s>",
+            "eos_token": "<|endoftext|>",
+            "pad_token": "<|endoftext|>",
+            "unk_token": "<unk>",
+            "add_prefix_space": False,
+        },
+        special=["<unk>", "<s>", "<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>"],
+        ends=[2, 4, 5],
+        user="<|user|>\n{}<|end|>\n",
+        start="<|assistant|>\n",
+        response="{}<|end|>\n",
+        expected=["<|end|>", "<|endoftext|>", "<|assistant|>"],
+        metaspace=True,
+        strips=True,
+    ),
+    "Phi-4-mini": Family(
+        keys={
+            "tokenizer_class": "GPT2Tokenizer",
+            "bos_token": "<|endoftext|>",
+            "eos_token": "<|endoftext|>",
+            "pad_token": "<|endoftext|>",
+        },
+        special=["<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>"],
+        ends=[3, 0],
+        user="<|user|>{}<|end|>",
+        start="<|assistant|>",
+        response="{}<|end|>",
+        expected=["<|end|>", "<|endoftext|>"],
+    ),
     # A tokenizer of bytes under Llama's class, and tokens with characters beyond ASCII.
     "DeepSeek-R1-Distill": Family(
         keys={
@@ -141,13 +229,23 @@ def write(family: Family, folder: Path, **keys: Any) -> None:
 
 
 def _tokenizer(family: Family) -> Tokenizer:
-    """One token per byte."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    """One token per byte; with `metaspace`, per character, and per byte of unknown characters."""
+    if family.metaspace:
+        alphabet = [f"<0x{byte:02X}>" for byte in range(256)]
+        alphabet += ["▁"] + [chr(code) for code in range(33, 127)]
+    else:
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {text: index for index, text in enumerate([*family.special, *alphabet])}
-    result = Tokenizer(models.BPE(vocabulary, []))
-    result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    result.decoder = decoders.ByteLevel()
-    result.add_special_tokens([AddedToken(one) for one in family.special])
+    result = Tokenizer(models.BPE(vocabulary, [], byte_fallback=family.metaspace))
+    if family.metaspace:
+        result.normalizer = normalizers.Replace(" ", "▁")
+        result.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
+    else:
+        result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        result.decoder = decoders.ByteLevel()
+    result.add_special_tokens([AddedToken(text, rstrip=family.strips) for text in family.special])
     return result
 
 
@@ -180,6 +278,8 @@ def test_end_tokens_and_prompts_are_those_of_transformers_and_vllm(
 
     (ids,) = ours.prompts([chat()])
     expected = family.first + family.user.replace("{}", PROBLEM) + family.start
+    if family.strips:
+        expected = re.sub(r"(<\|\w+\|>)\s+", r"\1", expected)
     assert ours.decode([ids]) == [expected]
     assert ids == theirs.apply_chat_template(chat(), add_generation_prompt=True, return_dict=False)
 
@@ -211,6 +311,31 @@ def test_a_template_of_the_config_adds_its_end_of_turn(
     if name == "qwen_math" and "<|im_end|>" in family.special:
         expected.add("<|im_end|>")
     assert ends == expected
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"eos_token": None, "pad_token": None},
+        {"chat_template": [{"name": "tool_use", "template": "{{ 1 }}"}, "default"]},
+    ],
+    ids=["no tokens", "several templates"],
+)
+def test_responses_end_with_the_turn_whatever_the_tokenizer_config_says(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    family = FAMILIES["Qwen2.5-Math"]
+    if "chat_template" in keys:
+        other, name = keys["chat_template"]
+        keys = {"chat_template": [other, {"name": name, "template": family.template}]}
+    write(family, tmp_path, **keys)
+    keep_template(tmp_path, [])
+    ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert [family.special[end] for end in ours.ends] == list(family.expected)
+    assert theirs.eos_token_id == ours.end
+    assert ours.pad == theirs.pad_token_id is not None
+    (ids,) = ours.prompts([chat()])
+    assert ours.decode([ids]) == [family.user.replace("{}", PROBLEM) + family.start]
 
 
 @pytest.mark.parametrize("content", ["[1]", '{"eos_token_id": "x"}', "{"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from transformers import AutoTokenizer
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.pipeline.run import require_current
+from rspo.core.files import write_text
+from rspo.pipeline import tasks
+from rspo.pipeline.run import record, require_current
 from rspo.pipeline.tasks import judge_inputs
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.xverify.download import fetch_judge
@@ -85,6 +88,19 @@ def test_a_model_that_cannot_be_used_is_an_error_when_it_is_fetched(
         make_base_policy(experiment, MODEL, mirror)
     assert "\n" not in str(error.value)
     assert not experiment.files.policy(f"{MODEL}--base").exists()
+
+
+def test_a_judge_of_another_revision_is_kept(experiment: Experiment, mirror: Path) -> None:
+    """A download is replaced with --force only."""
+    task = tasks.fetch_judge(experiment)
+    prompt, model = task.outputs
+    hub_model.write(model, hub_model.ANSWER)
+    write_text(prompt, "PROMPT = ''")
+    record(replace(task, settings=task.settings | {"revision": "a" * 40}))
+    before = (model / "model.safetensors").stat()
+    with pytest.raises(InputError, match="was made with other settings"):
+        fetch_judge(experiment, mirror)
+    assert (model / "model.safetensors").stat() == before
 
 
 def test_the_judge_is_fetched_before_a_server_needs_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from rspo.core.errors import InputError
 from rspo.pipeline import tasks
 from rspo.policies.templates import TEMPLATES
 from rspo.policies.tokenizer import ChatTokenizer
@@ -107,6 +108,23 @@ def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(tmp_path
         chat(QUESTION), add_generation_prompt=True, return_dict=False
     )
     assert theirs == ids
+
+
+@pytest.mark.parametrize(
+    ("hub", "message"),
+    [
+        (
+            OWN_MODEL | {"template": "none"},
+            "template = 'none' is for one problem; examples need template: own",
+        ),
+        ({"template": "qwen"}, "template = 'qwen': .*'qwen_math', 'none' or 'own'"),
+    ],
+)
+def test_a_template_that_does_not_fit_is_named(
+    tmp_path: Path, hub: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
 
 
 def test_another_template_or_examples_make_another_base_policy(tmp_path: Path) -> None:

@@ -117,6 +117,24 @@ def test_what_slurm_refuses_is_named_with_what_it_has(
     assert list(node_checks.locks(launch("train"))) == []
 
 
+def test_options_of_all_jobs_are_part_of_every_check(
+    tmp_path: Path, project: Path, fake: Fake
+) -> None:
+    """A reservation may refuse every job, and a node is asked with it, too."""
+    profile = project / "slurm" / "config.yaml"
+    options = "slurm-patient-reservation: ours\nslurm-patient-qos: long\n"
+    profile.write_text(f"{profile.read_text()}\n{options}")
+    fake("sbatch", f'echo "$@" >> {tmp_path}/asked; echo 12')
+    fake("srun", f'echo "$@" >> {tmp_path}/asked; echo locked: True')
+    start = launch("train", "sample")
+    assert list(cluster_checks.requests(start)) == []
+    assert list(node_checks.locks(start))
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if "--" in line]
+    assert len(asked) >= 3
+    for line in asked:
+        assert "--qos=long --reservation=ours" in line
+
+
 @pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
 def test_the_later_job_is_found_and_cancelled_whatever_else_sbatch_prints(
     tmp_path: Path, fake: Fake, printed: str

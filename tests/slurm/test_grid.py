@@ -65,6 +65,8 @@ def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster,
     assert job["JOB_GRES"] == "gpu:h800:8"
     assert job["Comment"] == f"rule_train_wildcards_{cell}"
     assert job["JobName"].startswith("rspo_")
+    (log,) = (grid / "logs" / "slurm" / "rule_train" / cell).iterdir()
+    assert log.stem == granted["number"]
 
 
 def test_evaluations_have_one_gpu_other_jobs_none_and_downloads_run_outside_slurm(

@@ -41,6 +41,13 @@ def overrides(name: str, text: str = "") -> list[str]:
     return shlex.split(variable(name, text))
 
 
+def listed(file: str) -> list[str]:
+    """The keys of a config file in the section's list of what cannot be rehearsed without GPUs."""
+    table = section().partition(f"| key of `{file}`")[2].partition("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    return [key for cell in cells for key in re.findall(r"`([\w.]+)`", cell)]
+
+
 def make_mirror(rows: Path, model: Path, mirror: Path) -> None:
     """Make a mirror.
 

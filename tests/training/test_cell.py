@@ -214,6 +214,34 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
     assert without_times(experiment) == without_times(undisturbed)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_names_the_checkpoint_and_more_space_resumes_from_the_one_before(
+    world: Experiment, undisturbed: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has room for two checkpoints."""
+    experiment = elsewhere(world, tmp_path / "results")
+    state = experiment.files.checkpoint(CELL) / "state.pt"
+    write_bytes, written = Path.write_bytes, []
+
+    def write(path: Path, content: bytes) -> int:
+        if path.parent == state.parent:
+            written.append(path)
+        if len(written) == 3:
+            path.symlink_to("/dev/full")
+        return write_bytes(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    with pytest.raises(OSError, match="No space left on device") as full:
+        train(experiment, CELL)
+    assert full.value.filename == str(state)
+    assert state.exists()
+    assert not experiment.files.policy(CELL).exists()
+    monkeypatch.undo()
+    train(experiment, CELL)
+    assert weights_of(experiment) == weights_of(undisturbed)
+    assert without_times(experiment) == without_times(undisturbed)
+
+
 def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: Path) -> None:
     experiment = elsewhere(world, tmp_path / "results")
     process = start(experiment)

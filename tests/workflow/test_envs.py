@@ -148,6 +148,28 @@ def test_another_version_of_python_is_an_error(checkout: Path) -> None:
     assert not (checkout / ".venv").exists()
 
 
+def test_another_operating_system_is_an_error(checkout: Path) -> None:
+    (checkout / "uname").write_text("#!/bin/sh\necho Darwin arm64\n")
+    (checkout / "uname").chmod(0o755)
+    done = setup(checkout, "base", PATH=f"{checkout}:{os.environ['PATH']}")
+    assert done.returncode == 1
+    assert done.stderr == "error: rspo supports Linux only; this is Darwin arm64\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "following"),
+    [
+        ("setup", "make demo"),
+        ("setup-verl", "source .venv/bin/activate"),
+        ("setup-gpu", "make gpu-check"),
+    ],
+)
+def test_make_setup_ends_with_the_next_command(target: str, following: str) -> None:
+    words = ["make", "--no-print-directory", "--dry-run", target]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f'echo "Next: {following}"'
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.exceptions import RayTaskError
 
 from rspo.config.schema import VerlSettings
-from rspo.core.errors import LostProcess
+from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import write_text
 from rspo.training.progress import PROGRESS_FILE
 from rspo.training.verl import driver, run
@@ -69,7 +70,51 @@ def test_only_three_errors_in_a_row_count_as_a_lost_process(watch: Watch) -> Non
     assert message == "Ray has not answered 3 times in a row: RuntimeError: no answer"
 
 
+@pytest.mark.parametrize(
+    ("raised", "waits"),
+    [
+        (RuntimeError("no response"), 1),
+        (RayTaskError("run", "a traceback", RuntimeError("a peer is gone")), 1),
+        (RayTaskError("run", "a traceback", InputError("no")), 0),
+        (InputError("no"), 0),
+    ],
+)
+def test_an_unexpected_error_gives_the_watchdog_time(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, waits: int
+) -> None:
+    """To find the lost process that caused it."""
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+
+    def train(config: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(driver, "train", train)
+    with pytest.raises(type(raised)):
+        driver._run(None)
+    assert slept == [driver.DETECTION_SECONDS] * waits
+
+
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "global_step_4/actor/model.pt")
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (FULL, "OSError: [Errno 28] No space left on device: 'global_step_4/actor/model.pt'"),
+        (
+            RayTaskError(
+                "run", "a", RayTaskError("save", "b", RuntimeError("trace\nwrite failed"))
+            ),
+            "RuntimeError: write failed",
+        ),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_the_message_has_the_original_error(raised: Exception, message: str) -> None:
+    reason = driver._reason(raised)
+    assert isinstance(reason, LostProcess)
+    assert str(reason) == f"verl's driver has failed, see above: {message}"
 
 
 def test_on_a_full_disk_an_incomplete_checkpoint_is_removed_for_the_outcome(

@@ -1,21 +1,24 @@
 """A short cell with verl, Ray, FSDP and a rollout server, on a CPU, killed once.
 
-Two minutes: verl starts twice. test_kills.py kills each kind of process.
+Three minutes: verl starts three times. test_kills.py kills each kind of process.
 """
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Experiment, base_name
 from rspo.core.environment import VLLM, local_caches
 from rspo.core.files import read_json_lines
 from rspo.core.supervisor import processes_with
 from rspo.datasets.prepare import prepare
+from rspo.policies import qwen2
 from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from rspo.training.verl.ray_cluster import key_of
@@ -27,6 +30,8 @@ pytestmark = pytest.mark.ci
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS, CHECKPOINT_EVERY = 4, 2
 CLIP = 1e-3  # less than any gradient's norm
+# Of a record: what depends on the sampled tokens alone.
+SAMPLED = ("reward", "pass_at_4", "response_tokens", "finished", "zero_weight", "learning_rate")
 CHANGES = {
     "training": tiny_world.OVERRIDES["training"]
     | {
@@ -156,11 +161,52 @@ def test_with_the_same_random_numbers_the_records_are_the_same(
         read_json_lines(experiment.files.training_log(CELL))
         for experiment in (trained, trained_locally)
     )
-    sampled = ("reward", "pass_at_4", "response_tokens", "finished", "zero_weight", "learning_rate")
     for ours, theirs in zip(records, expected, strict=True):
-        for key in sampled:
+        for key in SAMPLED:
             assert ours[key] == pytest.approx(theirs[key]), key
         assert ours["gradient_norm"] == pytest.approx(theirs["gradient_norm"], rel=1e-3)
         # verl's is an estimate from the sampled tokens.
         assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.15)
         assert ours.get("validation") == pytest.approx(theirs.get("validation"))
+
+
+def test_two_ranks_train_as_one(tmp_path: Path) -> None:
+    """Two steps, with the random numbers of the servers; only rounding differs."""
+    changes = {"training": CHANGES["training"] | {"steps": 2}}
+    two = make_inputs(tmp_path / "two", engine="verl", verl={"ranks": 2}, **changes)
+    command, ranks = start(two), 0
+    while command.process.poll() is None:
+        processes = processes_with(key_of(two.files.folder(CELL)))
+        ranks = max(ranks, sum(is_rank(process) for process in processes))
+        time.sleep(0.5)
+    command.require_success()
+    assert ranks == 2
+    one = make_inputs(tmp_path / "one", **changes)
+    with servers_numbers():
+        train_locally(one, CELL)
+    records, expected = (read_json_lines(e.files.training_log(CELL)) for e in (two, one))
+    assert len(records) == len(expected) == 2
+    for ours, theirs in zip(records, expected, strict=True):
+        for key in SAMPLED:
+            assert ours[key] == pytest.approx(theirs[key]), key
+        assert ours["gradient_norm"] == pytest.approx(theirs["gradient_norm"], rel=1e-3)
+        assert ours.get("validation") == pytest.approx(theirs.get("validation"))
+    assert weights_apart(two, one) < 0.02
+
+
+def is_rank(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return "ray::WorkerDict" in " ".join(process.cmdline())
+    return False
+
+
+def weights_apart(ours: Experiment, theirs: Experiment) -> float:
+    """Norm of the difference of two policies, as a fraction of the norm of all updates."""
+    files = ours.files, theirs.files
+    policies = [qwen2.to_hub(qwen2.load(one.policy(CELL))) for one in files]
+    start = qwen2.to_hub(qwen2.load(theirs.files.policy(base_name("small"))))
+    apart = moved = 0.0
+    for name, weights in start.items():
+        apart += float((policies[0][name] - policies[1][name]).double().square().sum())
+        moved += float((policies[1][name] - weights).double().square().sum())
+    return (apart / moved) ** 0.5

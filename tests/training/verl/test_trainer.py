@@ -1,6 +1,7 @@
 """verl's trainer and actor, without Ray, train the same policy as the local engine.
 
-Half a minute. `test_engine.py` trains with Ray and with verl's own queue, agent loops and servers.
+Half a minute, and one and a half with two ranks. `test_engine.py` trains with Ray and with verl's
+own queue, agent loops and servers.
 """
 
 import json
@@ -30,7 +31,7 @@ TOLERANCE = 1e-4  # of the norm of all updates; measured: 4e-6
 
 
 @pytest.fixture(
-    scope="module", params=[1, pytest.param(2, marks=pytest.mark.long)], ids=["1 rank", "2 ranks"]
+    scope="module", params=[1, pytest.param(2, marks=pytest.mark.ci)], ids=["1 rank", "2 ranks"]
 )
 def trained(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
