@@ -128,6 +128,7 @@ def _concludes(sentence: str, places: list[tuple[int, int]]) -> bool:
     begin = _start_of_sentence(sentence, start)
     if begin == 0:
         return False
+    # Whether the formula is the only one of its sentence.
     alone = len(places) == 1 or places[-2][0] < begin
     conclusion = _CONCLUSION if alone else _CONCLUSION_ITSELF
     return conclusion.search(sentence[begin:start]) is not None
