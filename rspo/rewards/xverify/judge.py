@@ -182,7 +182,7 @@ class XVerify:
                     for endpoint in slots[: len(prompts)]:
                         tasks.create_task(self._ask_in_turn(endpoint, waiting, reasons))
             except* (InputError, LostProcess) as errors:
-                # The first error cancels the other tasks, but some may have failed at the same time.
+                # The first error cancels the other tasks, but some may have failed with it.
                 raise errors.exceptions[0] from None
         return reasons
 
