@@ -70,8 +70,8 @@ def _parsed(function: Command) -> Callable[..., Callable[[], Output]]:
 def use_one_thread() -> None:
     """Make PyTorch use one thread.
 
-    The number of threads changes the rounding of results. Small models run faster as two processes
-    than in two threads.
+    Results depend on the number of threads, by rounding. For small models, two processes of one
+    thread are faster than one process of two.
     """
     import torch
 

@@ -42,18 +42,20 @@ def train(
     from rspo.training.gpu_memory import require_gpu_memory
 
     accept_requests()  # first of all, because SLURM's request to stop may come at any time
+    # This comes before --print-config, so that a machine without GPUs can check a config.
     require_gpu_memory(experiment, experiment.cell(cell).name)
     if print_config:
         _print_config(experiment, cell)
         return
 
     from rspo.status import display
-    from rspo.training.train import train
+    from rspo.training.train import train as train_cell
 
+    # verl trains in other processes, on which this call would have no effect.
     if experiment.config.engine != "verl":
         use_one_thread()
     with display.shown_in_terminal(experiment):
-        train(experiment, cell, force)
+        train_cell(experiment, cell, force)
 
 
 def _print_config(experiment: "Experiment", cell: str) -> None:

@@ -58,9 +58,9 @@ class Given:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable with which an `rspo` command reads this experiment.
+        """The environment variable, with its value, that passes this experiment to `rspo` commands.
 
-        Empty for the default experiment, which a command reads without it.
+        It is empty for the default experiment, which commands use if the variable is not set.
         """
         keys: dict[str, Any] = {}
         if self.scale != DEFAULT_SCALE:
@@ -85,7 +85,7 @@ class Given:
 def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The overrides in the text of `set`, merged with those that are keys of the config themselves.
 
-    Raises: InputError if a key is in `set` and outside of it, and if `set` cannot be read.
+    Raises: InputError if `set` cannot be read, or if a key is both in `set` and outside of it.
     """
     plain = {key: value for key, value in config.items() if key not in OWN_KEYS}
     text = config.get("set")

@@ -11,8 +11,8 @@ from rspo.core.errors import InputError
 def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """Read overrides: `["training.steps=5"]` becomes `{"training": {"steps": 5}}`.
 
-    Values are YAML, so that `[1, 4]` is a list and `null` removes a value. Of several overrides of
-    the same key, the last one counts.
+    Values are YAML, so that `[1, 4]` is a list and `null` is None. If a key has several overrides,
+    the last one counts.
 
     Args:
         option: the option that has the overrides, for messages.

@@ -30,7 +30,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
         _remove(stale)
-    # The suffix comes last again, because some libraries choose the format by it.
+    # The temporary name ends like `path`, because some libraries choose the format by the suffix.
     partial = path.parent / f".{path.name}.partial{path.suffix}"
     try:
         yield partial
@@ -39,7 +39,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
         if path.is_dir():  # a rename cannot replace a folder that is not empty
             if not partial.is_dir():
                 raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
-            # After SIGKILL here, the next write removes the old folder: its name begins as `stale`.
+            # After SIGKILL here, the next write removes the old folder, which the pattern above
+            # matches too.
             path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)
         _remove(path.parent / f".{path.name}.partial-old")
@@ -109,7 +110,7 @@ def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"{path}, line {number}: not UTF-8 ({error})") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: not a complete gzip file ({error})") from None
-    except InputError:
+    except InputError:  # a ValueError too, which the next clause would report as invalid JSON
         raise
     except (ValueError, RecursionError) as error:  # such as an integer of more than 4,300 digits
         reason = getattr(error, "msg", error)  # without json's own line number
@@ -136,7 +137,7 @@ def require_file(path: Path) -> None:
 
 
 def _uncompressed(path: Path) -> BinaryIO:
-    """Open a file, and decompress it if it begins like gzip's, whatever its name."""
+    """Open a file for reading, decompressed if it begins like a gzip file, whatever its name."""
     with path.open("rb") as stream:
         compressed = stream.read(len(_GZIP)) == _GZIP
     return cast(BinaryIO, gzip.open(path)) if compressed else path.open("rb")
@@ -147,8 +148,8 @@ def fingerprint(settings: Any) -> str:
 
     Neither the order of keys changes the hash, nor writing the data as JSON and reading it again.
     """
-    # Through JSON once: it turns tuples into lists, and keys that are numbers into text, so that
-    # `sort_keys` then compares strings only.
+    # JSON turns tuples into lists, and keys that are numbers into text, so that `sort_keys` then
+    # compares strings only.
     as_json = json.loads(json.dumps(settings, default=str))
     text = json.dumps(as_json, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

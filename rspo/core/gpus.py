@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import name_of_this_job, this_job
 
-_SECONDS_TO_ANSWER = 10
+_SECONDS_TO_ANSWER = 10  # the timeout of nvidia-smi
 _MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
@@ -55,7 +55,10 @@ def require_visible_gpus() -> None:
 
 
 def require_vllm_on_gpus() -> None:
-    """Raises: InputError if SLURM granted GPUs that vLLM would ignore, being built for CPUs."""
+    """Require that vLLM can use the GPUs that SLURM granted to this job, if it granted any.
+
+    Raises: InputError if PyTorch sees none of them, or if vLLM is built for CPUs.
+    """
     require_visible_gpus()
     if not _granted():
         return

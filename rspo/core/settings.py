@@ -1,4 +1,4 @@
-"""Settings as plain data, and the words for the differences between two of them."""
+"""Compares settings, which are plain data, and shortens lists in messages."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,10 @@ _LONGEST = 40  # the most characters of a value in a message
 def differences(old: Any, new: Mapping[str, Any]) -> str:
     """The first settings that differ, as `KEY: OLD -> NEW`, and how many more there are.
 
-    Returns: an empty string if none differs. `old` may be anything that a damaged file contained.
+    Args:
+        old: the earlier settings, or any other data, if they were read from a damaged file.
+
+    Returns: an empty string if none differs.
     """
     before = _as_text(old)
     after = _as_text(new)
@@ -31,14 +34,14 @@ def _as_text(settings: Any) -> dict[str, str]:
 
 
 def first_lines(lines: Sequence[str], limit: int) -> list[str]:
-    """The first lines of a message, and a line with the number of those left out."""
+    """The first `limit` lines of a message, and a line that counts the rest, if there are more."""
     if len(lines) <= limit:
         return list(lines)
     return list(lines[:limit]) + [f"and {len(lines) - limit} more"]
 
 
 def first_of(items: Sequence[str]) -> str:
-    """The first items of a message, and how many more there are."""
+    """The first `_SHOWN` items with commas between them, and how many more there are, if any."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return ", ".join(items[:_SHOWN]) + more
 

@@ -1,4 +1,4 @@
-"""Signals that end a command: a request to stop, and the end of the Snakemake that started it.
+"""What ends a command from outside: a request to stop, or the end of the Snakemake that started it.
 
 The request to stop is SIGUSR1, which SLURM can send before a time limit. `rspo train` then finishes
 the current step, writes a checkpoint and exits with `STOPPED_STATUS`.
@@ -20,7 +20,7 @@ SNAKEMAKE = "RSPO_SNAKEMAKE"
 SECONDS_BETWEEN_LOOKS = 1.0
 STOPPED_STATUS = os.EX_TEMPFAIL  # 75: a failure for now, so try again (BSD's sysexits.h)
 
-# The requests so far. A list, because a signal handler can append to it without a `global`.
+# The numbers of the signals received so far. A list, so that the handler needs no `global`.
 _received: list[int] = []
 
 
@@ -34,9 +34,10 @@ class Stopped(Exception):
 def accept_requests() -> None:
     """Record requests to stop, which would otherwise end this process.
 
-    Call it in the main thread, before this process starts others. It also blocks the signal, for
-    the sake of the processes that it starts: they inherit the mask. SLURM signals every process of
-    a job, and the workers of the verifier must survive until the step is finished.
+    Call it in the main thread, before this process starts others. It also blocks the signal in this
+    thread, because child processes inherit the mask: SLURM signals every process of a job, and the
+    workers of the verifier must survive until the step is finished. The handler runs if another
+    thread, which does not block the signal, receives it.
     """
     signal.signal(REQUEST, lambda number, frame: _received.append(number))
     signal.pthread_sigmask(signal.SIG_BLOCK, {REQUEST})
@@ -45,26 +46,29 @@ def accept_requests() -> None:
 def is_requested() -> bool:
     """Whether a request to stop has arrived.
 
-    The signal is blocked in this thread, so here it is pending. A thread that existed before
-    `accept_requests`, such as one of a library, may have received it instead.
+    This thread blocks the signal, so for it the signal stays pending. A thread that existed before
+    `accept_requests`, such as one of a library, may have received the signal instead.
     """
     return bool(_received) or REQUEST in signal.sigpending()
 
 
 def name_of_snakemake() -> str:
-    """The value of the variable `SNAKEMAKE`, if this process is Snakemake."""
+    """The value that Snakemake sets `SNAKEMAKE` to: its process ID, and where this ID is valid.
+
+    Only Snakemake's own process calls this, because the ID is that of the calling process.
+    """
     return f"{os.getpid()} {_place()}"
 
 
 def _place() -> str:
-    """Where a process ID is valid: a host and a PID namespace, of which a container has its own."""
+    """Where a process ID is valid: a host and a PID namespace. A container may have its own."""
     path = Path("/proc/self/ns/pid")  # only Linux has it
     namespace = path.readlink() if path.exists() else ""
     return f"{host_name()} {namespace}"
 
 
 def end_with_snakemake() -> None:
-    """Send SIGTERM to this process when the Snakemake that started it ends, if Snakemake did.
+    """If Snakemake started this process, send SIGTERM to this process when that Snakemake ends.
 
     A killed Snakemake leaves the commands of its rules running. The next Snakemake would delete the
     results of these commands as incomplete, and would share the GPUs with them.

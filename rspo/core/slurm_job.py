@@ -33,8 +33,8 @@ class Job:
 def this_job() -> Job | None:
     """The job of this process; None outside SLURM.
 
-    If SLURM's controller does not answer, the fields describe this node only, as far as the
-    environment does.
+    If SLURM's controller does not answer, the fields describe only this node, as far as environment
+    variables do: `gpus` is empty, although `gpu_count` may be known.
     """
     if "SLURM_JOB_ID" not in os.environ:
         return None

@@ -2,7 +2,9 @@
 
     from rspo.objectives import policy_loss, response_weights
     weights = response_weights(rewards, "rspo_pass_at_k", k=4)       # [prompts, n]
-    loss = policy_loss(log_probs, mask, weights, max_tokens=1024)    # [prompts, n, tokens] each
+    loss = policy_loss(log_probs, mask, weights, max_tokens=1024)    # a scalar
+
+Here, `rewards` have the shape [prompts, n], `log_probs` and `mask` [prompts, n, tokens].
 
 They are pure functions on numpy arrays and torch tensors, for the engines of this project and for
 your own trainer. The loss needs torch; the weights need it only for tensors.

@@ -1,8 +1,8 @@
-"""What a weight function maximizes, how noisy it is, and what centring does to it, exactly.
+"""Computes exactly what a weight function maximizes, how noisy it is, and what centring changes.
 
-`rspo diagnose` prints it. For 0/1 rewards, let w+(c) and w-(c) be the weights of a correct and of a
-wrong response if c of n responses are correct. If each response is correct with probability p, the
-expected update follows the gradient of F(p), with F(0) = 0 and
+`rspo diagnose` prints the result. For 0/1 rewards, let w+(c) and w-(c) be the weights of a correct
+and of a wrong response if c of n responses are correct. If each response is correct with
+probability p, the expected update follows the gradient of F(p), with F(0) = 0 and
 
     F'(p) = n sum_m Bin(m; n-1, p) [w+(m+1) - w-(m)]                   (RL2ML, arXiv 2605.30154)
     F(p)  =   sum_m P(Bin(n, p) > m) [w+(m+1) - w-(m)]
@@ -82,7 +82,7 @@ class Form:
 
     @property
     def mixture(self) -> dict[int, float] | None:
-        """j -> b_j of F = sum_j b_j Pass@j, without terms whose b_j is 0.
+        """The coefficients of F = sum_j b_j Pass@j: b_j for each j for which it is not 0.
 
         None if n > 20, if rounding errors are too large, or if F has more than two terms of which
         one is below 0.
@@ -204,7 +204,10 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _by_name(objective: str, k: int | None) -> WeightFunction:
-    """A weight function that applies a registered objective with this k, and has its name."""
+    """The weight function of a registered objective, with this k and the name of the objective.
+
+    Like every weight function, it takes a k, but ignores it.
+    """
 
     def function(rewards: Floats, _: int) -> Floats:
         return response_weights(rewards, objective, k)

@@ -14,11 +14,12 @@ Each response i of a group of n, with each (k-1)-subset S of the other responses
 The mean over all draws gives response i the weight k/n times the mean over S of
 max(S + i) - max(S), its marginal contribution. This is R_i - max(S) if all rewards of S are below
 R_i, and 0 otherwise. Let c_lt be the number of rewards below R_i, and R_(1) <= R_(2) <= ... the
-rewards in ascending order. R_(j) is the best of C(j-1, k-2) subsets S of the c_lt lower rewards,
-and there are C(c_lt, k-1) such subsets in all. This gives the sums of `rspo_max_at_k`, which is
-`rspo.passk.max_at_k_weights`.
+rewards in ascending order. Of the C(c_lt, k-1) subsets S of these lower rewards, C(j-1, k-2) have
+R_(j) as their best. This gives the formula of `rspo.passk.max_at_k_weights`, which this module
+calls `rspo_max_at_k`.
 
-The plug-in estimator replaces fractions of subsets by powers of the empirical distribution F_i.
+The plug-in estimator replaces fractions of subsets by powers of F_i, the fraction of the responses
+whose reward is <= R_i.
 """
 
 import numpy as np
@@ -55,8 +56,8 @@ def rspo_max_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.fl
     n = rewards.shape[-1]
     order = np.argsort(rewards, axis=-1, kind="stable")
     ascending = np.take_along_axis(rewards, order, axis=-1)
-    # For each reward, the number of rewards below it, and of those up to it: the positions at which
-    # its run of equal rewards begins and ends.
+    # Equal rewards form a run. For each reward, `below` is the position where its run begins, which
+    # is the number of lower rewards. `up_to` is where its run ends, the number of rewards <= it.
     position = np.arange(n)
     is_first = np.concatenate(
         [np.ones_like(ascending[..., :1], dtype=bool), np.diff(ascending, axis=-1) > 0], axis=-1

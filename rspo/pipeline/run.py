@@ -1,8 +1,9 @@
 """Run a task: check what it reads and replaces, do its work under its lock, record its provenance.
 
 The commands that write results call `run`. It refuses inputs that were made by hand, or with other
-settings than the config's. It overwrites a result only with `--force`; under Snakemake this is not
-needed, because Snakemake deletes an outdated result before it starts the command.
+settings than the config's. It overwrites a result only with `--force`. Most rules of the workflow
+need no `--force`, because Snakemake deletes an outdated result before it starts the command. The
+rules of tables, figures and reports need it: their old file stays until the new one replaces it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -93,7 +94,10 @@ def require_current(task: Task, path: Path) -> None:
 
 
 def _require_inputs(task: Task) -> None:
-    """Check the contents of the inputs, and size and provenance of what they were made from."""
+    """Check the contents of the inputs, and size and provenance of what they were made from.
+
+    Raises: InputError for the first file that is missing, stale, damaged or foreign.
+    """
     for path, maker in task.inputs():
         require_current(maker, path)
     for _, refusal in refusals(behind(task.inputs()).values()):
@@ -108,9 +112,9 @@ def _require_no_faulty_outputs(task: Task) -> None:
 
 
 def locked(task: Task) -> AbstractContextManager[None]:
-    """Hold the lock of the task.
+    """Hold the lock of the task while the block runs, if it has one.
 
-    This may wait for another process, which may have made the outputs when the wait ends.
+    Entering the block may wait for another process, which may make the outputs meanwhile.
     """
     if task.lock is None:
         return nullcontext()
@@ -121,6 +125,7 @@ def record(task: Task, done: Done | None = None, digests: Mapping[Path, str] | N
     """Write the provenance of the outputs.
 
     Args:
+        done: what the work reports about the outputs.
         digests: the digests that the inputs had when the work read them. Default: the present ones.
     """
     done = done or Done()

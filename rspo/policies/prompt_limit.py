@@ -15,7 +15,8 @@ _log = logging.getLogger(__name__)
 
 def too_long(prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[int]:
     """Indices of the prompts (token ids) with more than `max_prompt_tokens` tokens."""
-    return [index for index, ids in enumerate(prompts) if len(ids) > sampling.max_prompt_tokens]
+    limit = sampling.max_prompt_tokens
+    return [index for index, prompt in enumerate(prompts) if len(prompt) > limit]
 
 
 def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
@@ -34,21 +35,23 @@ def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
     return min(sampling.max_response_tokens, context - prompt_tokens)
 
 
-def report_too_long(ids: Sequence[str], sampling: Sampling, action: str) -> dict[str, list[str]]:
+def report_too_long(
+    problem_ids: Sequence[str], sampling: Sampling, action: str
+) -> dict[str, list[str]]:
     """Warn of the problems whose prompts are too long, if there are any.
 
     Args:
-        ids: the ids of these problems.
-        action: what happens to them, for the message, such as "left out of training".
+        problem_ids: the ids of these problems.
+        action: what is done with them, for the message, such as "left out of training".
 
     Returns: a note for the provenance.
     """
-    if ids:
+    if problem_ids:
         _log.warning(
             "%d prompts of more than sampling.max_prompt_tokens = %d tokens, %s: %s",
-            len(ids),
+            len(problem_ids),
             sampling.max_prompt_tokens,
             action,
-            ", ".join(ids),
+            ", ".join(problem_ids),
         )
-    return {"prompts_too_long": list(ids)}
+    return {"prompts_too_long": list(problem_ids)}

@@ -3,9 +3,9 @@
 For models this small, it is about 1.7 times as fast as transformers' `generate` on one CPU core
 (benchmarks/results.md).
 
-Unlike vLLM, it has no paging, continuous batching or top-p. It is fast on a CPU because responses
-with the same tokens so far share one row of the batch (a node of the prefix tree), and because
-buffers have fixed sizes. A trained policy's responses to a prompt have few different beginnings.
+Unlike vLLM, it has no paging, continuous batching or top-p. It is fast on a CPU because buffers
+have fixed sizes, and because responses with the same tokens so far share one row of the batch (a
+node of the prefix tree). A trained policy's responses to a prompt have few different beginnings.
 """
 
 import itertools
@@ -70,12 +70,13 @@ def sample(
         max_tokens: maximum length of a response, including its end token.
         end: id of the token that ends a response.
         pad: id that fills `tokens` after the end.
-        generator: the only source of randomness. With one generator per response, a response
-            depends on other responses only by rounding, see `multiple`.
+        generator: the only source of randomness. With one generator per response, the tokens of a
+            response do not depend on which other responses are sampled with it, except by rounding
+            (see `multiple`).
         temperature: divides the logits.
-        multiple: pad batches to a multiple of this number of rows. In products of small matrices,
-            and for the last rows of larger ones, CPUs add in another order, so the rounding of a
-            row can depend on the number of rows.
+        multiple: pad batches to a multiple of this number of rows. For small matrices, and for the
+            last rows of larger ones, CPU libraries add the products in a different order than for
+            other rows, so the rounding of a row can depend on the number of rows.
 
     Raises: InputError for prompts of different lengths, or longer than the model's context.
     """
@@ -145,7 +146,8 @@ def draw_tokens(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
     """
     cumulative = log_p.exp().cumsum(dim=-1)[node_of]
     # The token is the first whose cumulative probability exceeds the noise: count those that do
-    # not. Rounding can leave the last sum below 1, so scale the noise by it.
+    # not. Rounding can leave the last sum below 1, so scale the noise by it. The clamp is only a
+    # safeguard: the noise is below 1, so the last sum exceeds the product.
     below = (cumulative <= noise[:, None] * cumulative[:, -1:]).sum(dim=-1)
     return below.clamp(max=log_p.shape[-1] - 1)
 
@@ -182,6 +184,7 @@ class TorchSampler:
         stream = block.stream + (batch[0],)
         if block.number:  # the first block has the stream of an evaluation without blocks
             stream += (block.number,)
+        # `max_tokens` follows from the length of the prompt, which is the same in the whole batch.
         drawn = sample(
             self.model,
             [questions[index].prompt for index in batch],

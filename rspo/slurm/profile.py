@@ -160,6 +160,7 @@ def _check_executor(profile: Mapping[str, Any]) -> None:
     if executor not in EXECUTORS:
         raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
     for key, value in profile.items():
+        # EXECUTORS has `slurm-patient` first, because its keys begin with `slurm-` too.
         plugin = next((name for name in EXECUTORS if key.startswith(f"{name}-")), executor)
         used = setting(profile, key.removeprefix(f"{plugin}-"))
         if plugin != executor and profile.get(used) != value:
@@ -241,7 +242,7 @@ def _values(key: str, section: Mapping[str, Any]) -> dict[str, Any]:
 def _depends_on_job(value: Any) -> bool:
     """Whether a value is an expression that Snakemake evaluates differently for each job.
 
-    Snakemake has no function for this question, because it evaluates them for a given job.
+    Snakemake has no function that tells, because it evaluates expressions for a given job only.
     """
     try:
         tree = ast.parse(str(value), mode="eval")

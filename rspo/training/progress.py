@@ -38,7 +38,8 @@ class Progress:
         self.path = folder / PROGRESS_FILE
         self.steps = steps
         self.earlier = usage_before(folder)
-        self._write(start, {})  # replaces what an earlier process reported after its checkpoint
+        # An earlier process may have reported steps after its last checkpoint, which are lost.
+        self._write(start, {})
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write that `step` steps are done."""
@@ -61,8 +62,8 @@ class Progress:
 def usage_before(folder: Path) -> list[Usage]:
     """Usage of earlier processes that trained with this checkpoint folder and did not finish.
 
-    It lacks at most the last second or the last step of each, because a process reports it after
-    its steps, and at most once a second.
+    For each process, it lacks at most the last second or the last step, whichever is longer,
+    because a process reports after its steps, and at most once a second.
     """
     snapshot = read_progress(folder)
     return [Usage(**used) for used in snapshot.used] if snapshot else []
@@ -82,7 +83,7 @@ def read_progress(folder: Path) -> Snapshot | None:
 def shown_metrics(record: Mapping[str, Any], cell: Cell) -> dict[str, float]:
     """The metrics that `rspo status` shows: reward, Pass@k and entropy.
 
-    A record has Pass@k for powers of two up to n. This chooses the largest power that does not
+    A record has Pass@k for powers of two up to n. Of these, this chooses the largest that does not
     exceed the k of the cell.
     """
     k = 2 ** (min(cell.k, cell.n).bit_length() - 1)

@@ -16,7 +16,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "1cf8d7358cb1",
-    ("rules", 5): "2984c4719cda",
+    ("rules", 5): "73ffa4f2ffb9",
     ("math_verify", 3): "1b7599ca57f1",
 }
 

@@ -19,8 +19,9 @@ rule figure:
         rspo_command("figure {wildcards.figure} --force")
 
 
-# An error that names the right file: Snakemake itself would only say that no rule makes reports/FILE.
-# In a module, another rule of the main Snakefile may make it.
+# With another folder of results, a request for reports/FILE ends with an error that names the right
+# file (`in_own_folder`); Snakemake itself would only say that no rule makes it. This rule is not part of
+# a module, because there another rule of the main Snakefile may make the file.
 if REPORTS != "reports" and workflow.modifier.is_main_snakefile():
 
     rule report_in_another_folder:

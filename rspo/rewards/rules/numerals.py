@@ -13,8 +13,8 @@ class Decimal:
     """A written number.
 
     value: the number itself.
-    unit: the value of its last decimal place, 0.01 for 4.50; for an integer, a power of ten above
-        it.
+    unit: the value of its last decimal place, 0.01 for 4.50. The unit of an integer, a power of ten
+        above it, is not used.
     digits: the number of its significant digits; 0 for an integer, which is never rounded.
     """
 
@@ -26,8 +26,9 @@ class Decimal:
     def may_be_rounded(self) -> bool:
         """Whether it may stand for a value with more digits.
 
-        It may if it has a decimal point, and three significant digits or two decimal places, as in
-        0.33. An integer may not: 3 is not pi, and 86 is not 600/7.
+        It may if it has a decimal point and at least three significant digits. Two suffice if the
+        last is worth 0.01 or less: 0.33 may, 0.05 and 3.3 may not. An integer may not: 3 is not pi,
+        and 86 is not 600/7.
         """
         return self.digits >= 3 or (self.digits == 2 and self.unit <= Fraction(1, 100))
 
@@ -47,6 +48,7 @@ def decimal(tokens: Tokens) -> Decimal | None:
     if exponent is None:
         return None
     mantissa, _, own_exponent = tokens[0].lower().partition("e")
+    # An exponent within `_LARGEST_EXPONENT` needs no more than a sign and four digits.
     if tokens[0].endswith(".") or len(own_exponent) > 5:
         return None
     exponent += int(own_exponent or 0)

@@ -76,21 +76,23 @@ _AFTERWORD = re.compile(r"<\|[^|\n]{0,40}\|>\w*|I hope it is correct\.?")
 
 
 def formula_in(text: str, only: bool = False) -> str:
-    """The formula that a text states, or the text itself if it is not a sentence with a formula.
+    r"""The formula that a text states, or the text itself if it is not a sentence with a formula.
 
     Args:
         text: perhaps a sentence.
-        only: whether to return the text itself if it has several formulas. This is for answers of
-            data sets: a response argues before it concludes, but an answer with two formulas has
-            two parts, unless it is a worked solution of several sentences, the last of which
-            concludes.
+        only: whether the text is an accepted answer of a data set, not a response. A response
+            argues before it concludes, so its last formula counts. An answer with several formulas
+            has several parts and is returned whole, unless it is a worked solution: it ends with
+            `#### 7`, consists of equations joined by \implies, or has several sentences, the last
+            of which concludes.
     """
     if only:
         result = _result_of_solution(text)
         if result is not None:
             return result
     sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
-    # The sentence with spaces in place of its formulas, so that positions are the same.
+    # The sentence with spaces in place of its formulas, so that positions are the same. Line breaks
+    # stay, because numbers are looked for line by line.
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
     if not _has_words(plain) or not (formulas or _is_sentence(plain)):  # no sentence
@@ -126,6 +128,7 @@ def _concludes(sentence: str, places: list[tuple[int, int]]) -> bool:
     begin = _start_of_sentence(sentence, start)
     if begin == 0:
         return False
+    # Whether the formula is the only one of its sentence.
     alone = len(places) == 1 or places[-2][0] < begin
     conclusion = _CONCLUSION if alone else _CONCLUSION_ITSELF
     return conclusion.search(sentence[begin:start]) is not None
@@ -140,7 +143,7 @@ def _start_of_sentence(text: str, position: int) -> int:
 
 
 def _is_sentence(plain: str) -> bool:
-    """Whether a text starts with a word, and has three words, or a colon after its first words.
+    """Whether a text starts with a word, and has at least three words or begins with words and `:`.
 
     `Answer: 7` is a sentence; `October 30` is not.
     """
@@ -178,6 +181,7 @@ def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
     ends = [announcement.end() for announcement in _ANSWER_IS.finditer(plain)]
     if ends:
         for place in places:
+            # At most two characters may be between, such as the asterisks of bold text.
             if 0 <= place[0] - ends[-1] < 3:
                 return place
     return places[-1]
@@ -203,7 +207,10 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
 
 
 def _is_conclusion(before: str, after: str) -> bool:
-    """Whether a number with a unit is the final answer in words: `Final Answer: it took 3 h`."""
+    """Whether the number between two texts follows words after `Final Answer:`, and has a unit.
+
+    `Final Answer: it took 3 hours` is an example.
+    """
     final = _CONCLUDES.search(before)
     unit = _WORD.match(after.lstrip())
     if final is None or unit is None or not units.is_known(unit[0]):
@@ -213,7 +220,7 @@ def _is_conclusion(before: str, after: str) -> bool:
 
 # --- multiple choice ------------------------------------------------------------------------------
 
-# A letter at the beginning, perhaps in brackets, bold or \text{...}: its group 1.
+# A letter at the beginning, perhaps in brackets, bold or \text{...}. Group 1 is the letter.
 _LEADING_CHOICE = re.compile(
     r"(?:\\text[a-z]*\s?\{|\\mathrm\s?\{|\\mathbf\s?\{|[$(*\s])*([A-J])(?![A-Za-z])[})$*]*"
 )
@@ -222,7 +229,7 @@ _STATED_CHOICE = re.compile(
     r"\b(?i:answer|choice|option)\b(?P<before>[^.\n]{0,60}?(?:\b(?:is|be)\b|:)[^.\n]{0,40}?|[ ])"
     r"[\s($*{]*\b(?P<letter>[A-J])\b(?!')(?P<after>[^.\n]{0,20})"
 )
-# A letter that is no part of a word or formula. A and I are words.
+# A letter that is not part of a word or formula. A and I are left out, because they are words too.
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
 _NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing

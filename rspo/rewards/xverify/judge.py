@@ -65,7 +65,7 @@ class XVerify:
 
     Unless the settings have the URL of a running server, it starts its own servers, which stop when
     the context ends. With `gpus`, one server starts on each GPU when the context begins. Otherwise
-    a single server starts when the first verdict is not stored.
+    a single server starts when a verdict is needed that is not stored.
     """
 
     def __init__(
@@ -182,6 +182,7 @@ class XVerify:
                     for endpoint in slots[: len(prompts)]:
                         tasks.create_task(self._ask_in_turn(endpoint, waiting, reasons))
             except* (InputError, LostProcess) as errors:
+                # The first error cancels the other tasks, but some may have failed with it.
                 raise errors.exceptions[0] from None
         return reasons
 
@@ -222,7 +223,7 @@ class XVerify:
         self._file.flush()
 
     async def _reply(self, endpoint: _Endpoint, prompt: str, **more: int) -> str:
-        """Send a prompt, for up to `retry_seconds`, until there is a reply, and return the reply.
+        """The reply to a prompt. Repeats the request, for up to `retry_seconds`, until it has one.
 
         Args:
             more: further fields of the request, such as the seed.
@@ -277,8 +278,8 @@ class XVerify:
 
     def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
         """A client for the server at a URL, or at a Unix socket."""
-        # httpx needs no limit of connections, because the number of tasks limits the requests. A
-        # transport that is passed explicitly ignores the environment's proxy settings.
+        # httpx needs no limit of connections, because the number of tasks limits the requests. It
+        # ignores the proxy settings of the environment if it is given a transport.
         # A Unix socket needs no certificates, and a new connection to it takes less time than
         # httpx's search for an idle one: 1.5 instead of 5 ms per request.
         idle_connections = 0 if socket else None

@@ -91,6 +91,7 @@ class CpuPlatform(PlatformBase):
         return "gloo"
 
     def visible_devices_envvar(self) -> str:
+        """The variable that lists the slots of a process, which are logical GPUs."""
         return "CUDA_VISIBLE_DEVICES"
 
     @contextmanager
@@ -105,6 +106,7 @@ class CpuPlatform(PlatformBase):
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:
+        """The variables with which verl keeps Ray from changing the list of slots of a server."""
         return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
 
     def is_ipc_supported(self) -> bool:

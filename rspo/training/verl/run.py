@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _SECONDS_BETWEEN_POLLS = 0.5
-# Longest time between two calls of `HangDetector.overdue`: the file may be on a slow disk.
+# The most time between two calls of `HangDetector.overdue` that counts as waiting. Polls are more
+# frequent, but looking at the file may take seconds on a slow disk.
 _MAX_SECONDS_BETWEEN_CHECKS = 30.0
 DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
@@ -66,7 +67,7 @@ def config_text(experiment: Experiment, name: str) -> str:
 
 
 def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Trained:
-    """Train the remaining steps of a cell. It writes verl.yaml in addition to a cell's other files.
+    """Train the remaining steps of a cell, and write verl.yaml to the cell's folder.
 
     Args:
         begin: called when the inputs are verified; keeps or removes the checkpoint.
