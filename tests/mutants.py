@@ -61,7 +61,8 @@ RAISED = "^ *raise "  # what an error says is no result
 LOOKS = (
     r"\.(set|set_\w+|text|annotate|axhline|axvline|vlines|grid|margins|tick_params)\(",
     r"^ *\w*(size|color|colour|width|widths|marker|cmap|pad|spacing|length)=",
-    r"new_picture\(|\bLook\(|ListedColormap",
+    r"new_picture\(|subplots\(|subfigures\(|make_log",
+    r"\bLook\(|replace\(look|\.colour$|ListedColormap",
 )
 
 GROUPS = {
