@@ -181,7 +181,7 @@ def faults_of(group: Group) -> list[str]:
     for folder in (COPY.parent, COPY):
         (folder / "shared").symlink_to(ROOT.parent / "shared")
     with (COPY / "pyproject.toml").open("a") as pyproject:
-        left = json.dumps([RAISED, *group.leave])
+        left = json.dumps([RAISED] + list(group.leave))
         pyproject.write(SETTINGS.format(group=group, others=others, left=left))
     names = []
     for file in sorted(file for pattern in group.modules for file in COPY.glob(pattern)):

@@ -146,6 +146,11 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         looks = {(style.look(m).marker, str(style.look(m).line)) for m in methods}
         assert len(looks) == len(methods)
         assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
+        with style.applied():
+            picture = figure.draw(figure.table(experiment, figure), experiment, figure)
+        has_several_models = name == "fig_sizes"
+        labels = [axes.get_ylabel() for axes in picture.axes]
+        assert any("of the same model" in label for label in labels) == has_several_models
 
 
 def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> None:
