@@ -121,8 +121,8 @@ def test_restored_scores_have_the_counts_of_the_original(project: Experiment) ->
     restore(Evidence.read(EVIDENCE), project, files_behind(study_task(project, "errors").inputs()))
     restored = read_frame(path, SCORES)
     assert set(restored["verifier"]) == {project.config.verifier}
-    counts = [frame.groupby("problem_id")["correct"].sum() for frame in (restored, original)]
-    pd.testing.assert_series_equal(*counts)
+    now, before = (frame.groupby("problem_id")["correct"].sum() for frame in (restored, original))
+    pd.testing.assert_series_equal(now, before)
 
 
 def test_a_policy_with_a_fault_behind_its_scores_is_not_finished(
