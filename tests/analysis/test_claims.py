@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from rspo.analysis import measure, studies
-from rspo.analysis.claims import CLAIMS, task
+from rspo.analysis.claims import CLAIMS, planned, task
 from rspo.analysis.comparisons import Comparison, Method, Term
 from rspo.analysis.results import (
     read_rows,
@@ -144,6 +144,26 @@ def test_claims_are_tested_with_few_values_of_k(tmp_path: Path, ks: tuple[int, .
     write_claims(experiment)
     ids = [row["id"] for row in read(experiment, "claim_comparisons")]
     assert len({*ids}) == len(ids) > 20
+
+
+@pytest.mark.parametrize("trained", [(2,), (2, 4)])
+def test_each_difference_on_all_problems_is_planned_once(
+    tmp_path: Path, trained: tuple[int, ...]
+) -> None:
+    """With a single pair of methods it decides, as a mean; else it is for information."""
+    pairs = [(name, k, 16) for name in ("rspo_pass_at_k", "hitchhiking") for k in trained]
+    cells = [("policy_gradient", 1, 16)]
+    plan, _ = planned(planted.load(tmp_path, grid_of={"main": cells + pairs}))
+    pooled = [one for one in plan if one.claim == "C1" and one.where == "pooled"]
+    for trained_k in trained:
+        methods = {f"RSPO k={trained_k}", f"Baseline k={trained_k}"}
+        for k in (1, 2, 4, 8):
+            (planned_once,) = (
+                one
+                for one in pooled
+                if one.ks == (k,) and {term.method.label for term in one.terms} == methods
+            )
+            assert planned_once.decides == (len(trained) == 1 and k in (1, 2))
 
 
 def test_differences_are_formed_within_each_seed(tmp_path: Path) -> None:
@@ -302,8 +322,11 @@ LOST = [
 
 @pytest.mark.parametrize("grid", [{"mine": [("grpo", 1, 16)]}, NO_BASELINE, ODD_K])
 def test_a_claim_that_the_grid_lacks_is_not_tested(tmp_path: Path, grid: dict[str, Any]) -> None:
-    found = verdicts(planted.plant_all(tmp_path, planted.all_alike, grid_of=grid))
+    experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of=grid)
+    found = verdicts(experiment)
     assert set(found) == set(CLAIMS)
+    untested = [row for row in read(experiment) if row["verdict"].startswith("not tested")]
+    assert {row["comparisons"] for row in untested} == {"0"}
     for claims, reason in ((claims, reason) for other, claims, reason in LOST if other == grid):
         assert {found[claim] for claim in claims.split()} == {f"not tested: {reason}"}
 
@@ -327,6 +350,8 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     claims = {found["claim"]: found for found in read(experiment)}
     said = "one training seed: the interval does not cover training variance"
     assert said in claims["C1"]["note"]
+    assert (claims["C1"]["problems"], claims["C1"]["samples"]) == ("320", "16")
+    assert (claims["C4"]["problems"], claims["C4"]["samples"]) == ("", "")
     # Entropies of two runs have no error that would tell whether the next two differ alike.
     assert claims["C4"]["verdict"] == UNRESOLVED
     assert (claims["C4"]["low"], claims["C4"]["p"]) == ("", "")

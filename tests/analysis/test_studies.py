@@ -15,6 +15,7 @@ from scipy import stats
 from rspo.analysis import pages, studies
 from rspo.analysis.evidence import Evidence
 from rspo.analysis.results import read_rows
+from rspo.analysis.study_columns import log_keys
 from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
@@ -207,6 +208,7 @@ def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
             experiment, "errors", claim=claim, method_a=claim, variant="accepts-0.1", family=""
         )
         assert change["estimate"] == pytest.approx(other["estimate"] - level["estimate"])
+        assert change["method_b"] == "default"
 
 
 def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
@@ -216,6 +218,20 @@ def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
         assert float(row["late_entropy"]) == pytest.approx(np.mean(late))
         zeros = [record["zero_weight"] for record in log]
         assert float(row["zero_weight"]) == pytest.approx(np.mean(zeros))
+
+
+def test_only_the_logged_numbers_that_a_study_shows_are_read(made: Experiment) -> None:
+    assert log_keys(made.config.studies["rates"]) == ["zero_weight", "entropy", "validation"]
+    assert log_keys(made.config.studies["errors"]) == []
+
+
+def test_labels_in_tables_have_no_formulas(tmp_path: Path) -> None:
+    cells = [{"model": "small", "objective": "pkpo_s_loo", "k": 4, "n": 16}]
+    contrasts = [{"family": "a", "minus": "base"}]
+    study = {"title": "a", "suite": "standard", "cells": cells, "contrasts": contrasts}
+    experiment = planted.load(tmp_path, seeds=1, studies={"formulas": study})
+    (method,) = studies.lines_of(experiment, "formulas")
+    assert method.label == "PKPO s(loo) k=4"
 
 
 def test_a_study_has_a_picture(made: Experiment) -> None:
@@ -257,10 +273,16 @@ def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
         assert sentence in page(made, template, table)
 
 
+def test_numbers_have_a_minus_sign_and_unknown_ones_are_empty() -> None:
+    numbers = [pages.number(value) for value in (-0.25, 3.0, np.nan)]
+    assert numbers == [f"{pages.MINUS}0.25", "3", ""]
+
+
 def test_ties_of_a_contrast_are_tested_and_adjusted_in_its_family(made: Experiment) -> None:
     """By two one-sided tests, where one is smallest and one largest among the adjusted ones."""
     tested = rows(made, "errors", family="changes")
     assert {row["tie_margin"] for row in tested} == {0.05}
+    assert {row["decides"] for row in tested} == {""}  # it is about no claim
     p = [
         max(
             stats.t.sf((0.05 - sign * row["estimate"]) / row["error"], row["degrees"])

@@ -12,7 +12,7 @@ from scipy import stats
 from rspo.analysis.claims import CLAIMS, planned
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.results import row_of, verdict, with_p_values
-from rspo.analysis.write import write_claims
+from rspo.analysis.write import _claim_row, write_claims
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.registered import OWN_REWARDS, Reward
 from rspo.core.tables import read_csv
@@ -150,6 +150,8 @@ def test_without_an_error_or_a_p_value_nothing_is_a_tie() -> None:
     rows = with_p_values(rows)
     assert [one["outcome"] for one in rows] == ["open", "for"]
     assert verdict(rows) == OPEN
+    for order in (rows, rows[::-1]):  # the weakest evidence is none
+        assert _claim_row(CLAIMS["C1"], order)["estimate"] == 0.0
 
 
 @pytest.mark.parametrize(("seeds", "least"), [(1, 0.0), (3, 0.01), (5, 0.001)])

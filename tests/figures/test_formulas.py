@@ -65,6 +65,7 @@ def test_passk_boundary_by_bisection() -> None:
     table = passk_weight.table().set_index("panel").astype(float)
     boundary = table.loc["boundary"]
     assert [*boundary["k"]][:5] == [1, 1.25, 1.5, 1.75, 2]
+    assert set(boundary["weight"]) == {1.0}
     for k, w in zip(boundary["k"], boundary["w"], strict=True):
         k = 1 + 1e-9 if k == 1 else k  # at k = 1 the limit is drawn
         low, high = 0.0, 1.0

@@ -25,7 +25,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
-from rspo.figures import FIGURES, Figure, disjoint, draw, figures_of, study, style
+from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, study, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.planted import PAPER, experiment_in, load, write_inputs
@@ -109,6 +109,31 @@ def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
     for above, below in zip(picture.axes, picture.axes[len(panels) :], strict=False):
         assert above.get_position().x0 == pytest.approx(below.get_position().x0)
         assert above.get_position().y0 > below.get_position().y1
+
+
+def test_a_long_title_stands_above_its_brackets() -> None:
+    rows = pd.DataFrame({"problems": [30]})
+    title = "Minerva (without the problems that are not numbers)"
+    assert curves._title(title, 6, rows).splitlines()[0] == "Minerva"
+    assert curves._title("Minerva (new)", 2, rows).splitlines() == ["Minerva (new)", "30 problems"]
+
+
+def test_differences_stand_beside_their_k(drawn: Drawn) -> None:
+    """Those to the baseline on the left, those to policy gradient on the right."""
+    table, picture = drawn("tiny", "fig_difference")
+    (axes,) = picture.axes
+    shown = {point for line in axes.lines for point in points(*line.get_data())}
+    ks = [label.get_text() for label in axes.get_xticklabels()]
+    for row in table.to_dict("records"):
+        side = -0.09 if row["against"] == "baseline" else 0.09
+        place = ks.index(str(row["k"])) + side
+        assert points([place], [row["estimate"]])[0] in shown
+
+
+@pytest.mark.parametrize("name", ["fig_intro", "fig_passk_weight"])
+def test_every_panel_says_what_is_on_its_y_axis(drawn: Drawn, name: str) -> None:
+    _, picture = drawn("tiny", name)
+    assert all(axes.get_ylabel() for axes in picture.axes)
 
 
 def test_with_one_benchmark_its_two_panels_fill_the_picture(tmp_path: Path) -> None:

@@ -104,8 +104,9 @@ def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
     assert [*figures_of(tiny)] == [*FIGURES, *(f"fig_{name}" for name in tiny.config.studies)]
     assert in_all(tiny) == [*FIGURES]
     assert [*figures_of(paper)] == [*FIGURES]
-    config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
-    smaller = replace(tiny, config=config)
+    only_main = {"grid": {"main": tiny.config.grid["main"]}, "studies": {}}
+    smaller = replace(tiny, config=tiny.config.model_copy(update=only_main))
+    assert "fig_main" in figures_of(smaller)
     assert "fig_contamination_free" not in figures_of(smaller)
     with pytest.raises(InputError, match="draws contamination_free; the config lacks one"):
         draw(smaller, "fig_contamination_free")
@@ -145,6 +146,11 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         looks = {(style.look(m).marker, str(style.look(m).line)) for m in methods}
         assert len(looks) == len(methods)
         assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
+        with style.applied():
+            picture = figure.draw(figure.table(experiment, figure), experiment, figure)
+        has_several_models = name == "fig_sizes"
+        labels = [axes.get_ylabel() for axes in picture.axes]
+        assert any("of the same model" in label for label in labels) == has_several_models
 
 
 def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> None:
@@ -174,5 +180,6 @@ def test_a_figure_is_out_of_date_when_the_code_of_figures_changes(
 
     before = settings()
     assert settings() == before
+    assert before["caption"] == FIGURES["fig_main"].caption
     (folder / "style.py").write_text((folder / "style.py").read_text() + "# another line\n")
     assert settings() != before

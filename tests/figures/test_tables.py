@@ -16,6 +16,7 @@ from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, read_table, write_csv
 from rspo.figures import FIGURES, sample_efficiency, style
 from rspo.figures.methods import methods_of
+from tests.figures.conftest import Drawn
 from tests.support.planted import experiment_in, write_problems
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -79,9 +80,16 @@ def test_differences_are_paired_over_problems(
         assert row["reference"] == "PG"
         assert row["difference"] == pytest.approx(difference.mean(), abs=1e-9)
         half = (row["difference_high"] - row["difference_low"]) / 2
-        if scale == "tiny" and name != "PG":
+        if name == "PG":  # the reference itself
+            assert (row["difference_low"], row["difference_high"]) == (0.0, 0.0)
+        elif scale == "tiny":
             error = difference.sem()
             assert half == pytest.approx(error * student.ppf(0.975, len(difference) - 1))
+
+
+def test_without_policy_gradient_differences_are_to_the_base_model(drawn: Drawn) -> None:
+    table, _ = drawn("tiny", "fig_scalability")
+    assert set(table["reference"]) == {"Base"}
 
 
 def logs_of(experiment: Experiment, method: Any, key: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from rspo.analysis.evidence import Evidence
+from rspo.analysis.evidence import Evidence, restore
 from rspo.analysis.studies import task as study_task
 from rspo.analysis.write import write_claims, write_study
 from rspo.cli import main
@@ -18,6 +18,7 @@ from rspo.core.errors import InputError
 from rspo.core.tables import SCORES, read_frame, write_frame
 from rspo.pipeline.cost import write_cost_table
 from rspo.pipeline.provenance import provenance_path
+from rspo.pipeline.state import files_behind
 from rspo.report import figures
 from rspo.report.page import write_results
 from rspo.report.published import RESULTS_PAGE
@@ -78,6 +79,8 @@ def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
         figure.write(experiment, force=figure.reads("comparisons"))
     write_results(experiment, Path("page.md"))
     assert main(["evidence", "add", "results"]) == 0
+    kept = Evidence.read(EVIDENCE.with_stem("results")).rows
+    assert kept["rewards"].isna().all()  # they are 1 for correct responses and 0 for others
     shutil.move("results", "others")
     assert main(["evidence", "page", "results"]) == 0
     theirs, ours = (text.read_text().splitlines() for text in (Path("page.md"), RESULTS_PAGE))
@@ -108,6 +111,29 @@ def test_a_study_is_trained_in_pieces(
     assert add() == 0
     assert "added 1 policies, found 18 equal; has 19 of 19, 0" in capsys.readouterr().out
     assert main(PAGE) == 0
+
+
+def test_restored_scores_have_the_counts_of_the_original(project: Experiment) -> None:
+    add()
+    path = scores_of(project)
+    original = read_frame(path, SCORES)
+    shutil.move("results", "others")
+    restore(Evidence.read(EVIDENCE), project, files_behind(study_task(project, "errors").inputs()))
+    restored = read_frame(path, SCORES)
+    assert set(restored["verifier"]) == {project.config.verifier}
+    now, before = (frame.groupby("problem_id")["correct"].sum() for frame in (restored, original))
+    pd.testing.assert_series_equal(now, before)
+
+
+def test_a_policy_with_a_fault_behind_its_scores_is_not_finished(
+    project: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here a file without provenance is in the place of the policy."""
+    policy = project.files.policy(project.cells_of("errors")[0].name)
+    policy.mkdir(parents=True)
+    (policy / "weights").write_text("of somebody else")
+    assert add() == 0
+    assert "added 18 policies, found 0 equal; has 18 of 19, 1 are not" in capsys.readouterr().out
 
 
 def test_a_policy_that_was_trained_again_is_compared_by_counts(

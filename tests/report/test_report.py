@@ -96,7 +96,12 @@ def test_every_figure_is_there_with_its_caption(made: Experiment, tree: Tree) ->
     for name in in_all(made):
         section = tree.sections["figures"]
         assert FIGURES[name].caption in section
-    pictures = re.findall('<img src="data:image/png;base64,', REPORT.read_text())
+    pictures = re.findall('<img src="data:image/png;base64,[^"]*" alt="(.*?)">', REPORT.read_text())
+    captions = [FIGURES[name].caption for name in in_all(made)]
+    for text in map(unescape, pictures):
+        assert text
+        assert ";" not in text  # the details of a caption follow a semicolon
+        assert any(caption.startswith(text) for caption in captions)
     assert len(pictures) == len(in_all(made)) + 1  # fig_difference is above, too
 
 
@@ -115,8 +120,10 @@ def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment)
     assert "<script" not in page
     text = " ".join(Tree(page).sections["claims"].split())
     for row in rows_of(path):
-        verdict = row["verdict"].partition(":")[0]
+        verdict, _, reason = row["verdict"].partition(": ")
         assert f"{row['claim']} {title}a < b & b > c {verdict}" in text
+        assert not reason or f"Not tested: {reason}." in text
+    assert any(": " in row["verdict"] for row in rows_of(path))
 
 
 def test_cost_is_summed_over_steps(experiment: Experiment) -> None:
@@ -130,6 +137,7 @@ def test_cost_is_summed_over_steps(experiment: Experiment) -> None:
     for name, wall, cpu, _ in tables[caption][1:]:
         count = counts.get(name, len(rows))
         assert [wall, cpu] == [clock(count * 3661.5), clock(count * 59.4)]
+    assert [row[0] for row in tables[caption][1:]] == [*counts, "all"]
 
 
 def clock(seconds: float) -> str:

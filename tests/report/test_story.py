@@ -225,7 +225,7 @@ def test_digits_are_those_of_the_unit() -> None:
 def test_a_p_value_is_not_printed_below_the_least_of_its_seeds() -> None:
     assert [p_value(0.01, seeds) for seeds in (1, 3, 5)] == ["= 0.01", "< 0.01", "= 0.01"]
     assert [p_value(0.001, seeds) for seeds in (3, 5)] == ["< 0.01", "< 0.001"]
-    assert p_value(0.00001) == "< 0.0001"
+    assert [p_value(p) for p in (0.00001, 0.0)] == ["< 0.0001", "< 0.0001"]
 
 
 def test_the_seeds_to_ask_for_halve_the_interval_of_simulated_trainings() -> None:
@@ -251,7 +251,9 @@ def test_the_seeds_to_ask_for_halve_the_interval_of_simulated_trainings() -> Non
     assert half_width(seeds) == pytest.approx(half_width(4) / 2, rel=0.15)
 
 
-def test_where_problems_are_most_of_the_error_no_number_of_seeds_halves_it() -> None:
+def test_where_problems_are_most_of_the_error_no_number_of_seeds_halves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     row = {"seeds": 3, "error": 0.02, "error_seeds": 0.004, "error_problems": 0.0196, "degrees": 99}
     assert page_data._seeds_to_halve(row | {"low": -0.04, "high": 0.04}) == math.inf
     assert math.isnan(page_data._seeds_to_halve(row | {"error_seeds": math.nan}))
@@ -262,3 +264,20 @@ def test_where_problems_are_most_of_the_error_no_number_of_seeds_halves_it() -> 
         n for n in range(4, 99) if (3 / n) ** 0.5 * 0.1 * stats.t.isf(0.025, n - 1) <= half / 2
     )
     assert page_data._seeds_to_halve(entropy) == expected
+    monkeypatch.setattr(page_data, "SEEDS_LIMIT", expected)
+    assert page_data._seeds_to_halve(entropy) == expected
+    monkeypatch.setattr(page_data, "SEEDS_LIMIT", expected - 1)
+    assert page_data._seeds_to_halve(entropy) == math.inf
+
+
+def test_problems_and_seeds_share_the_critical_t_of_the_interval_to_halve() -> None:
+    """Equal variances, so it is the mean of both."""
+
+    def half(seeds: int) -> float:
+        critical = (stats.t.isf(0.025, 400) + stats.t.isf(0.025, seeds - 1)) / 2
+        return float((3 / seeds) ** 0.5 * 0.1 * critical)
+
+    row = {"seeds": 3, "error": 0.1, "error_seeds": 0.1, "error_problems": 0.1, "degrees": 400}
+    expected = next(seeds for seeds in range(4, 99) if half(seeds) <= half(3) / 2)
+    asked = page_data._seeds_to_halve(row | {"low": -half(3), "high": half(3)})
+    assert asked == expected
