@@ -100,9 +100,9 @@ GROUPS = {
     "figures": folder("figures", 60),
     "pipeline": folder("pipeline", 15),
     "report": folder("report", 12),
-    "slurm": folder("slurm", 15),
+    "slurm": folder("slurm", 15, "--ignore=tests/slurm/test_without_slurm.py"),
     "snakemake": folder("snakemake", 12),
-    "status": folder("status", 4),
+    "status": folder("status", 4, "--ignore=tests/status/test_log_handler.py"),
     "executor-plugin": Group(
         ["snakemake_executor_plugin_slurm_patient/*.py"],
         ["tests/executor_plugin"],

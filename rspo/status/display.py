@@ -34,7 +34,7 @@ def _details(snapshot: Snapshot) -> dict[str, str]:
 
 def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
     """The last step of a finished cell; None for a base policy, and if its log is damaged."""
-    if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
+    if status.state not in ("trained", "evaluated"):
         return None
     try:
         record = json.loads(

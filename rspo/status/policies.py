@@ -30,7 +30,7 @@ def statuses(experiment: Experiment) -> list[Status]:
     """Of all policies of the grid, and of those of the studies for which anything was made."""
     suites: defaultdict[str, set[str]] = defaultdict(set)
     for policy in experiment.policies:
-        suites[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
+        suites[policy] = {suite for other, suite in experiment.evaluations if other == policy}
     for name, study in experiment.config.studies.items():
         for policy in experiment.policies_of(name):
             if policy not in experiment.policies and experiment.files.folder(policy).exists():
