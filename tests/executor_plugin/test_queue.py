@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snakemake_executor_plugin_slurm_patient.queue import ask, jobs_in
+from snakemake_executor_plugin_slurm_patient.queue import NoAnswer, ask, jobs_in, jobs_of
 
 ON_NODES = "n[1-2]"  # of a running job
 
@@ -49,3 +49,23 @@ def test_the_users_options_of_squeue_have_no_effect(
     script = squeue()
     script.write_text('#!/bin/sh\nprintf "%s" "$SQUEUE_STATES"\n')
     assert ask("squeue") == ""
+
+
+def test_squeue_is_asked_for_all_jobs_with_separators_that_no_field_contains(
+    tmp_path: Path, squeue: Callable[..., Path]
+) -> None:
+    script = squeue()
+    script.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n')
+    assert jobs_of("run") == {}
+    words = (tmp_path / "words").read_text().split("\n")
+    assert words[:3] == ["--noheader", "--all", "--Format"]
+    names = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "ReasonList")
+    assert words[3] == "".join(f"{name}:\x1f," for name in names) + "Comment:\x1e"
+    assert words[4:] == ["--states=all", f"--user={os.getuid()}", "--name=run", ""]
+
+
+def test_a_command_that_fails_is_one_line_with_what_it_printed(squeue: Callable[..., Path]) -> None:
+    squeue().write_text("#!/bin/sh\nprintf 'no\\nconfig file\\n' >&2; exit 1\n")
+    with pytest.raises(NoAnswer) as error:
+        ask("squeue")
+    assert str(error.value) == "SLURM does not answer (squeue: no config file)"
