@@ -87,6 +87,8 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
     assert len(states) == 27
+    summary = "2 of 27 policies trained, 1 evaluated"
+    assert summary in table_text(experiment).splitlines()
 
 
 def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
