@@ -224,8 +224,11 @@ def test_a_sigterm_is_no_request_if_slurm_does_not_say_that_it_preempts_the_job(
     start.wait_for_work()
     (start.folder / "job").unlink()
     (start.folder / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    descendants = psutil.Process(process.pid).children(recursive=True)
     os.kill(_step_of(process.pid), signal.SIGTERM)
     assert process.wait(60) == 1
+    _, alive = psutil.wait_procs(descendants, timeout=10)
+    assert not alive  # it reached the command
     assert start.requeues == 0
 
 
