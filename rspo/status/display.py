@@ -37,9 +37,10 @@ def _details(snapshot: Snapshot) -> dict[str, str]:
 def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
     """The last step of a finished cell, from its training log.
 
-    Returns: None for a base policy, a cell that is not finished, and a damaged log.
+    Returns: None for a base policy, which has no log, a cell that is not finished, and a damaged
+        log.
     """
-    if status.state not in ("trained", "evaluated") or experiment.is_base(status.policy):
+    if status.state not in ("trained", "evaluated"):
         return None
     try:
         # A finished training has no progress file any more, but its log has the same metrics.

@@ -32,7 +32,7 @@ def statuses(experiment: Experiment) -> list[Status]:
     # The suites on which each policy is to be evaluated.
     suites: defaultdict[str, set[str]] = defaultdict(set)
     for policy in experiment.policies:
-        suites[policy] |= {suite for other, suite in experiment.evaluations if other == policy}
+        suites[policy] = {suite for other, suite in experiment.evaluations if other == policy}
     for name, study in experiment.config.studies.items():
         for policy in experiment.policies_of(name):
             if policy not in experiment.policies and experiment.files.folder(policy).exists():

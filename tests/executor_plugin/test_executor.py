@@ -112,6 +112,8 @@ class Harness:
 
         def record(name: str) -> Callable[..., None]:
             def call(executor: Any, *args: Any, msg: str = "", **kwargs: Any) -> None:
+                if name.startswith("report_job"):
+                    assert isinstance(args[0], SubmittedJobInfo)
                 numbers = [info.external_jobid for info in args[0]] if name == "cancel_jobs" else []
                 self.calls.append(" ".join([name, *numbers, msg]).strip())
 
@@ -197,6 +199,35 @@ def harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Harness:
 
 
 # --- submissions and the end of a run -------------------------------------------------------------
+
+
+def test_the_command_of_a_job_begins_with_the_file_of_its_task(harness: Harness) -> None:
+    harness.settings.finished_suffix = ".done"
+    prefix = harness.executor.get_job_exec_prefix(Job())
+    task = Task.read(harness.task().file)
+    assert prefix == f"export SLURM_PATIENT_TASK={task.file}"
+    assert (task.run, task.outputs) == (RUN, [str(harness.folder / "a" / "1.bam")])
+    assert task.finished_suffix == ".done"
+    assert task.step is not None
+    assert task.step[:2] == ["-n1", "--cpu-bind=q"]
+
+
+def test_a_controller_that_does_not_answer_is_said_once_and_so_is_its_answer(
+    harness: Harness,
+) -> None:
+    (harness.folder / "ping").write_text("Slurmctld is DOWN\n")
+    assert not harness.executor._controller_answers()
+    command = (harness.folder / "scontrol").read_text()
+    (harness.folder / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    assert not harness.executor._controller_answers()
+    (harness.folder / "scontrol").write_text(command)
+    (harness.folder / "ping").write_text("Slurmctld is UP\n")
+    assert harness.executor._controller_answers()
+    assert harness.executor._controller_answers()
+    assert harness.printed == [
+        "slurm-patient: SLURM's controller does not answer: waiting for it; running jobs continue",
+        "slurm-patient: SLURM's controller answers again",
+    ]
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
@@ -451,6 +482,24 @@ def test_a_job_of_an_earlier_run_that_has_ended_without_slurms_notice_is_cancell
     harness.executor._require_no_jobs_in(str(harness.folder))
     assert harness.commands == ["scancel 12"]
     assert harness.printed[0].endswith("earlier run, which has ended without SLURM's notice")
+
+
+def test_the_first_jobs_of_another_run_are_named_and_all_are_counted(harness: Harness) -> None:
+    jobs = [replace(queued(number), folder=str(harness.folder)) for number in "56789"]
+    harness.set_queue(*jobs)
+    with pytest.raises(WorkflowError) as error:
+        harness.executor._require_no_jobs_in(str(harness.folder))
+    named = ", ".join(f"{number} (rule_align, me, RUNNING)" for number in "567")
+    assert f": {named} and 2 more. " in str(error.value)
+    assert str(error.value).endswith(": scancel 5 6 7 8 9")
+
+
+def test_a_job_that_squeue_lists_again_is_not_forgotten(harness: Harness) -> None:
+    """The time begins anew when it is missing again."""
+    info = harness.submitted("12")
+    for harness.time, jobs in ((0, []), (40, [queued("12")]), (80, []), (120, [])):
+        harness.set_queue(*jobs)
+        assert harness.check(info) == ["12"]
 
 
 def test_a_forgotten_job_has_failed_when_slurm_gives_its_number_to_another_one(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snakemake_executor_plugin_slurm_patient.queue import ask, jobs_in, jobs_of
+from snakemake_executor_plugin_slurm_patient.queue import NoAnswer, ask, jobs_in, jobs_of
 
 ON_NODES = "n[1-2]"  # of a running job
 
@@ -75,3 +75,23 @@ def test_the_jobs_of_a_run_are_those_with_its_name_also_after_their_end(
     ]
     options = (tmp_path / "options").read_text().split()
     assert {"--states=all", f"--user={os.getuid()}", "--name=run_1"} <= {*options}
+
+
+def test_squeue_is_asked_for_all_jobs_with_separators_that_no_field_contains(
+    tmp_path: Path, squeue: Callable[..., Path]
+) -> None:
+    script = squeue()
+    script.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n')
+    assert jobs_of("run") == {}
+    words = (tmp_path / "words").read_text().split("\n")
+    assert words[:3] == ["--noheader", "--all", "--Format"]
+    names = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "ReasonList")
+    assert words[3] == "".join(f"{name}:\x1f," for name in names) + "Comment:\x1e"
+    assert words[4:] == ["--states=all", f"--user={os.getuid()}", "--name=run", ""]
+
+
+def test_a_command_that_fails_is_one_line_with_what_it_printed(squeue: Callable[..., Path]) -> None:
+    squeue().write_text("#!/bin/sh\nprintf 'no\\nconfig file\\n' >&2; exit 1\n")
+    with pytest.raises(NoAnswer) as error:
+        ask("squeue")
+    assert str(error.value) == "SLURM does not answer (squeue: no config file)"

@@ -185,13 +185,20 @@ def test_a_failed_start_has_the_status_of_snakemake_and_is_no_success(start: Sta
     assert start.requeues == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "state"),
+    [
+        (signal.SIGUSR1, "RUNNING"),
+        (signal.SIGTERM, "RUNNING"),
+        (signal.SIGTERM, "SIGNALING"),  # while SLURM sends it
+    ],
+)
 @pytest.mark.parametrize(("when_asked", "status"), [(0, 0), (75, STOPPED)])
 def test_a_request_to_stop_reaches_the_command_and_requeues_a_job_that_has_not_succeeded(
-    start: Start, number: int, when_asked: int, status: int
+    start: Start, number: int, state: str, when_asked: int, status: int
 ) -> None:
     """SLURM signals the step: with SIGUSR1 before a time limit, with SIGTERM at a preemption."""
-    start.show(preempted=NOW if number == signal.SIGTERM else "None")
+    start.show(preempted=NOW if number == signal.SIGTERM else "None", state=state)
     (start.folder / "end-when-asked").write_text(str(when_asked))
     process = start.begin()
     start.wait_for_work()
@@ -208,6 +215,33 @@ def test_another_sigterm_is_no_request_and_reaches_the_command(start: Start) -> 
     os.kill(_step_of(process.pid), signal.SIGTERM)
     assert process.wait(300) == 1
     assert start.requeues == 0
+
+
+def test_a_sigterm_is_no_request_if_slurm_does_not_say_that_it_preempts_the_job(
+    start: Start,
+) -> None:
+    process = start.begin()
+    start.wait_for_work()
+    (start.folder / "job").unlink()
+    (start.folder / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    descendants = psutil.Process(process.pid).children(recursive=True)
+    os.kill(_step_of(process.pid), signal.SIGTERM)
+    assert process.wait(60) == 1
+    _, alive = psutil.wait_procs(descendants, timeout=10)
+    assert not alive  # it reached the command
+    assert start.requeues == 0
+
+
+def test_a_command_that_has_no_handler_yet_is_asked_again(start: Start) -> None:
+    """Its first request is lost, because it imports its packages then."""
+    first = "import pathlib, signal, sys, time\n"
+    late = "open('starts', 'a').write('started\\n')\ntime.sleep(5)\n"
+    (start.folder / "work.py").write_text(WORK.replace(first, first + late))
+    process = start.begin()
+    start.wait_for_work()
+    os.kill(_step_of(process.pid), signal.SIGUSR1)
+    assert process.wait(60) == STOPPED
+    assert start.requeues == 1
 
 
 def test_a_slow_handler_receives_one_request(start: Start) -> None:

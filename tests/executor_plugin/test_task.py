@@ -61,6 +61,12 @@ def test_a_task_is_finished_after_a_successful_start_while_its_outputs_exist(
     assert not task.is_finished()
 
 
+def test_an_output_whose_folder_is_missing_is_not_finished(make_task: MakeTask) -> None:
+    task = make_task(outputs=("results/a",))
+    task.record_success()
+    assert not task.is_finished()
+
+
 def test_outputs_that_were_there_before_are_not_finished(make_task: MakeTask) -> None:
     Path("a").touch()
     Path("b").touch()

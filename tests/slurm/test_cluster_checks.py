@@ -15,7 +15,7 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.slurm import cluster_checks, doctor, input_checks, node_checks
-from rspo.slurm.cluster import Slurm, time_limit
+from rspo.slurm.cluster import NoAnswer, Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Kind, Launch
 from rspo.training.verl.config_check import ConfigCheck
 from tests.support import ROOT, slurm_world
@@ -71,6 +71,7 @@ def require(found: list[Finding], expected: list[tuple[Kind, str]]) -> None:
     [
         ({}, None, ""),
         ({"partition": "gpu2,gpu"}, None, ""),  # one of them is enough
+        ({"partition": "of_another_cluster"}, None, ""),  # its time limit is not known
         ({"limit": "Partition_Limit"}, None, ""),
         (
             {"partition": "gpu2"},
@@ -101,15 +102,22 @@ def test_a_job_that_fits_no_node_is_refused_unless_a_node_is_down(
 
 @pytest.mark.parametrize(
     ("values", "there"),
-    [({}, "its nodes"), ({"slurm_partition": "gpu,gpu3"}, "partitions here: gpu, gpu2")],
+    [
+        ({}, "--partition=gpu: partition gpu has nodes with 64 CPUs, 512000 MB and gpu:8, for 1d"),
+        ({"slurm_partition": None}, "--all: partition gpu has nodes with 64 CPUs, .*, for 1d"),
+        ({"slurm_partition": "gpu,gpu3"}, "partitions here: gpu, gpu2"),
+    ],
 )
 def test_what_slurm_refuses_is_named_with_what_it_has(
     project: Path, fake: Fake, values: dict[str, Any], there: str
 ) -> None:
+    slurm_world.edit_profile(project, {"default-resources.slurm_partition": None})
     slurm_world.edit_profile(
         project, {f"set-resources.train.{key}": value for key, value in values.items()}
     )
     fake("sbatch", "echo 'Requested node configuration is not available' >&2; exit 1")
+    nodes = "s/%R/gpu/; s/%c/64/; s/%m/512000/; s/%G/gpu:8/; s/%l/1d/"
+    fake("sinfo", f"""test "$2 $3 $4" = "-h -e -o" && echo "$1: $5" | sed '{nodes}'""")
     found = list(cluster_checks.requests(launch("train")))
     line = rf"^slurm/config\.yaml: set-resources\.train: sbatch .*gpu:h800:8 .*: Reque.*; {there}$"
     require(found, [(ERROR, line)])
@@ -141,6 +149,8 @@ def test_the_later_job_is_found_and_cancelled_whatever_else_sbatch_prints(
 ) -> None:
     fake("sbatch", f'echo "$@" > {tmp_path}/submitted; printf "{printed}\\n"')
     assert Slurm().later_job()["Requeue"] == "1"
+    submitted = (tmp_path / "submitted").read_text()
+    assert "--begin=now+7days --requeue --output=/dev/null" in submitted  # it must not run
     require_cancelled(tmp_path)
 
 
@@ -177,6 +187,7 @@ def test_a_node_must_see_this_folder_and_its_locks(
     fake("srun", f'echo "$@" > {tmp_path}/asked; {script}')
     require(list(node_checks.locks(launch("train"))), [(kind, rf"a node \(--part.*gpu\) {line}")])
     asked = (tmp_path / "asked").read_text()
+    assert asked.startswith("-n1 -t2 --mem=1000 ")  # fits between the jobs of others
     assert "--partition=gpu" in asked
     assert "--gres" not in asked  # of the eight GPUs, some are always busy
 
@@ -198,6 +209,19 @@ def test_the_program_on_the_node_tells_whether_the_lock_is_held(
         require(list(node_checks.locks(launch("train"))), [(kind, expected)])
     words = [sys.executable, "-c", node_checks._ON_A_NODE, "no such file"]
     assert subprocess.run(words, capture_output=True, text=True).stdout == "locked: False\n"
+
+
+def test_a_command_on_a_node_may_last_longer_than_the_wait_for_the_node(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*words: str, seconds: float) -> None:
+        (wait,) = (word for word in words if word.startswith("--immediate="))
+        assert seconds >= float(wait.removeprefix("--immediate=")) + 120  # its own time limit
+        raise NoAnswer("timed out after minutes")
+
+    monkeypatch.setattr(node_checks, "run", run)
+    line = "was not checked: timed out after minutes$"
+    require(list(node_checks.locks(launch("train"))), [(INFO, line)])
 
 
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(

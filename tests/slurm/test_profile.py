@@ -47,6 +47,7 @@ def snakemake_value(name: str) -> Any:
         ({"slurm_account": "0123"}, "slurm_account", "--account=0123"),
         ({"slurm_account": "$GROUP"}, "slurm_account", "--account=physics"),
         ({"constraint": "a100|h100"}, "constraint", "--constraint=a100|h100"),
+        ({"constraint": "input=fast"}, "constraint", "--constraint=input=fast"),  # no expression
         ({"slurm_extra": "'--comment=short'"}, "slurm_extra", "--comment=short"),
         ({"slurm_extra": "--comment=short"}, "slurm_extra", "--comment=short"),
     ],
@@ -74,7 +75,27 @@ def test_every_value_of_the_shipped_profile_is_read_as_snakemake_reads_it(projec
         assert f"--{option}={snakemake_value(name)}" in request.options
 
 
-def test_a_value_that_snakemake_refuses_is_named(project: Path) -> None:
-    edit_training(project, {"mem_mb": "64GB"})
-    with pytest.raises(InputError, match=r"train\.mem_mb = '64GB': .*Must return an int or float"):
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ({"mem_mb": "64GB"}, r"train\.mem_mb = '64GB': .*Must return an int or float"),
+        ({"runtime": "long"}, r"train\.runtime = 'long'; allowed: minutes, or such as 4h$"),
+    ],
+)
+def test_a_value_that_snakemake_refuses_is_named(
+    project: Path, written: dict[str, Any], message: str
+) -> None:
+    edit_training(project, written)
+    with pytest.raises(InputError, match=message):
         read_profile()
+
+
+def test_gpus_may_be_an_option_of_sbatch(project: Path) -> None:
+    edit_training(project, {"gres": None, "slurm_extra": "'--gpus-per-node=h800:8'"})
+    assert read_profile()[1]["train"].gpus == 8
+
+
+def test_each_request_knows_its_rule(project: Path) -> None:
+    assert {rule: request.rule for rule, request in read_profile()[1].items()} == {
+        rule: rule for rule in ("default-resources", "sample", "score", "train")
+    }

@@ -48,7 +48,16 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
     [
         ({}, {}, []),
         # A line or an entry that is missing, and other options that request GPUs.
-        ({"train.gres": None}, {}, [(ERROR, "train requests no GPU.*set its gres")]),
+        (
+            {"train.gres": None},
+            {},
+            [
+                (
+                    ERROR,
+                    r"train requests no GPU, but training \(verl\.device: cuda\) needs .*its gres",
+                )
+            ],
+        ),
         ({"sample": None}, {}, [(ERROR, "sample requests no GPU.*set its gres")]),
         ({"score.gres": None}, {}, [(ERROR, r"score requests no GPU.*xverify\.url: null")]),
         ({"score.gres": None}, ON_JUDGE, []),
@@ -90,16 +99,25 @@ def test_the_command_says_whether_something_must_change(
     project: Path, promised: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(promised) == 0
-    assert capsys.readouterr().out.endswith("nothing to change\n")
+    output = capsys.readouterr().out
+    not_installed = "SLURM is not installed on this machine (no sinfo): the cluster was not checked"
+    assert not_installed in [line.strip() for line in output.splitlines()]
+    assert output.endswith("nothing to change\n")
     slurm_world.edit_profile(project, {"set-resources.train.gres": None})
     assert main(promised) == 2
     assert "set-resources.train requests no GPU" in capsys.readouterr().out
 
 
-def test_a_run_without_such_jobs_is_not_told(project: Path) -> None:
+def test_a_run_without_such_jobs_is_not_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slurm_world.edit_profile(project, {"set-resources.train.gres": None})
+    refused = ConfigCheck(["no flash-attn"])
+    monkeypatch.setattr(input_checks, "check_configs", lambda experiment: refused)
     assert check("paper", "curves", "sample") == []
-    assert len(check("paper", "train")) == 1
+    (no_gpu, not_accepted) = check("paper", "train")
+    assert "train requests no GPU" in no_gpu[1]
+    assert not_accepted == (ERROR, "no flash-attn")
 
 
 def test_a_file_system_without_locks_is_reported(
@@ -123,7 +141,7 @@ def test_a_disk_without_space_for_the_checkpoints_of_one_cell_stops_the_run(
     set_free_space(monkeypatch, 48e9)
     ((kind, line),) = check("paper")
     assert kind is ERROR
-    assert "the smallest cell needs 49 GB" in line
+    assert "results/paper: 48 GB are free; the smallest cell needs 49 GB" in line
 
 
 @pytest.mark.parametrize(
@@ -165,3 +183,9 @@ def test_problems_that_do_not_fit_a_model_are_reported(project: Path) -> None:
         folder = "results/tiny/cells/small--base/policy"
         assert line.startswith(f"small on {data_set}: {folder}/config.json: ")
         assert "max_position_embeddings = " in line
+    too_few = (
+        "small on train: the training set has 0 problems; training.prompts_per_step = 10 needs"
+    )
+    ((kind, line),) = check("tiny", **tiny, sampling={"max_prompt_tokens": 2})
+    assert kind is ERROR
+    assert line.startswith(too_few)

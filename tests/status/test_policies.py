@@ -87,6 +87,8 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
     assert len(states) == 27
+    summary = "2 of 27 policies trained, 1 evaluated"
+    assert summary in table_text(experiment).splitlines()
 
 
 def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
@@ -152,7 +154,8 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
 def test_the_line_has_jobs_and_some_of_the_running_policies(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert line(experiment) == ""
+    with exclusive_lock(experiment.files.folder(RUNNING)):
+        assert line(experiment) == ""  # the job has only started
     report(experiment, STOPPED)
     report(experiment, RUNNING)
     with exclusive_lock(experiment.files.folder(RUNNING)):
@@ -191,6 +194,13 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"
 
 
+def test_a_file_of_the_user_that_is_missing_is_named_below_the_table(tmp_path: Path) -> None:
+    tiny_world.load(tmp_path)
+    mine = {"label": "Mine", "file": "my.csv", "problem": "question", "answer": "gold"}
+    experiment = tiny_world.load(tmp_path, data={"suites": {"standard": {"mine": mine}}})
+    assert f"{tmp_path}/my.csv: cannot be read" in table_text(experiment).splitlines()[-1]
+
+
 @pytest.mark.promise("rspo status")
 def test_the_command_prints_what_is_done_running_and_left(
     experiment: Experiment,
@@ -227,6 +237,16 @@ def test_the_table_has_the_values_of_the_last_step_of_finished_cells(
     assert [DONE, "evaluated", "2/2", "0.250", "0.500", "1.000"] in rows
     for damaged in ("", "[1]", '{"step": 2'):
         assert [DONE, "evaluated"] in rows_with(damaged)
+
+
+def test_the_table_has_no_values_of_a_training_that_is_to_be_made_again(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    finish(experiment, DONE, 80)
+    record = {"step": 2, "reward": 0.25, "pass_at_1": 0.5, "entropy": 1}
+    experiment.files.training_log(DONE).write_text(json.dumps(record))
+    changed = tiny_world.load(tmp_path, training={"steps": 7})
+    assert [DONE, "stale"] in [row.split() for row in table_text(changed).splitlines()]
 
 
 @pytest.mark.parametrize("in_terminal", [True, False])
@@ -280,3 +300,10 @@ def test_policies_of_a_study_are_listed_once_something_was_made_for_them(tmp_pat
     *others, last = statuses(experiment)
     assert [status.policy for status in others] == experiment.policies
     assert (last.policy, last.state) == ("small--grpo--k1--n4--s0", "stopped")
+    shutil.rmtree(experiment.files.checkpoint(last.policy))
+    made(tasks.policy_task(experiment, last.policy))
+    assert state_of(experiment, last.policy) == "trained"
+    for task in (tasks.sample, tasks.score):
+        made(task(experiment, last.policy, "standard", 0))
+    made(tasks.curves(experiment, last.policy, "standard"))
+    assert state_of(experiment, last.policy) == "evaluated"
