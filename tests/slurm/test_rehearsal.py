@@ -24,9 +24,9 @@ from tests.support import ROOT, rehearsal, slurm_world
 from tests.support.judge_prompt import commit
 from tests.support.slurm_cluster import Cluster
 
-pytestmark = [pytest.mark.long, pytest.mark.release, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.long, pytest.mark.release, pytest.mark.timeout(9000)]
 NODES = 1  # of the fixture `cluster`
-LONGEST_RUN = 3000  # seconds
+LONGEST_RUN = 8000  # seconds: 1,800 on two idle cores; only a run that hangs takes so long
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def test_three_cells_answer_c1_and_c3(large: bool) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(9000)
 @pytest.mark.promise("snakemake all --config scale=one_gpu")
 def test_one_command_makes_everything(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
