@@ -73,8 +73,8 @@ def write_provenance(
     result, byte for byte.
 
     Args:
-        digests: the digest of each input, taken before the input was read. The user's originals are
-            in `done`.
+        digests: the digest of each input that a task wrote, taken before the input was read.
+        done: what the work reports. It has the digests of the user's own files, the originals.
     """
     processes = list(done.earlier)
     processes.append(usage_so_far(done.gpu_seconds))

@@ -134,7 +134,7 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
         if not note:
             yield f"{indent}{path}: {'your own file' if path in own_files else 'no provenance'}"
             return
-        yield f"{indent}{path}: {_origin(note)}"
+        yield f"{indent}{path}: {_how_made(note)}"
         inputs = inputs_of(path, note)
         if not inputs:  # the history begins here, so the settings alone decide the file
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
@@ -147,8 +147,8 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
     yield from lines(path, "", 0)
 
 
-def _origin(note: Mapping[str, Any]) -> str:
-    """What made a file: command, settings, code, time and machine."""
+def _how_made(note: Mapping[str, Any]) -> str:
+    """Words for how a file was made: command, settings, code, time and machine."""
     commit = note["git_commit"][:_SHOWN_DIGITS] or "unknown"
     if note["git_commit"].endswith(UNCOMMITTED):
         commit += UNCOMMITTED
