@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rspo.core.errors import InputError
 
-# Config, tokenizer and weights. Models often publish the same weights in other formats too.
+# Config, tokenizer and weights. Other files are left out: many repositories have the same weights
+# in other formats too.
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.jinja")
 
 
@@ -50,7 +51,8 @@ def _download(name: str, revision: str | None, mirrored: Path | None) -> Path:
     """Download a model's files and return their folder.
 
     Args:
-        mirrored: where the mirror could have the model, for the message of the error.
+        mirrored: the folder where the mirror could have the model, for the message of the error;
+            None if there is no mirror.
     """
     from huggingface_hub import snapshot_download
 

@@ -2,11 +2,11 @@
 
     python -m rspo.core.supervisor KEY FOLDER COMMAND...
 
-The supervisor is a process between the parent, which calls `supervised`, and the command. The
-parent holds the other end of its standard input, which closes when the parent ends, even by
-SIGKILL. Then, and when the command ends, the supervisor ends all processes that have the
-environment variable KEY, even those that have left the command's process tree, and removes FOLDER.
-It forwards SIGUSR1 to the command.
+The supervisor is a process between the parent, which calls `supervised`, and the command. Its
+standard input is a pipe from the parent, which closes when the parent ends, even by SIGKILL. Then,
+and when the command ends, the supervisor ends all processes that have the environment variable KEY,
+even those that have left the command's process tree, and removes FOLDER. It forwards SIGUSR1 to the
+command.
 """
 
 import contextlib
