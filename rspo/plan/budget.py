@@ -118,7 +118,7 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
 def _gpu_hours(experiment: Experiment) -> dict[Key, Range]:
     """The GPU-hours of the jobs that remain, summed over the blocks of an evaluation.
 
-    Raises: InputError if the hours of a job that needs GPUs are not known.
+    Raises: InputError if the hours of a training, or of another job that needs GPUs, are not known.
     """
     gpu_hours: dict[Key, Range] = {}
     for job in jobs(experiment):
