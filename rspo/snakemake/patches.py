@@ -235,7 +235,8 @@ def compare_results_with_provenance() -> None:
     async def incomplete_outputs(persistence: PersistenceBase, job: Any) -> Any:
         marked = await incomplete(persistence, job)
         task = task_of(job) if marked else None
-        # Not if a checkpoint remains: the outputs are then those of the training before.
+        # Current outputs are complete, unless a checkpoint remains: they are then those of an
+        # earlier training, and the training that was interrupted is not finished.
         if task is not None and state(task).is_current and not is_begun(task):
             return []
         return marked
