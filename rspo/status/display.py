@@ -2,7 +2,8 @@
 
 `rspo status` prints the table. The line is shown by Snakemake's log handler
 (`rspo.snakemake.progress`), and by `rspo train` in a terminal. Metrics are those of the last
-training step. Pass@k has the k of the cell, or the largest power of two below it.
+training step. The k of Pass@k is the largest power of two that exceeds neither the k nor the n of
+the cell, because training logs have powers of two only.
 """
 
 import json
