@@ -55,8 +55,10 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
     if not replaces:
         _require_no_faulty_outputs(task)
     with locked(task):
+        # The process that held the lock may have made the outputs meanwhile. If there is a
+        # checkpoint, good outputs are those of an earlier training.
         if not force and is_good(task) and not is_begun_with_settings(task):
-            return  # while this process waited for the lock, its holder made the outputs
+            return
         # Before the work reads the inputs: if one changes meanwhile, the result is then stale.
         digests = digests_of(task.input_files)
         done = work()

@@ -127,7 +127,8 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
         if path in expanded:
             yield f"{indent}{path} (see above)"
             return
-        # A file whose inputs the depth cuts off may show them where it appears at a lower level.
+        # At the last level that is shown, a file has no inputs. They may follow where the same file
+        # appears at a level before it.
         if level < depth:
             expanded.add(path)
         note = notes[path]
