@@ -18,8 +18,8 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
 
     Args:
         name: the model's name on the hub, such as `Qwen/Qwen2.5-Math-1.5B`.
-        revision: a commit of the hub's repository; None for the newest. A mirror has one revision,
-            so it is not checked there.
+        revision: a commit of the hub's repository; None for the newest. A mirror has one revision
+            of each model, which is not compared with this one.
         folder: the folder that gets the files; it is created if needed.
         mirror: the mirror; None if the hub is the only source.
 
