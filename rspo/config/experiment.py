@@ -141,7 +141,7 @@ class Experiment:
         ]
 
     def by_method(self, policies: Iterable[str]) -> dict[Cell, list[str]]:
-        """Group cells by their method: those that differ only in their seed.
+        """Group cells by their method. The cells of a method differ only in their seed.
 
         Base policies are left out.
 

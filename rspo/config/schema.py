@@ -505,7 +505,8 @@ class Study(GridEntry):
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
     k: tuple[Positive, ...] | None = None
-    frontier: tuple[Positive, Positive] | None = None  # the k on the x and on the y axis
+    # The study's figure also plots Pass@k at the second k against Pass@k at the first.
+    frontier: tuple[Positive, Positive] | None = None
 
     @property
     def several_models(self) -> bool:
