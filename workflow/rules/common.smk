@@ -36,7 +36,8 @@ REPORTS = str(experiment.files.reports)
 MIRROR_OPTION = shlex.join(["--mirror", str(given.mirror)]) if given.mirror else ""
 # An empty file that stands for the files of the judge model (rule judge).
 JUDGE = f"{RESULTS}/judge/ready"
-# The input of rules that verify. `ancient`: if the file is only newer, nothing is verified again.
+# The judge's file as an input of the rules that verify; empty for a verifier without a judge.
+# `ancient`: if the file is only newer, nothing is verified again.
 JUDGE_FILES = [ancient(JUDGE)] if experiment.config.verifier == "xverify" else []
 # The amount of the resource `judge_server` of a job that verifies: 1 if it starts judge servers, which
 # need the whole machine. The profile limits the total of all jobs that run at the same time.
