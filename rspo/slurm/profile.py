@@ -86,7 +86,7 @@ class Request:
     @property
     def requests_gpus(self) -> bool:
         """Whether any option requests GPUs, such as `-G 8`, which `gpus` does not count."""
-        # The last alternative is the value after the two words `--gres gpu:8`.
+        # The last alternative is for `--gres gpu:8`, which is two words: it matches the second.
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
