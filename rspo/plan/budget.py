@@ -50,6 +50,7 @@ def _forms(experiment: Experiment) -> Iterator[tuple[str, tuple[int, ...], froze
     for chosen in choices:
         part = _with_k(experiment, chosen)
         by_claim: dict[str, list[Comparison]] = {}
+        # `planned` also returns why the other claims cannot be tested.
         for comparison in planned(part)[0]:
             if comparison.decides:
                 by_claim.setdefault(comparison.claim, []).append(comparison)
