@@ -184,11 +184,12 @@ def compare_results_with_provenance() -> None:
 
     Stale: Snakemake's own records do not cover results that the user made with an `rspo` command or
     copied, or that a SLURM job finished after its Snakemake was killed. A later change of a setting
-    would go unnoticed, or Snakemake would make a current result again. Snakemake also compares the
-    times of files only. It does not notice that a result was made from another version of an input
-    if this input is older than the result, such as a policy restored from a backup, or missing,
-    such as a policy whose second training was interrupted. With this patch, provenance decides. So
-    `--touch` and `--cleanup-metadata` have no effect on settings and on versions of inputs.
+    would go unnoticed, or Snakemake would make a current result again. Snakemake compares results
+    with inputs by time only. It does not notice that a result was made from another version of an
+    input if this input is older than the result, such as a policy restored from a backup, or
+    missing, such as a policy whose second training was interrupted. With this patch, provenance
+    decides. So `--touch` and `--cleanup-metadata` have no effect on settings and on versions of
+    inputs.
 
     Only stale results are made again. The check of the plan reports damaged and foreign ones.
 
