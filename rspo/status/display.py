@@ -49,6 +49,7 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
             experiment.files.training_log(status.policy).read_text().splitlines()[-1]
         )
         metrics = shown_metrics(record, experiment.cell(status.policy))
+        # The training is finished, so its last step is also the number of its steps.
         return Snapshot(record["step"], record["step"], metrics)
     except (OSError, ValueError, LookupError, TypeError):
         return None
