@@ -203,6 +203,8 @@ def content_state(path: Path, deep: bool = False, task: Task | None = None) -> S
 def _state_of_inputs(task: Task, path: Path, note: Mapping[str, Any]) -> State:
     """Whether an output was made from the files and versions that are its task's inputs now."""
     inputs_then = inputs_of(path, note)
+    # Originals are no inputs of a task. Instead, the settings of `prepare` have the digest of the
+    # user's file.
     originals = {Path(name) for name in note.get("originals", ())}
     inputs_now = {Path(os.path.normpath(source)) for source in task.input_files}
     # The first input that differs is enough for the message.

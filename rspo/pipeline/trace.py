@@ -52,7 +52,8 @@ def faults(notes: History) -> list[str]:
         elif not state.is_current and not is_own:
             sentences.append(str(state))
         for source, digest_then in inputs_of(path, note).items():
-            # A removed file without provenance counts as unchanged: the loop over files reports it.
+            # A removed file without provenance counts as unchanged here, because the outer loop
+            # reports it.
             digest_now = notes[source].get("digest", digest_then)
             if not notes[source] and source.exists():
                 digest_now = digest(source)
