@@ -133,7 +133,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def require_file(path: Path) -> None:
     """Raises: InputError if a path is missing, or is no regular file.
 
-    A pipe is refused because it can be read only once, and callers open the file twice.
+    A pipe is refused because it can be read only once, and `_uncompressed` opens the file twice.
     """
     if not path.is_file():
         raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
