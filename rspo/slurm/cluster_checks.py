@@ -35,7 +35,7 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     return requests
 
 
-@cache  # two functions need the findings, each of which takes several commands of SLURM
+@cache  # `requests` and `accepted` need the findings, which take several commands of SLURM
 def _findings(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
     """The findings of `_check_request`."""
     return list(_check_request(launch, slurm, request))
