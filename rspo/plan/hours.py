@@ -3,8 +3,9 @@
     seconds of sampling = tokens / (tokens per second * GPUs)
     seconds of passes   = FLOPs / (FLOPs per second * utilisation * GPUs)
 
-Every result is a range: an array with the least and the most time. A constant that is a range has
-first the value for the least time.
+The passes are the forward and backward passes of a training step over the model. Every estimate is
+a range: an array with the least and the greatest value. A constant that is a range has first the
+value for the least time.
 """
 
 from collections.abc import Sequence
