@@ -24,8 +24,8 @@ LOCK = ".lock"  # the lock file of a folder; it contains the name of the last ow
 # the lost host until their lease ends: 90 seconds on NFS, up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
-# `is_locked` locks the file for a moment. So a process that cannot lock it tries again for this long,
-# before it concludes that another process works in the folder.
+# `is_locked` locks the file for a moment. So a process that cannot lock it tries again for this
+# long, before it concludes that another process works in the folder.
 SECONDS_FOR_A_CHECK = 1
 
 

@@ -46,6 +46,7 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
             it as text.
     """
     settings = workflow.config_settings
+    # `config` may be that of a module, in which not all keys come from the command line.
     of_command_line = [key for key in config if config[key] == settings.config.get(key)]
     for key in of_command_line:
         if key != "set" and isinstance(config[key], Mapping):
