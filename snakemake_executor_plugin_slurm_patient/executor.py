@@ -2,7 +2,8 @@
 
 Snakemake and the SLURM plugin call these methods; each docstring says when. Names in this module:
 a *job* is a job of Snakemake, a *SLURM job* is one submission of it, and a *start* is one execution
-of a SLURM job, which SLURM may requeue and start again.
+of a SLURM job, which SLURM may requeue and start again. The *task* of a job is what its starts know
+of it, from a file that all of them share (`task.Task`).
 """
 
 import asyncio
@@ -189,7 +190,7 @@ class Executor(plugin.Executor):
     # --- submissions --------------------------------------------------------------------------
 
     def _controller_answers(self) -> bool:
-        """Whether SLURM's controller answers now. Prints a line if it did not before, or did.
+        """Whether SLURM's controller answers now. Prints a line if the answer has changed.
 
         Any thread may call this.
         """
@@ -249,7 +250,7 @@ class Executor(plugin.Executor):
         """Report a failed try to Snakemake, which then removes the outputs of the job.
 
         If the outputs are finished, this submits the job once more instead: its start does nothing,
-        and SLURM reports a success. That happens when SLURM has forgotten a job after its end.
+        and SLURM reports a success. This is the case when SLURM has forgotten a job after its end.
         """
         job = job_info.job
         msg = msg or ""
@@ -334,10 +335,12 @@ class Executor(plugin.Executor):
         elif _has_ended(queued, file_of(job_info.job, self._folder)):
             if submission.is_missing(self.workflow.executor_settings.unnoticed_end_timeout):
                 state = "UNNOTICED"
-                with suppress(NoAnswer):  # otherwise the next run finds it in the queue
+                # Remove the job from SLURM's queue. If this fails, the next run cancels the job
+                # (`_cancel_if_left`).
+                with suppress(NoAnswer):
                     ask("scancel", number)
         else:
-            with suppress(NoAnswer):  # look again at the next check
+            with suppress(NoAnswer):  # without an answer, the next check looks again
                 if not submission.update(queued):
                     state = "HELD"
         if state:

@@ -55,6 +55,7 @@ def explanation(number: str | None, message: str, logs: Sequence[Path]) -> str:
         logs: the logs of the rule, and last the output of the SLURM job.
     """
     if number is None:
+        # The message of the SLURM plugin ends with the command line, which is long.
         return " ".join(message.split("sbatch call:")[0].split()) or "failed"
     state = state_of(message)
     reason = MEANING.get(state, f"ended in state {state}")

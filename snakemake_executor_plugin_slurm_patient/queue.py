@@ -143,14 +143,15 @@ class Submission:
     def is_missing(self, seconds: float) -> bool:
         """Whether the job has been missing for `seconds` or longer.
 
-        Call this whenever a look at the queue does not find the job; `update` ends the time.
+        Call this whenever a look at the queue does not find the job, or finds it although its start
+        has ended. The time begins with the first such call after a call of `update`.
         """
         if self._missing_since is None:
             self._missing_since = time.monotonic()
         return time.monotonic() - self._missing_since >= seconds
 
     def update(self, job: QueuedJob) -> bool:
-        """Print whether the job was requeued or is held, and release it if SLURM itself holds it.
+        """Print a line if the job was requeued or is held, and release it if SLURM itself holds it.
 
         Call this whenever a look at the queue finds the job.
 

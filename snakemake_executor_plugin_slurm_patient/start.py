@@ -3,10 +3,10 @@
     python start.py -m snakemake ...         in the batch script of the job
     python start.py --step -m snakemake ...  in its step, which `srun` starts
 
-In the batch script, the program does nothing if the outputs of the job are finished: Snakemake
-would remove them before it starts the job's command. Otherwise it starts the step, and requeues the
-job if the step was asked to stop. In the step, it runs Snakemake. It uses the standard library
-only, so that it starts fast in every job.
+In the batch script, the program does nothing if the outputs of the job are finished, because
+Snakemake would remove them before it starts the job's command. Otherwise it starts the step, and
+requeues the job if the step failed after a request to stop. In the step, it runs Snakemake. It uses
+the standard library only, so that it starts fast in every job.
 """
 
 import os
@@ -44,7 +44,7 @@ def run_batch(arguments: list[str]) -> int:
     """Do the work of the batch script, and return its exit status.
 
     Args:
-        arguments: of Python, which run Snakemake.
+        arguments: the arguments of Python that make it run Snakemake.
     """
     # Not `import`, which would load the whole plugin, and with it Snakemake and pandas.
     task_class = runpy.run_path(str(Path(__file__).with_name("task.py")))["Task"]
@@ -115,8 +115,8 @@ def run_step(arguments: list[str]) -> int:
             break
         except subprocess.TimeoutExpired:
             if requested and not passed_on:
-                # If no process handles the request, the command may not have started yet. Those
-                # that ignore it are not harmed, so the next look sends it again.
+                # If no process handles the request, the command may not have started yet. So the
+                # next look sends the request again, which the other processes ignore.
                 passed_on = _handles_requests()
                 os.killpg(0, REQUEST)
             elif terminated and not passed_on:

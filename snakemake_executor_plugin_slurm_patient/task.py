@@ -10,6 +10,7 @@ nodes share:
     KEY.lock   locked by the start that works; contains the name and the run of the last start
     KEY.done   written at the end of a successful start; contains the run that submitted the job
 
+KEY is a hash of the job's rule and outputs (`file_of`), so it is the same in every run.
 The files stay after the run, as Snakemake's own metadata do. This module uses the standard library
 only, because each start of a job loads it.
 """
@@ -118,7 +119,7 @@ class Task:
 
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Hold the lock of the task while the block runs. Waits for a start that holds it.
+        """Hold the lock of the task while the block runs. If another start holds it, wait first.
 
         Args:
             say: prints a message.

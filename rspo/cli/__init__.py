@@ -1,7 +1,8 @@
 """The `rspo` command. Every stage of the experiments is one subcommand; none needs Snakemake.
 
 Typer parses the command line. The docstring of a command is its help text. A command imports what
-it needs when it runs, so that `rspo --help` does not load NumPy, nor scoring PyTorch.
+it needs when it runs, so that `rspo --help` does not load NumPy, and `rspo score` does not load
+PyTorch.
 """
 
 import os

@@ -22,7 +22,7 @@ def plan(
     ] = None,
 ) -> str:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
-    # The module has the name of the option.
+    # The module is renamed here, because `budget` is the name of the option.
     from rspo.plan import budget as claims
     from rspo.plan import jobs
 

@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: the words of the command line after `rspo`; None: those of this process, which then
-            ends with the command.
+        argv: the words of the command line after `rspo`. If it is None, this function takes the
+            words of this process, which must end when the command has ended.
 
     Returns: the exit status. 0: success. 1: failure. 2: an error that the user can fix, reported in
         one line. 75: a training stopped on request and can be resumed. 130: interrupted. 141:

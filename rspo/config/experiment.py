@@ -67,10 +67,10 @@ class Experiment:
 
     files: the names of the files of results and reports.
     root: the folder that has config/; paths of files in the config are relative to it.
-    as_configured: the experiment without the settings of the command line, if the command would
-        write into the folder of the config's own results; otherwise None.
-    overrides: the settings of the command line, nested as in the config. Messages repeat them in
-        the commands that they name.
+    as_configured: the experiment without the settings of the command line, if there are any and the
+        command would write into the folder of the config's own results; otherwise None.
+    overrides: the settings of the command line, nested as in the config. A command in a message
+        repeats them (`command`).
     """
 
     scale: str
@@ -96,8 +96,8 @@ class Experiment:
             results: the folder of the results; default: `results/<scale>` below `root`. Another
                 folder gets the reports too, because `reports/` belongs to the default folder.
 
-        Raises: InputError if a value in the config is wrong, and if the folder of the results
-            contains other files than results.
+        Raises: InputError if a value in the config is wrong, and if `results` names neither a
+            folder of results nor a new folder.
         """
         root = root or Path()
         # Snakemake reads `--config scale=1` as a number, and a path would leave the folder config/.
@@ -108,7 +108,7 @@ class Experiment:
         return cls(scale, config, files, root, overrides=overrides or {})
 
     def replacing(self) -> "Experiment":
-        """The experiment with permission to replace any result: without limit `replace_above`."""
+        """The experiment without the limit `replace_above`: a run may replace any result."""
         return replace(self, config=self.config.model_copy(update={"replace_above": None}))
 
     @cached_property
@@ -141,7 +141,7 @@ class Experiment:
         ]
 
     def by_method(self, policies: Iterable[str]) -> dict[Cell, list[str]]:
-        """Group cells by their method: those that differ only in their seed.
+        """Group cells by their method. The cells of a method differ only in their seed.
 
         Base policies are left out.
 
@@ -259,18 +259,18 @@ class Experiment:
     def cell(self, name: str) -> Cell:
         """The cell with a name, of the grid or of a study.
 
-        Raises: InputError, with a way out, if there is none.
+        Raises: InputError if there is none. It suggests more seeds, or similar names.
         """
         if name in self.every_cell:
             return self.every_cell[name]
-        # The name may be right but for its seed.
-        cell, _, seed = name.rpartition("--s")
-        if f"{cell}--s0" in self.every_cell and seed.isdecimal():
+        # Perhaps only the seed in the name is wrong.
+        method, _, seed = name.rpartition("--s")
+        if f"{method}--s0" in self.every_cell and seed.isdecimal():
             raise InputError(
                 f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                 f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
-        # A base policy is no cell, so a name may be known here, and must not be its own suggestion.
+        # If `name` is that of a base policy, which is no cell, it must not be suggested for itself.
         names = set(self.policies) | set(self.every_cell)
         close = get_close_matches(name, names - {name}, cutoff=0.3)
         raise InputError(
@@ -380,7 +380,8 @@ class Experiment:
     def judge_model(self) -> Path | None:
         """The folder for the download of the judge's model; None if nothing is downloaded.
 
-        Nothing is if the config has no judge, or names a running server or a local folder.
+        There is no download if the config has no judge, or if it names a running server or a local
+        folder of the model.
         """
         settings = self.config.xverify
         if settings is None or settings.url is not None or Path(settings.model).is_dir():

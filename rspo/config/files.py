@@ -26,11 +26,11 @@ class Files:
         """The files of a scale below `root`, or in another folder of results.
 
         Args:
-            results: the other folder, which gets the reports too, because `reports/` belongs to the
-                scale's own folder; None for that folder, `results/<scale>`.
+            results: the folder of the results; None for the scale's own folder, `results/<scale>`.
+                Another folder gets the reports too, because `reports/` belongs to the scale's own.
 
-        Raises: InputError if `results` is a file, contains other files than results, or has special
-            characters in its path.
+        Raises: InputError if `results` names neither a folder of results nor a new folder, or has
+            special characters in its path.
         """
         default = root / "results" / scale
         if results is None or results.expanduser().resolve() == default.resolve():
@@ -77,7 +77,7 @@ class Files:
         return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
     def verdicts(self, policy: str, responses: str) -> Path:
-        """The verdicts of a judge model on some responses, which it need not judge twice.
+        """The file that keeps a judge model's verdicts, so that it judges no response twice.
 
         Snakemake never deletes this file, because it is not an output of a rule.
 
@@ -109,8 +109,9 @@ class Files:
 def _require_folder_of_results(folder: Path) -> None:
     """Raises: InputError if a path is not that of a new folder or of a folder of results.
 
-    An existing folder may contain only hidden files and `_IN_RESULTS`, or must contain cells/ or
-    problems/. The path may not contain characters that are special to a shell.
+    An existing folder is a folder of results if it contains cells/ or problems/, or if it contains
+    nothing but hidden files and entries of `_IN_RESULTS`. The path must not contain characters that
+    are special to a shell.
     """
     if not re.fullmatch(r"[\w./+@-]+", str(folder)):  # the rules' commands are lines of a shell
         raise InputError(f"--results {folder}: allowed: letters, digits and any of _ . / + @ -")

@@ -60,7 +60,8 @@ class Given:
     def environment(self) -> dict[str, str]:
         """The environment variable, with its value, that passes this experiment to `rspo` commands.
 
-        It is empty for the default experiment, which commands use if the variable is not set.
+        The mapping is empty for the default experiment, which commands use if the variable is not
+        set.
         """
         keys: dict[str, Any] = {}
         if self.scale != DEFAULT_SCALE:
@@ -75,7 +76,8 @@ class Given:
     def command(self) -> str:
         """The command `rspo` with the variable of this experiment in front.
 
-        It is for the `shell` of a rule, where Snakemake replaces what is in single braces.
+        It is for the `shell` of a rule, where Snakemake replaces what is in single braces. So the
+        braces of the experiment are doubled.
         """
         words = [f"{name}={shlex.quote(text)}" for name, text in self.environment.items()]
         words.append("rspo")

@@ -7,8 +7,8 @@ from typing import Literal
 
 VERIFIERS = ("exact", "rules", "math_verify", "xverify")
 # Raise the version of a verifier when any of its verdicts changes: the fingerprint of scores
-# contains the version, so that Snakemake scores again. For xverify, it contains the judge's model
-# and prompt instead.
+# contains the version, so that Snakemake scores again. For xverify, the fingerprint contains the
+# judge's model and prompt instead.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 5, "math_verify": 3}
 # How the judge xVerify samples: its authors' values, and values that are set explicitly because a
 # server may have other defaults.
@@ -21,7 +21,8 @@ JUDGE_SAMPLING = {
 }
 
 REWARDS = ("binary", "length")
-# Of k responses: at least one is correct, the largest reward, all are correct.
+# The chance that at least one of k responses is correct, the expected largest reward of k
+# responses, and the chance that all k are correct.
 Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]
 
 # Chat templates (`rspo.policies.templates`); own: the template in the model's tokenizer.
@@ -30,7 +31,8 @@ TemplateName = Literal["qwen_math", "none", "own"]
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share", "unknown"]
 # Raise it when a generated problem, its split or a worked example changes: the fingerprints of
 # generated data and of models trained from scratch contain it. Revision 1 assigned problems to
-# splits by their prompt, revision 2 does so by their task.
+# splits by their prompt. Revision 2 does so by their task (`rspo.datasets.generated`), which
+# prompts in different words may share.
 GENERATOR_REVISION = 2
 # The characters that the tokenizer of models from scratch knows.
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
@@ -39,7 +41,7 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 # files of a base policy list every end token of the model.
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # the split whose numbers are larger than those of any other split
-BASE = "base"  # a policy before reinforcement learning
+BASE = "base"  # ends the name of a policy before reinforcement learning
 # The columns with which a study may describe its trainings (`rspo.analysis.study_columns`).
 StudyColumn = Literal[
     "late_entropy",

@@ -42,7 +42,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
     """A validator that accepts one of the names that `names` returns.
 
-    It is a function because extensions may add names after this module is imported.
+    `names` is a function and not a collection, because extensions may add names after this module
+    is imported.
     """
 
     def check(name: str) -> str:
@@ -277,7 +278,7 @@ class Optimizer(Section):
 class Validation(Section):
     """Evaluation on held-out problems during training."""
 
-    every: Positive | None  # the number of steps from one to the next; null: never
+    every: Positive | None  # the number of steps from one validation to the next; null: never
     problems: Positive
     samples: Positive  # per problem
 
@@ -293,7 +294,8 @@ class Training(Section):
     ppo_clip: float | None = Field(gt=0, lt=1)  # null: no clipping
     checkpoint_every: Positive  # in steps
     validation: Validation
-    epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
+    # Passes over the responses of a step. Only `engine: local` allows more than one.
+    epochs: Positive = 1
     # Responses of weight 0 have a gradient of 0. false: compute it nevertheless, because claim C11
     # is about the time that this takes.
     drop_zero_weights: bool = True
@@ -409,7 +411,8 @@ class Evaluation(Section):
     resamples: Positive  # bootstrap resamples of the problems for each interval
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     reward: RewardName = "length"  # the reward in Max@k, for all policies
-    # Two policies tie if their difference is certainly smaller, as a fraction: 0.02 is 2 points.
+    # Two policies tie if their difference is significantly smaller than this fraction. 0.02 is 2
+    # percentage points.
     equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")
@@ -453,7 +456,8 @@ class CellSpec(Section):
                 )
             if not objective.has_k and k != 1:
                 raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
-            # Objectives of extensions are tried: wrong weights would fail only in a training.
+            # Call an objective of an extension: wrong weights would otherwise fail only in a
+            # training. The check does not apply to weights that depend on the order of responses.
             if not objective.built_in and not objective.ordered:
                 with errors_of(self.objective):
                     check_weights(objective.function, k, n, objective.binary)
@@ -495,13 +499,14 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Of each method, compare only the variant with the best Pass@k at this k in validation.
+    # Compare only one variant of each method: the one with the best Pass@k at this k in validation.
     choose_by_pass_at: Positive | None = None
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
     k: tuple[Positive, ...] | None = None
-    frontier: tuple[Positive, Positive] | None = None  # the k on the x and on the y axis
+    # The study's figure also plots Pass@k at the second k against Pass@k at the first.
+    frontier: tuple[Positive, Positive] | None = None
 
     @property
     def several_models(self) -> bool:
@@ -645,7 +650,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _names_are_free(self) -> "Config":
         """Require names that the files and cells of this scale do not have already."""
-        # A cell's name has its reward and its variant, which must differ to be told apart.
+        # A cell's name contains its reward and its variant. The name of a reward, or of the default
+        # variant, would be ambiguous as the name of another variant.
         reserved = set(reward_names())
         reserved.add(DEFAULT_VARIANT)
         taken = reserved & self.variants.keys()

@@ -23,7 +23,8 @@ class LostProcess(RuntimeError):
 def errors_of(what: str) -> Iterator[None]:
     """Turn a ValueError of the block into an InputError with the message "WHAT: REASON".
 
-    The block may call a function of the user.
+    The block calls a function that may raise a ValueError without naming its place, such as a
+    function of the user.
     """
     try:
         yield

@@ -28,8 +28,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     other file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f".{path.name}.partial*"):
-        _remove(stale)
+    for leftover in path.parent.glob(f".{path.name}.partial*"):
+        _remove(leftover)
     # The temporary name ends like `path`, because some libraries choose the format by the suffix.
     partial = path.parent / f".{path.name}.partial{path.suffix}"
     try:
@@ -131,7 +131,10 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_file(path: Path) -> None:
-    """Raises: InputError if a path is missing, or cannot be read twice: a folder or a pipe."""
+    """Raises: InputError if a path is missing, or is no regular file.
+
+    A pipe is refused because it can be read only once, and `_uncompressed` opens the file twice.
+    """
     if not path.is_file():
         raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rspo.core.errors import InputError
 
-# Config, tokenizer and weights. Models often publish the same weights in other formats too.
+# Config, tokenizer and weights. Other files are left out: many repositories have the same weights
+# in other formats too.
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.jinja")
 
 
@@ -17,8 +18,8 @@ def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | No
 
     Args:
         name: the model's name on the hub, such as `Qwen/Qwen2.5-Math-1.5B`.
-        revision: a commit of the hub's repository; None for the newest. A mirror has one revision,
-            so it is not checked there.
+        revision: a commit of the hub's repository; None for the newest. A mirror has one revision
+            of each model, which is not compared with this one.
         folder: the folder that gets the files; it is created if needed.
         mirror: the mirror; None if the hub is the only source.
 
@@ -50,7 +51,8 @@ def _download(name: str, revision: str | None, mirrored: Path | None) -> Path:
     """Download a model's files and return their folder.
 
     Args:
-        mirrored: where the mirror could have the model, for the message of the error.
+        mirrored: the folder where the mirror could have the model, for the message of the error;
+            None if there is no mirror.
     """
     from huggingface_hub import snapshot_download
 

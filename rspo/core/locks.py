@@ -1,4 +1,6 @@
-"""Exclusive locks on folders and files (`flock`), which end with their process, even by SIGKILL.
+"""Exclusive locks on folders and files (`flock`).
+
+A lock ends with the process that holds it, even if SIGKILL ends that process.
 
 Locks hold across hosts if the file system supports it, such as NFS 4 and Lustre mounted with
 `-o flock`. `rspo doctor` tests this.
@@ -22,7 +24,9 @@ LOCK = ".lock"  # the lock file of a folder; it contains the name of the last ow
 # the lost host until their lease ends: 90 seconds on NFS, up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
-SECONDS_FOR_A_CHECK = 1  # `is_locked` of another process holds the lock for a moment
+# `is_locked` locks the file for a moment. So a process that cannot lock it tries again for this
+# long, before it concludes that another process works in the folder.
+SECONDS_FOR_A_CHECK = 1
 
 
 @contextmanager
@@ -34,7 +38,7 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
         waits: whether to wait up to `SECONDS_FOR_A_LOST_NODE` if another process holds the lock.
             Only SLURM jobs and commands that Snakemake started wait; a user gets the error at once.
 
-    Raises: InputError if another process holds the lock.
+    Raises: InputError if another process holds the lock, or the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # Mode "a+" keeps the name of the present owner, which `_owner` reads for the message.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 SECONDS = 30  # the timeout of a SLURM command
-# Matches the GPUs in a list of SLURM such as "gpu:h800:8,gpu:2": the number of each entry.
+# The group is the number of GPUs in an entry of SLURM's lists: 8 and 2 in "gpu:h800:8,gpu:2".
 _GPU_COUNTS = re.compile(r"gpu:(?:[^:,]+:)?(\d+)")
 
 

@@ -2,11 +2,11 @@
 
     python -m rspo.core.supervisor KEY FOLDER COMMAND...
 
-The supervisor is a process between the parent, which calls `supervised`, and the command. The
-parent holds the other end of its standard input, which closes when the parent ends, even by
-SIGKILL. Then, and when the command ends, the supervisor ends all processes that have the
-environment variable KEY, even those that have left the command's process tree, and removes FOLDER.
-It forwards SIGUSR1 to the command.
+The supervisor is a process between the parent, which calls `supervised`, and the command. Its
+standard input is a pipe from the parent, which closes when the parent ends, even by SIGKILL. Then,
+and when the command ends, the supervisor ends all processes that have the environment variable KEY,
+even those that have left the command's process tree, and removes FOLDER. It forwards SIGUSR1 to the
+command.
 """
 
 import contextlib
@@ -101,7 +101,8 @@ def clean_up(key: str, folder: Path) -> None:
 
     Processes that do not die within a minute after SIGKILL are reported and left running.
     """
-    # SIGTERM to every process, also to those that start meanwhile; after the deadline SIGKILL.
+    # Send SIGTERM once to every process, also to those that start meanwhile. After the deadline,
+    # send SIGKILL.
     deadline = time.monotonic() + _SECONDS_TO_END
     terminated = set()
     while processes := processes_with(key):
@@ -144,8 +145,8 @@ def _look_for(key: str) -> list[psutil.Process]:
 
 
 if __name__ == "__main__":
-    # The supervisor must outlive what it cleans up. An empty handler, because the command would
-    # inherit SIG_IGN.
+    # The supervisor must outlive what it cleans up. It has an empty handler in place of SIG_IGN,
+    # which the command would inherit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))

@@ -21,7 +21,9 @@ from rspo.core.files import atomic_write, require_file
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_OF_A_PART = 10_000  # pyarrow reads a JSON document of at most 2 GiB, which has this many rows
+# `write_table` converts this many rows at a time by way of a JSON document, because pyarrow reads a
+# document of at most 2 GiB.
+ROWS_OF_A_PART = 10_000
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 

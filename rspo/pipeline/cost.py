@@ -10,8 +10,9 @@ from rspo.pipeline import tasks
 from rspo.pipeline.run import record, require_configured
 from rspo.pipeline.usage import SECONDS
 
-# The provenance files that each task writes into a policy's folder. A training also writes
-# training.jsonl, whose provenance names the same processes: reading it would count them twice.
+# The provenance files that each task writes into a policy's folder; `costs` calls the first task
+# `pretrain` for a base policy. A training also writes training.jsonl, whose provenance names the
+# same processes, so reading both would count them twice.
 _FILES = {
     "train": "policy.provenance.json",
     "sample": "samples/**/*.provenance.json",
@@ -23,7 +24,8 @@ _FILES = {
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     """Write tables/cost.csv.
 
-    It is written even if it is current, because the time that was used is not among its settings.
+    This writes the table in any case. Its provenance cannot tell whether it is current, because
+    neither the settings of the task nor the contents of its inputs include the times.
 
     Args:
         force: also write it if the command line gives other settings than the config.
@@ -38,15 +40,15 @@ def write_cost_table(experiment: Experiment, force: bool = False) -> None:
 def costs(experiment: Experiment) -> pd.DataFrame:
     """A row for each policy and task, with the seconds of all processes that worked on it.
 
-    Returns: the columns `policy`, `step` (the task) and one for each name in `SECONDS`.
+    Returns: the columns `policy`, `step` (the name of the task) and one for each name in `SECONDS`.
     """
     rows = []
     for policy in experiment.policies:
-        for task, files in _FILES.items():
-            if task == "train" and experiment.is_base(policy):
-                task = "pretrain"
+        for task_name, files in _FILES.items():
+            if task_name == "train" and experiment.is_base(policy):
+                task_name = "pretrain"
             for path in sorted(experiment.files.folder(policy).glob(files)):
                 for process in json.loads(path.read_text())["processes"]:
-                    rows.append({"policy": policy, "step": task} | process)
+                    rows.append({"policy": policy, "step": task_name} | process)
     processes = pd.DataFrame(rows, columns=["policy", "step"] + list(SECONDS))
     return processes.groupby(["policy", "step"], as_index=False, sort=False).sum().round(2)

@@ -73,8 +73,8 @@ def write_provenance(
     result, byte for byte.
 
     Args:
-        digests: the digest of each input, taken before the input was read. The user's originals are
-            in `done`.
+        digests: the digest of each input that a task wrote, taken before the input was read.
+        done: what the work reports. It has the digests of the user's own files, the originals.
     """
     processes = list(done.earlier)
     processes.append(usage_so_far(done.gpu_seconds))
@@ -140,7 +140,8 @@ def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
         if name in originals:
             source = Path(name)
         else:
-            # The path from the result to its input when it was written, applied where it is now.
+            # The path from the result to its input when the result was written, applied to where
+            # the result is now.
             from_result = os.path.relpath(name, folder_then)
             source = Path(os.path.normpath(path.parent / from_result))
         digests[source] = digest_then

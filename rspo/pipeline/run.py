@@ -1,9 +1,10 @@
 """Run a task: check what it reads and replaces, do its work under its lock, record its provenance.
 
 The commands that write results call `run`. It refuses inputs that were made by hand, or with other
-settings than the config's. It overwrites a result only with `--force`. Most rules of the workflow
-need no `--force`, because Snakemake deletes an outdated result before it starts the command. The
-rules of tables, figures and reports need it: their old file stays until the new one replaces it.
+settings than the config's. It overwrites a result only with `--force`. The conditions stale,
+damaged and foreign are those of `rspo.pipeline.state.Condition`. Most rules of the workflow need no
+`--force`, because Snakemake deletes an outdated result before it starts the command. The rules of
+tables, figures and reports need it: their old file stays until the new one replaces it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -54,8 +55,10 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
     if not replaces:
         _require_no_faulty_outputs(task)
     with locked(task):
+        # The process that held the lock may have made the outputs meanwhile. If there is a
+        # checkpoint, good outputs are those of an earlier training.
         if not force and is_good(task) and not is_begun_with_settings(task):
-            return  # while this process waited for the lock, its holder made the outputs
+            return
         # Before the work reads the inputs: if one changes meanwhile, the result is then stale.
         digests = digests_of(task.input_files)
         done = work()
@@ -112,7 +115,7 @@ def _require_no_faulty_outputs(task: Task) -> None:
 
 
 def locked(task: Task) -> AbstractContextManager[None]:
-    """Hold the lock of the task while the block runs, if it has one.
+    """Hold the lock of the task, if the task has one, while the block runs.
 
     Entering the block may wait for another process, which may make the outputs meanwhile.
     """

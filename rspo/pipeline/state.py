@@ -4,8 +4,7 @@ No other module judges results. Snakemake decides which tasks run by asking `rec
 each job. A command of `rspo` refuses to read what this module does not find current. `rspo status`,
 `rspo trace` and the check of Snakemake's plan only format a state.
 
-
-The files behind a result are its inputs, the inputs of these, and so on.
+The files "behind" a result are all from which it was made: its inputs, their inputs, and so on.
 """
 
 import json
@@ -47,7 +46,11 @@ class Condition(Enum):
 
 
 class Reason(Enum):
-    """Why a result is in its condition. `CONDITIONS` and `SENTENCES` have an entry for each."""
+    """Why a result is in its condition. `CONDITIONS` and `SENTENCES` have an entry for each.
+
+    NO_FILE and REMOVED both mean that the file does not exist, and differ only in their sentence:
+    `state_of` returns the first, which leads to a command, and `content_state` the second.
+    """
 
     NO_FILE = "no file"
     REMOVED = "removed"
@@ -133,7 +136,7 @@ class State:
         if self.reason is Reason.NOT_COMPLETE:  # a damaged checkpoint: nothing can resume from it
             return f"{self}; `{self.task.command} --force` starts from step 1"
         if self.condition is Condition.DAMAGED and not is_begun_with_settings(self.task):
-            # If nothing but new files distinguishes the folder, removing them repairs it.
+            # If files were added to the folder and nothing else changed, removing them repairs it.
             settings_then = read_provenance(self.path).get("settings")
             added = added_files(self.path)
             if added and not differences(settings_then, self.task.settings):
@@ -200,6 +203,8 @@ def content_state(path: Path, deep: bool = False, task: Task | None = None) -> S
 def _state_of_inputs(task: Task, path: Path, note: Mapping[str, Any]) -> State:
     """Whether an output was made from the files and versions that are its task's inputs now."""
     inputs_then = inputs_of(path, note)
+    # Originals are no inputs of a task. Instead, the settings of `prepare` have the digest of the
+    # user's file.
     originals = {Path(name) for name in note.get("originals", ())}
     inputs_now = {Path(os.path.normpath(source)) for source in task.input_files}
     # The first input that differs is enough for the message.
@@ -239,7 +244,8 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
     Snakemake asks this for every job that it plans, so it reads provenance, names and sizes but no
     contents. Snakemake makes stale results again and acts on no other state. It does not replace a
     damaged or foreign result, because that is the decision of its owner; the check of the plan
-    reports it. A result that was removed on purpose is not made again because its inputs changed.
+    reports it. If a result was removed on purpose, a change of its inputs is no reason to make it
+    again.
 
     Args:
         settings_hash: the fingerprint of the task's settings now.
@@ -250,6 +256,7 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
     if not note or note.get("settings_hash") is None:
         return None
     if note["settings_hash"] != settings_hash:
+        # Snakemake prints the old hash as the old value of the parameter `settings`.
         return State(path, Reason.OTHER_SETTINGS, note["settings_hash"])
     if not content_state(path).is_current:  # missing or damaged, which is not stale
         return None
@@ -347,7 +354,7 @@ def is_begun(task: Task) -> bool:
 def is_begun_with_settings(task: Task) -> bool:
     """Whether `is_begun`, and the earlier process had the settings of the task.
 
-    Its inputs may have been others.
+    The inputs may have changed since.
     """
     if task.checkpoint is None or not is_begun(task):
         return False

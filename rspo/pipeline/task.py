@@ -31,9 +31,11 @@ class Task:
     outputs: the files and folders that it writes.
     settings: what decides their content, except the inputs, as plain data.
     inputs: returns the results that it reads, each with the task that writes it.
-    lock: the file that a call locks, so that no two calls work on the outputs at the same time.
+    lock: the file that a call locks, so that no two calls work on the outputs at the same time;
+        None if a call locks nothing.
     command: the call, for messages, such as "rspo prepare train".
-    configured: the settings by the config file alone; None if the command line changed nothing.
+    configured: the settings that the config file alone gives; None if no override of the command
+        line has to be compared with them (`rspo.pipeline.run.require_configured`).
     checkpoint: the folder from which a killed call resumes; None if it cannot resume.
     replace_above: Snakemake does not replace outputs that took more than this many minutes; None
         sets no limit.
@@ -70,8 +72,8 @@ class Done:
     notes: other information for the provenance, such as the rows that were left out.
     earlier: the usage of earlier processes that worked on the outputs and were killed or stopped.
     files: further files that the work wrote, which get the same provenance.
-    originals: the files of the user that the work read, with the digests that they had before. They
-        need no provenance: the history of a result may begin with them.
+    originals: the files of the user that the work read, with the digests that they had before the
+        work read them. They need no provenance: the history of a result may begin with them.
     clean_up: called after the provenance is written; removes what a killed run resumes from.
     """
 

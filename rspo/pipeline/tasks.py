@@ -19,7 +19,8 @@ their inputs as an argument, because the packages that know which results they r
 layers (rspo.analysis, rspo.figures, rspo.report), which this module cannot import.
 
 Snakemake decides which tasks run. Its rules pass the settings of a task as a parameter. They repeat
-the paths of its files, because a reader of the workflow wants to see them; a test compares the two.
+the paths of its files, because a reader of the workflow wants to see them; a test compares them
+with the paths here.
 Snakemake runs a task again when its settings change. So the settings of a task contain whatever
 decides the content of its files, and nothing else.
 """
@@ -72,7 +73,8 @@ def with_command(
             return task
         try:
             configured = make(experiment.as_configured, *words, **named).settings
-        except (InputError, LookupError):  # the command line alone defines what `words` name
+        except (InputError, LookupError):
+            # The config file lacks what `words` name: only the command line defines it.
             return task
         return replace(task, configured=configured)
 
@@ -100,7 +102,8 @@ def pretrain(experiment: Experiment, model: str) -> Task:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
-    # The positions of a model from scratch and the limit of the tokenizer follow from these.
+    # The number of positions of a model from scratch and the limit of the tokenizer follow from
+    # these.
     limits = {"max_prompt_tokens", "max_response_tokens"}
     settings |= config.sampling.model_dump(mode="json", include=limits)
     return Task(
@@ -123,14 +126,16 @@ def train(experiment: Experiment, cell: str) -> Task:
         return files + judge_inputs(experiment, config.verifier)
 
     settings = asdict(run) | verifier_settings(config, config.verifier)
-    del settings["variant"]  # its settings follow
-    settings.pop("rules", None)  # a new version of the rules must not rerun weeks of training
-    # A version is raised when the code computes something else with the same settings.
+    del settings["variant"]  # the settings that it changes follow
+    # The version of the verifier: a new one must not rerun weeks of training.
+    settings.pop("rules", None)
+    # The version of an objective is raised when its code computes something else with the same
+    # settings.
     settings["objective_version"] = OBJECTIVES[run.objective].version
     settings["learning_rate"] = config.models[run.model].learning_rate
     settings |= config.model_dump(mode="json", include={"engine", "sampling"})
-    # Two settings do not change the policy, so changing them must not rerun the training. Nor must
-    # a setting that is new to the schema, so those at their defaults are left out.
+    # Two settings do not change the policy, so changing them must not rerun the training. A new key
+    # in the schema must not either, so settings at their defaults are left out.
     unused = {"checkpoint_every", "validation"}
     settings["training"] = config.training.model_dump(
         mode="json", exclude=unused, exclude_defaults=True

@@ -52,7 +52,8 @@ def faults(notes: History) -> list[str]:
         elif not state.is_current and not is_own:
             sentences.append(str(state))
         for source, digest_then in inputs_of(path, note).items():
-            # A removed file without provenance counts as unchanged: the loop over files reports it.
+            # A removed file without provenance counts as unchanged here, because the outer loop
+            # reports it.
             digest_now = notes[source].get("digest", digest_then)
             if not notes[source] and source.exists():
                 digest_now = digest(source)
@@ -127,14 +128,15 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
         if path in expanded:
             yield f"{indent}{path} (see above)"
             return
-        # A file whose inputs the depth cuts off may show them where it appears at a lower level.
+        # At the last level that is shown, a file has no inputs. They may follow where the same file
+        # appears at a level before it.
         if level < depth:
             expanded.add(path)
         note = notes[path]
         if not note:
             yield f"{indent}{path}: {'your own file' if path in own_files else 'no provenance'}"
             return
-        yield f"{indent}{path}: {_origin(note)}"
+        yield f"{indent}{path}: {_how_made(note)}"
         inputs = inputs_of(path, note)
         if not inputs:  # the history begins here, so the settings alone decide the file
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
@@ -147,8 +149,8 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
     yield from lines(path, "", 0)
 
 
-def _origin(note: Mapping[str, Any]) -> str:
-    """What made a file: command, settings, code, time and machine."""
+def _how_made(note: Mapping[str, Any]) -> str:
+    """Words for how a file was made: command, settings, code, time and machine."""
     commit = note["git_commit"][:_SHOWN_DIGITS] or "unknown"
     if note["git_commit"].endswith(UNCOMMITTED):
         commit += UNCOMMITTED

@@ -1,4 +1,4 @@
-"""Usage: the seconds that a process took by the clock, and used of processors and GPUs."""
+"""Usage: the seconds that a process took by the clock, and its processor and GPU seconds."""
 
 import os
 import resource
@@ -17,6 +17,8 @@ class Usage:
 
     job: the SLURM job ID; empty outside SLURM.
     process: the process ID on the host.
+    wall_seconds: the time that the process took by the clock.
+    cpu_seconds: the sum over processors, in user and in system mode.
     gpu_seconds: the sum over GPUs.
     """
 

@@ -50,6 +50,7 @@ def _forms(experiment: Experiment) -> Iterator[tuple[str, tuple[int, ...], froze
     for chosen in choices:
         part = _with_k(experiment, chosen)
         by_claim: dict[str, list[Comparison]] = {}
+        # `planned` also returns why the other claims cannot be tested.
         for comparison in planned(part)[0]:
             if comparison.decides:
                 by_claim.setdefault(comparison.claim, []).append(comparison)
@@ -118,7 +119,7 @@ def answers(experiment: Experiment, budget: float) -> list[Answer]:
 def _gpu_hours(experiment: Experiment) -> dict[Key, Range]:
     """The GPU-hours of the jobs that remain, summed over the blocks of an evaluation.
 
-    Raises: InputError if the hours of a job that needs GPUs are not known.
+    Raises: InputError if the hours of a training, or of another job that needs GPUs, are not known.
     """
     gpu_hours: dict[Key, Range] = {}
     for job in jobs(experiment):

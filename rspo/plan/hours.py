@@ -3,8 +3,9 @@
     seconds of sampling = tokens / (tokens per second * GPUs)
     seconds of passes   = FLOPs / (FLOPs per second * utilisation * GPUs)
 
-Every result is a range: an array with the least and the most time. A constant that is a range has
-first the value for the least time.
+The passes are the forward and backward passes of a training step over the model. Every estimate is
+a range: an array with the least and the greatest value. A constant that is a range has first the
+value for the least time.
 """
 
 from collections.abc import Sequence
@@ -28,14 +29,14 @@ REFERENCE_PARAMETERS = 7.62e9
 REFERENCE_BANDWIDTH = GPUS["h100"].bandwidth
 # Speeds are proportional to the GPU's bandwidth, and to (1 / parameters) to this power.
 SPEED_EXPONENT = 0.21
-OTHER_STEP_SECONDS = np.array([2.0, 10.0])  # of a step, for sending the weights and so on
+OTHER_STEP_SECONDS = np.array([2.0, 10.0])  # the rest of a step: sending the weights and so on
 # FLOPs for each parameter and token: 2 for a forward pass and 4 for a backward pass. An update also
 # computes the forward pass a second time, to save memory.
 FORWARD_FLOPS = 2
 UPDATE_FLOPS = 8
-RESPONSE_TOKENS = 700  # of a usual response
-PROMPT_TOKENS = 100  # of a usual prompt
-KEPT_FRACTION = np.array([0.5, 1.0])  # of the responses, those whose weight is not 0
+RESPONSE_TOKENS = 700  # the length of a usual response
+PROMPT_TOKENS = 100  # the length of a usual prompt
+KEPT_FRACTION = np.array([0.5, 1.0])  # the fraction of responses whose weight is not 0
 TRAINING_OVERHEAD = np.array([1.03, 1.1])  # the factor for start, validations and checkpoints
 JUDGE_SPEED = 50_000  # tokens per second that the judge reads on one GPU
 EVALUATION_START_SECONDS = 120.0  # until a sampler or a judge is ready

@@ -67,8 +67,9 @@ def _training(experiment: Experiment, cell: str) -> Job:
     sizes = sizes_of(experiment, cell)
     if sizes is None:
         return Job("train", cell, "", gpus=0, hours=None)
-    steps = experiment.config.training.steps / 3600 * TRAINING_OVERHEAD
-    hours = steps * step_seconds(experiment, cell, sizes)
+    # The hours of the training for each second that a step takes.
+    hours_per_step_second = experiment.config.training.steps / 3600 * TRAINING_OVERHEAD
+    hours = hours_per_step_second * step_seconds(experiment, cell, sizes)
     return Job("train", cell, "", sizes.ranks, hours)
 
 

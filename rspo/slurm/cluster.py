@@ -7,10 +7,10 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
-# The commands do not get environment variables that begin like this. With the first three, users
-# change what commands list or cancel. Inside a job, they do not get the job's own variables either:
-# `srun` would start a step of this job instead of a job on the node to check. SLURM_CONF stays,
-# which names the cluster's configuration.
+# The commands of SLURM do not get environment variables that begin like this. With the first three
+# prefixes, users change what commands list or cancel. If `rspo` itself runs inside a job, the
+# commands do not get that job's variables either: `srun` would start a step of that job instead of
+# a job on the node to check. SLURM_CONF, which names the cluster's configuration, stays.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 _OPTIONS_IN_JOB = re.compile("(SQUEUE|SINFO|SCANCEL|SLURM)_(?!CONF$)")
 # The states of nodes on which jobs may start, at once or after the jobs that run there.
@@ -78,7 +78,7 @@ class Slurm:
         Args:
             options: the job's options of `sbatch`.
         """
-        # SLURM's message is then "Requested node configuration is not available".
+        # If no node fits, SLURM says "Requested node configuration is not available".
         done = run("sbatch", "--test-only", *options, "--wrap=true")
         states = self.ask("sinfo", f"--partition={partition}", "-h", "-o", "%T").split()
         return "configuration" in done.stderr and set(states) <= _UP

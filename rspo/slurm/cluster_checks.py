@@ -35,7 +35,7 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     return requests
 
 
-@cache  # `requests` and `accepted` need them, and they take several commands of SLURM
+@cache  # `requests` and `accepted` need the findings, which take several commands of SLURM
 def _findings(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
     """The findings of `_check_request`."""
     return list(_check_request(launch, slurm, request))
@@ -63,7 +63,8 @@ def _check_request(launch: Launch, slurm: Slurm, request: Request) -> Iterator[F
     elif slurm.never_starts(partition, *options):
         resources = _resources_of_cluster(slurm, request)
         yield Finding(ERROR, f"{asked}: SLURM would never start it; {resources}")
-    # A long training continues in the same job by requeueing it. The profile may decide against it.
+    # A job that ends before its training does is requeued, so that the same job continues it. The
+    # profile may decide against that, by the setting whose key is `requeue`.
     requeue = setting(launch.profile, "requeue")
     must_requeue = request.rule == "train" and launch.profile.get(requeue, True)
     if must_requeue and job.get("Requeue") != "1":

@@ -58,8 +58,8 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     if not sizes:
         return
     free = _free_bytes(experiment.files.results)
-    # With less, not even the smallest cell can train alone. `most` is needed if the largest cells
-    # train at the same time, after all other cells have left their policies.
+    # With less than `least`, not even the smallest cell can train alone. `most` is needed if the
+    # largest cells train at the same time, after all other cells have left their policies.
     least = PEAK_BYTES_PER_PARAMETER * min(sizes)
     at_once = _cells_at_once(launch, sizes)
     others = sum(sizes) - sum(at_once)
@@ -107,10 +107,10 @@ def prompts(launch: Launch) -> Iterator[Finding]:
     for model, data_set in _models_and_data(launch):
         files = [experiment.files.policy(base_name(model)), experiment.files.problems(data_set)]
         absent = [path for path in files if not path.exists()]
+        # If a file is missing, nothing can be checked yet. A job of this run may make the file.
         if absent:
             missing.update(absent)
             continue
-        # Without files, which jobs of this run may make first, nothing can be checked yet.
         try:
             _use(experiment, model, data_set)
         except InputError as error:

@@ -31,7 +31,9 @@ class Finding:
     line: str
 
 
-@dataclass(frozen=True, eq=False)  # hashed by identity
+# Without `eq`, a launch is hashed by its identity, which caches of functions need: a mapping has no
+# hash.
+@dataclass(frozen=True, eq=False)
 class Launch:
     """A run of Snakemake with the SLURM profile, before it starts.
 

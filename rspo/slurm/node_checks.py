@@ -45,6 +45,7 @@ def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
         words += options
         words += ["sh", "-c", script, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
         try:
+            # The wait for a node, the 2 minutes of the task, and a minute more.
             done = run(*words, seconds=SECONDS + 180)
             output = done.stdout
             reason = done.stderr or "srun printed nothing"

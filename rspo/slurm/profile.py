@@ -28,7 +28,8 @@ PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # the key for every rule without an entry of its own
 RULES = "set-resources"  # the key with the entries of rules
 EXECUTORS = ("slurm-patient", "slurm")  # this project's plugin, and the one that it extends
-# The resources whose values Snakemake's plugin passes to `sbatch` unchanged, and the options.
+# The resources whose values Snakemake's plugin passes to `sbatch` unchanged, each with the option
+# that gets the value.
 _OPTIONS = {
     "slurm_partition": "--partition",
     "slurm_account": "--account",
@@ -38,9 +39,10 @@ _OPTIONS = {
     "mem_mb": "--mem",
     "cpus_per_task": "--cpus-per-task",
 }
-# The resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 know, and those
-# of this project's rules. Snakemake silently accepts any other name, and ignores it. Other ways to
-# request GPUs than `gres` and `slurm_extra` are left out on purpose: the checks do not read them.
+# `_RESOURCES` has the resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6
+# know, and those of this project's rules. Snakemake silently accepts any other name and ignores it.
+# Resources that request GPUs are left out on purpose, except `gres` and `slurm_extra`, because the
+# checks do not read them.
 _TIME_AND_MEMORY = {"runtime", "mem", "mem_mib", "mem_mb_per_cpu"}
 _DISK = {"disk", "disk_mb", "disk_mib", "tmpdir"}
 _LAYOUT = {"threads", "cpus_per_gpu", "nodes", "tasks", "tasks_per_gpu", "tasks_per_node", "mpi"}
@@ -49,7 +51,8 @@ _OF_WORKFLOW = {"judge_server", "verl_cell"}
 _RESOURCES = set(_OPTIONS) | _TIME_AND_MEMORY | _DISK | _LAYOUT | _CLUSTER | _OF_WORKFLOW
 # An expression with one of these names may have another value for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
-# These resources decide where a job may run, so this module does not allow such expressions there.
+# These resources decide where a job may run. An expression with one of `_VARIABLES` is not allowed
+# for them, because the checks need one value for all jobs of a rule.
 _FIXED = {"slurm_partition", "slurm_account", "constraint", "qos", "gres", "slurm_extra"}
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
@@ -83,7 +86,7 @@ class Request:
     @property
     def requests_gpus(self) -> bool:
         """Whether any option requests GPUs, such as `-G 8`, which `gpus` does not count."""
-        # The last alternative is the value after the two words `--gres gpu:8`.
+        # The last alternative is for `--gres gpu:8`, which is two words: it matches the second.
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 

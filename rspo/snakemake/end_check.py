@@ -21,8 +21,8 @@ FILES_IN_ERROR = 3  # the most files that the error names
 def require_results(dag: Any) -> None:
     """Check the targets of a run, and the outputs of all jobs of this workflow that it ran.
 
-    A job of this workflow has a task. The rules of a user may remove each other's outputs, so those
-    are checked only if they are targets.
+    A job of this workflow has a task. Jobs of a user's own rules have none. They may remove each
+    other's outputs, so their outputs are checked only if they are targets.
 
     Args:
         dag: the `snakemake.dag.DAG` of a run that has ended.

@@ -46,6 +46,7 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
             it as text.
     """
     settings = workflow.config_settings
+    # `config` may be that of a module, in which not all keys come from the command line.
     of_command_line = [key for key in config if config[key] == settings.config.get(key)]
     for key in of_command_line:
         if key != "set" and isinstance(config[key], Mapping):
@@ -184,11 +185,12 @@ def compare_results_with_provenance() -> None:
 
     Stale: Snakemake's own records do not cover results that the user made with an `rspo` command or
     copied, or that a SLURM job finished after its Snakemake was killed. A later change of a setting
-    would go unnoticed, or Snakemake would make a current result again. Snakemake also compares the
-    times of files only. It does not notice that a result was made from another version of an input
-    if this input is older than the result, such as a policy restored from a backup, or missing,
-    such as a policy whose second training was interrupted. With this patch, provenance decides. So
-    `--touch` and `--cleanup-metadata` have no effect on settings and on versions of inputs.
+    would go unnoticed, or Snakemake would make a current result again. Snakemake compares results
+    with inputs by time only. It does not notice that a result was made from another version of an
+    input if this input is older than the result, such as a policy restored from a backup, or
+    missing, such as a policy whose second training was interrupted. With this patch, provenance
+    decides. So `--touch` and `--cleanup-metadata` have no effect on settings and on versions of
+    inputs.
 
     Only stale results are made again. The check of the plan reports damaged and foreign ones.
 
@@ -235,7 +237,8 @@ def compare_results_with_provenance() -> None:
     async def incomplete_outputs(persistence: PersistenceBase, job: Any) -> Any:
         marked = await incomplete(persistence, job)
         task = task_of(job) if marked else None
-        # Not if a checkpoint remains: the outputs are then those of the training before.
+        # Current outputs are complete, unless a checkpoint remains: they are then those of an
+        # earlier training, and the training that was interrupted is not finished.
         if task is not None and state(task).is_current and not is_begun(task):
             return []
         return marked

@@ -29,8 +29,8 @@ def require_slurm(config: Config) -> None:
     The workflow calls this while Snakemake reads the Snakefile, because the executor asks SLURM
     before `onstart` and its error would come first.
 
-    Raises: WorkflowError if SLURM does not answer. The check of packages does not come about in
-        such a run, so the message also names a package that this environment lacks.
+    Raises: WorkflowError if SLURM does not answer. Such a run ends before the check of packages, so
+        the message also names a package that this environment lacks, if any.
     """
     if not _uses_profile():
         return
@@ -72,7 +72,7 @@ def jobs_of(workflow: Any, rules: Any) -> list[tuple[str, Any]]:
     Returns: pairs of a rule's name in that Snakefile and a job. The job's own rule may have another
         name, because the Snakefile that uses a module may rename its rules.
     """
-    # By the name in the run, which the proxy of a rule knows, the name in the Snakefile.
+    # The name of each rule in that Snakefile, by its name in the run, which `proxy.rule` has.
     names = {proxy.rule.name: name for name, proxy in rules._rules.items()}
     planned = workflow.dag.needrun_jobs()
     return [(names[job.rule.name], job) for job in planned if job.rule.name in names]
@@ -150,7 +150,7 @@ def run_doctor(jobs: Collection[tuple[str, Any]], environment: Mapping[str, str]
     lines = [(line[:7].strip(), line[9:]) for line in done.stdout.splitlines()]
     errors = [line for kind, line in lines if kind == Kind.ERROR]
     warnings = [line for kind, line in lines if kind == Kind.WARNING]
-    # 2 is the status both of a report with errors and of an error before the report.
+    # 2 is the status of a report with errors or warnings, and of an error before the report.
     if done.returncode not in (0, 2) or (done.returncode and not errors + warnings):
         # The profile is invalid, or `rspo doctor` was killed.
         silent = f"`rspo doctor` exited with {done.returncode}"

@@ -2,7 +2,8 @@
 
 `rspo status` prints the table. The line is shown by Snakemake's log handler
 (`rspo.snakemake.progress`), and by `rspo train` in a terminal. Metrics are those of the last
-training step. Pass@k has the k of the cell, or the largest power of two below it.
+training step. The k of Pass@k is the largest power of two that exceeds neither the k nor the n of
+the cell, because training logs have powers of two only.
 """
 
 import json
@@ -48,6 +49,7 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
             experiment.files.training_log(status.policy).read_text().splitlines()[-1]
         )
         metrics = shown_metrics(record, experiment.cell(status.policy))
+        # The training is finished, so its last step is also the number of its steps.
         return Snapshot(record["step"], record["step"], metrics)
     except (OSError, ValueError, LookupError, TypeError):
         return None

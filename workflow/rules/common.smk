@@ -20,7 +20,7 @@ try:
     if given.replace:
         experiment = experiment.replacing()
     require_mirror(given.mirror, experiment.data_sets.values())
-    # Not in the jobs, which Snakemake starts with the same Snakefile.
+    # Jobs skip this check: Snakemake starts them with the same Snakefile.
     if workflow.is_main_process and any(
         data_set.file for data_set in experiment.data_sets.values()
     ):
@@ -36,7 +36,8 @@ REPORTS = str(experiment.files.reports)
 MIRROR_OPTION = shlex.join(["--mirror", str(given.mirror)]) if given.mirror else ""
 # An empty file that stands for the files of the judge model (rule judge).
 JUDGE = f"{RESULTS}/judge/ready"
-# What rules that verify need of the judge. `ancient`: a newer stamp alone is no reason to verify again.
+# The judge's file as an input of the rules that verify; empty for a verifier without a judge.
+# `ancient`: if the file is only newer, nothing is verified again.
 JUDGE_FILES = [ancient(JUDGE)] if experiment.config.verifier == "xverify" else []
 # The amount of the resource `judge_server` of a job that verifies: 1 if it starts judge servers, which
 # need the whole machine. The profile limits the total of all jobs that run at the same time.
@@ -59,8 +60,8 @@ wildcard_constraints:
 def rspo_command(words):
     """The command of a rule: `rspo WORDS` with the experiment in front, and its output in the log.
 
-    The experiment is no param: a changed setting reruns only the jobs whose files depend on it, so
-    that seeds=3 adds cells and repeats none.
+    The experiment is in the command and not in a param, because Snakemake runs a job again if its
+    params have changed, but not if its command has. So seeds=3 adds cells and repeats none.
     """
     return f"{given.command} {words} 2>&1 | tee -ip {{log}}"
 
@@ -74,13 +75,17 @@ def figure_of(wildcards):
 
 
 def in_own_folder(wildcards):
-    """Raises: WorkflowError that names the file of a run with results of its own."""
+    """Refuse a request for a file in reports/, because this run has its own folder of reports.
+
+    Raises: WorkflowError, in any case, that names the file in that folder.
+    """
     raise WorkflowError(
         f"with results={given.results}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
     )
 
 
 def problems_of(wildcards):
+    """The tables with the problems of each benchmark of a suite."""
     names = experiment.benchmarks_of(wildcards.suite)
     return [f"{RESULTS}/problems/{name}.parquet" for name in names]
 

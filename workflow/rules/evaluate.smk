@@ -10,6 +10,7 @@ rule sample:
         # vLLM occupies a whole GPU, as a judge server does, so the same limit applies.
         judge_server=int(experiment.config.sampler == "vllm"),
     params:
+        # The wildcards come in the order in which the output names them.
         settings=lambda wildcards: tasks.sample(experiment, *wildcards).settings_hash,
     shell:
         rspo_command("sample {wildcards.policy} {wildcards.suite} {wildcards.block}")

@@ -20,6 +20,7 @@ rule train:
     priority: 1
     resources:
         judge_server=STARTS_JUDGE,
+        # A cell of verl uses all GPUs or a dozen processes. The profile limits the cells at a time.
         verl_cell=int(experiment.config.engine == "verl"),
     params:
         settings=lambda wildcards: tasks.train(experiment, wildcards.cell).settings_hash,
