@@ -121,7 +121,6 @@ GROUPS = {
     ),
     "report": folder("report", 12),
     "slurm": folder("slurm", 15, "--ignore=tests/slurm/test_without_slurm.py"),
-    "snakemake": folder("snakemake", 12),
     "status": folder("status", 4, "--ignore=tests/status/test_log_handler.py"),
     "executor-plugin": Group(
         # Without start.py, whose tests run it in a folder where mutmut finds no settings.
