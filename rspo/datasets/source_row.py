@@ -37,10 +37,10 @@ def problem_text(columns: Columns, row: Row) -> str:
 def accepted_forms(columns: Columns, row: Row) -> list[str]:
     r"""The accepted forms of a row's answer; empty if it has no answer.
 
-    If the answer is a list, each item is a form. If it is a solution (`answer_in: box`), its last
-    box is a form, as in the data set MATH. If several boxes are joined to a list, such as
-    `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the row has a unit, each form
-    is accepted with and without it.
+    If the answer is a list, each item is a form. If the answer is a solution (`answer_in: box`),
+    the last box of the solution is a form, as in the data set MATH. If the solution joins several
+    boxes to a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the
+    row has a unit, each form is accepted with and without the unit.
 
     Raises: InputError for an answer or unit of another type.
     """
