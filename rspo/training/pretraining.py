@@ -39,7 +39,7 @@ WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
 CHECKPOINT_EVERY = 100
 CHUNKS = 2  # parts of a batch, by length: the part with the shorter responses needs less padding
-IGNORED = -100  # target of positions that are not part of the loss; PyTorch's default for it
+IGNORED = -100  # target of positions that the loss leaves out; PyTorch's default `ignore_index`
 
 
 def make_base_policy(
@@ -62,7 +62,8 @@ def make_base_policy(
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
         with atomic_write(policy) as partial:
-            # Copy the policy, train it or download it, whichever comes first.
+            # Copy the finished policy of the scale if this is a trial run and there is one. Without
+            # it, train a model from scratch, or download a published one.
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
@@ -145,9 +146,9 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
 def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
     """Token ids of the prompts (E, L) and of the responses (E, T) of E examples.
 
-    Each response has its end token, and IGNORED up to the length T of the longest.
+    Each response ends with its end token, and IGNORED fills it up to the length T of the longest.
     """
-    # Most of the 60,000 examples repeat a prompt or a response; each is encoded once.
+    # Most of the 60,000 examples repeat a prompt or a response, so equal texts are encoded once.
     distinct_prompts = list(dict.fromkeys(prompt for prompt, _ in examples))
     distinct_responses = list(dict.fromkeys(response for _, response in examples))
     chats = tokenizer.prompts([[{"role": "user", "content": text}] for text in distinct_prompts])
