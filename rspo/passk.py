@@ -287,7 +287,7 @@ def _array(numbers: Any) -> NDArray[Any]:
 
     A tensor of floats becomes float64, because NumPy has no bfloat16.
     """
-    if not hasattr(numbers, "detach"):  # no tensor of PyTorch
+    if not hasattr(numbers, "detach"):  # not a tensor of PyTorch
         return np.asarray(numbers)
     tensor = numbers.detach().cpu()
     if tensor.is_floating_point():
@@ -296,7 +296,10 @@ def _array(numbers: Any) -> NDArray[Any]:
 
 
 def precision_of(numbers: Any) -> str:
-    """The name of the dtype of an array or tensor; float64 for lists and for `AS_FLOAT64`."""
+    """The name of the dtype of an array or tensor.
+
+    It is "float64" for lists, too, and for all dtypes whose names begin as in `AS_FLOAT64`.
+    """
     name = str(getattr(numbers, "dtype", "float64")).removeprefix("torch.")
     return "float64" if name.startswith(AS_FLOAT64) else name
 

@@ -157,7 +157,9 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
     """The rows of a data set that is on the hub or in a file, unfiltered."""
     data_set = experiment.data_set(name)
     if data_set.file is None:
-        assert data_set.hub is not None  # exactly one is set (schema)
+        # A data set has exactly one of `generated`, `hub` and `file` (schema), and no caller passes
+        # a generated one.
+        assert data_set.hub is not None
         return read_rows(data_set.hub, mirror)
     return rows_of_source(experiment.root / data_set.file, data_set.file)
 

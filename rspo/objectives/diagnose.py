@@ -83,7 +83,7 @@ class Form:
 
     @property
     def mixture(self) -> dict[int, float] | None:
-        """The coefficients of F = sum_j b_j Pass@j: b_j for each j for which it is not 0.
+        """The coefficients of F = sum_j b_j Pass@j by their j, without those that are 0.
 
         None if n > 20, if rounding errors are too large, or if F has more than two terms of which
         one is below 0.

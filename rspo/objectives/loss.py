@@ -31,8 +31,8 @@ def policy_loss(
     would give short responses larger gradients. max_tokens=1 gives the paper's gradient itself.
 
     If the policy was updated since it sampled the responses, pass the log-probabilities that their
-    tokens had then as `old_log_probs`. The loss then has PPO's clipped ratios (Schulman et al.
-    2017, equation 7). At the parameters that sampled, its gradient is the one above:
+    tokens had at that time as `old_log_probs`. The gradient at the parameters that sampled is the
+    same, but the loss is now that of PPO with clipped ratios (Schulman et al. 2017, equation 7):
 
         -1/(P T) sum_x sum_i sum_t min(w_i r_t^i, w_i clip(r_t^i, 1 - clip, 1 + clip))
         r_t^i = pi(y_t^i | x, y_<t^i) / pi_old(y_t^i | x, y_<t^i)

@@ -1,14 +1,14 @@
 """Qwen2 in one file, for models that fit on one CPU or GPU.
 
-The tiny scale uses it instead of transformers: its sampler (`rspo.policies.sampler`) is about 1.7
-times as fast as transformers' `generate` on one CPU core for models this small
+The tiny scale uses this model instead of transformers: on one CPU core and with models this small,
+sampling from it (`rspo.policies.sampler`) is about 1.7 times as fast as transformers' `generate`
 (benchmarks/results.md). Training and the sampler share its forward pass. `save` and `load` write
 and read Hugging Face folders.
 
-Unlike transformers, it has no dropout, sliding windows, RoPE scaling or attention back ends. Query,
-key and value are one matrix product, and so are the two halves of the gated feed-forward: at hidden
-size 64, time depends more on the number of operations than on their size. A test compares the
-logits with those of transformers.
+Unlike transformers, it has no dropout, sliding windows, RoPE scaling or attention back ends. One
+matrix product computes query, key and value, and another one both halves of the gated feed-forward,
+because at hidden size 64, time depends more on the number of operations than on their size. A test
+compares the logits with those of transformers.
 
 Shapes: B sequences of T tokens.
 """
@@ -189,7 +189,7 @@ class Qwen2(nn.Module):
 
 
 class KVCache:
-    """Keys and values of whole sequences. It is differentiable, and grows by concatenation."""
+    """Keys and values of whole sequences. This cache is differentiable. Concatenation enlarges it."""
 
     def __init__(self) -> None:
         self.length = 0

@@ -75,7 +75,10 @@ def set_template(folder: Path, template: Template) -> None:
 
 
 def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
-    """Keep the tokenizer's own chat template, and put worked examples before a chat."""
+    """Keep the tokenizer's own chat template, and put worked examples before a chat.
+
+    Raises: InputError if the tokenizer has no chat template, or one that cannot render text.
+    """
     tokenizer = _load(folder)
     template = tokenizer.chat_template
     if isinstance(template, dict):  # several templates, by purpose

@@ -160,7 +160,7 @@ class TransformersModel:
         return [self._up_to_end(ids, log_p) for ids, log_p in zip(tokens, log_probs, strict=True)]
 
     def _up_to_end(self, tokens: Tensor, log_probs: Tensor) -> Drawn:
-        """A response up to and including its first end token; in full if it has none."""
+        """A response up to and including its first end token; all of it if it has no end token."""
         ids = tokens.tolist()
         length = len(ids)
         for place, token in enumerate(ids, start=1):
@@ -184,7 +184,7 @@ class TransformersModel:
         return logits
 
     def _prompts(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, DynamicCache]:
-        """Compute the prompts, except for the last token of each.
+        """Fill a cache with the keys and values of prompts, except for the last token of each.
 
         Shorter prompts are padded between the common beginning of all prompts and their own rest.
         The mask hides the padding.

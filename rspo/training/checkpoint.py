@@ -1,4 +1,4 @@
-"""Checkpoints: a killed run resumes from the checkpoint that has its settings and inputs.
+"""Checkpoints of trainings: a killed run resumes if the checkpoint has its settings and inputs.
 
 If the settings or inputs have changed, Snakemake and --force start the training over, and any other
 command refuses. Each checkpoint folder has a file with its origin, that is, these settings and

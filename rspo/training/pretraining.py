@@ -128,7 +128,8 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     if start:
         print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
     progress = Progress(checkpoint, start, scratch.steps)
-    # All batches from the first step, so that a resumed training goes on in the same order.
+    # Draw the batches of all steps, even of those that are done, so that a resumed training goes on
+    # in the same order.
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
     for step in range(start, scratch.steps):
         for group in optimizer.param_groups:
@@ -153,7 +154,8 @@ def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[
     distinct_responses = list(dict.fromkeys(response for _, response in examples))
     chats = tokenizer.prompts([[{"role": "user", "content": text}] for text in distinct_prompts])
     longest = max(map(len, chats))
-    # The tokenizer pads prompts to the limit: they have equal lengths unless one exceeds it.
+    # The tokenizer pads prompts to `max_prompt_tokens`, so they have equal lengths unless a prompt
+    # is longer than that.
     if min(map(len, chats)) < longest:
         raise InputError(
             f"sampling.max_prompt_tokens: expected at least {longest}, for the worked examples"

@@ -1,4 +1,4 @@
-"""The progress file of a running job, beside its checkpoint, for `rspo status`."""
+"""The progress file of a running job, in its checkpoint folder, for `rspo status`."""
 
 import json
 import time

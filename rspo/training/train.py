@@ -77,7 +77,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
 
 
 def _engine(name: str) -> Engine:
-    """The engine with this name in the config; imports only this one, because verl is large."""
+    """The engine with this name in the config. No other engine is imported: verl is large."""
     if name == "verl":
         from rspo.training.verl import run
 

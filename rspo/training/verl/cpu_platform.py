@@ -23,7 +23,7 @@ NAME = "cpu"
 class CpuModule(ModuleType):
     """`torch.cpu` with those functions of `torch.cuda` that verl calls.
 
-    A CPU has no memory of a device, so the numbers of its bytes in use are 0.
+    There is no device memory, so `memory_allocated` and the similar functions return 0.
     """
 
     get_rng_state = staticmethod(torch.get_rng_state)

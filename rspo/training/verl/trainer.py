@@ -205,7 +205,7 @@ class RSPOTrainer(PPOTrainerSync):
     def _send_weights(self, send: Callable[[], None]) -> None:
         """Call `send`, which sends the weights to the servers; note its seconds and memory."""
         if self.records:
-            self._note_memory("checkpoint")  # and the validation before it
+            self._note_memory("checkpoint")  # this phase includes the validation before it
         started = time.perf_counter()
         send()
         self.weights_seconds = time.perf_counter() - started
