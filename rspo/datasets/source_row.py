@@ -1,4 +1,4 @@
-"""Reads a row of a source of problems: its problem and its answers, as the config names them.
+"""Reads the problem and the answers of a row, from the columns that the config names.
 
 Answers stay as published: leading zeros (`025`), e-notation (`4.5e33`), degrees, dollar signs and
 lists in one text (`$69$,$84$`). Verifiers interpret them.

@@ -20,9 +20,11 @@ _PROBE = "What is $1+1$?\n\\frac{1}{2} {{ 3 }}"
 
 
 def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> str:
-    """Write a model's files to `folder`, with the config's template in its tokenizer.
+    """Write a model's files to `folder`, with the config's template in the tokenizer's files.
 
-    Returns: its origin and revision, for the provenance.
+    Returns: the origin and revision of the model, for the provenance.
+
+    Raises: InputError if the files cannot be read, or if the model or its template does not work.
     """
     origin = fetch_files(source.id, source.revision, folder, mirror)
     if source.template == OWN:

@@ -189,7 +189,7 @@ class Qwen2(nn.Module):
 
 
 class KVCache:
-    """Keys and values of whole sequences. This cache is differentiable. Concatenation enlarges it."""
+    """Keys and values of whole sequences, differentiable. The cache grows by concatenation."""
 
     def __init__(self) -> None:
         self.length = 0

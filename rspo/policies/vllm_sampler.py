@@ -1,7 +1,7 @@
 """`sampler: vllm`: samples from any Hugging Face folder, on a GPU or on a CPU.
 
-vLLM runs in this process, so killing it leaves no other process behind. Which requests are computed
-together depends on the requests alone, not on their arrival times.
+vLLM runs in this process, so no other process remains if this one is killed. Which requests are
+computed together depends on the requests alone, not on their arrival times.
 
 The responses of a batch share one stream of random numbers, as in the torch sampler: with a seed
 per response, vLLM would call one generator per response for every token. At the start of each

@@ -1,4 +1,4 @@
-"""Read the training.jsonl of a finished training, and warn of what it shows."""
+"""Read the training.jsonl of a finished training, and warn of the faults that it shows."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -84,7 +84,12 @@ def simulated_errors(trainer: Trainer, prompts: Prompts) -> SimulatedErrors:
 def with_wrong_verdicts(
     correct: NDArray[np.bool_], settings: Rewards, *seed: str | int
 ) -> NDArray[np.bool_]:
-    """Flip verdicts at the config's rates, independently for each response."""
+    """Flip verdicts at the config's rates, independently for each response.
+
+    Args:
+        correct: (responses,) whether each response is correct.
+        seed: parts of the seed of the random numbers.
+    """
     if not settings.false_accepts and not settings.false_rejects:
         return correct
     draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))

@@ -1,7 +1,7 @@
 """Pass@k and Max@k of a policy on held-out problems, while it trains.
 
-The policy does not train on these problems, and sampling their responses has its own seeds: the
-local engine trains bit for bit the same policy with and without validation.
+The policy does not train on these problems, and the sampling of their responses has its own seeds.
+The local engine therefore trains the same policy, bit for bit, with and without validation.
 """
 
 from collections.abc import Sequence

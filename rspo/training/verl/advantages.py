@@ -82,7 +82,14 @@ def _k_of(config: Mapping[str, Any], objective: str) -> int:
 
 
 def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
-    """Rows of each prompt's responses, (prompts, n), in the order of the batch."""
+    """Rows of each prompt's responses, (prompts, n), in the order of the batch.
+
+    Args:
+        index: (B,) id of each row's prompt.
+        real: (B,) whether a row is a response, and not padding of the batch.
+
+    Raises: InputError if prompts have different numbers of responses.
+    """
     groups: dict[Any, list[int]] = {}
     for row in real.nonzero()[:, 0].tolist():
         groups.setdefault(index[row], []).append(row)
