@@ -1,15 +1,16 @@
 """Unbiased estimates of Pass@k, pass^k and Max@k from n samples of a problem, with variances.
 
     from rspo.estimators import pass_at_k, pass_at_k_variance
-    correct = np.array([0, 3, 16])                  # of n = 16 samples of each of 3 problems
+    correct = np.array([0, 3, 16])                  # for 3 problems with n = 16 samples each
     estimate = pass_at_k(16, correct, 4).mean()
     within = np.sqrt(pass_at_k_variance(16, correct, 4).sum()) / len(correct)
 
 `within` is the standard error of the estimate over new samples of the same problems. Samples of
 different problems are independent, so the variance of a sum is the sum of the variances.
 
-All functions except `distinct_values` and `max_at_k_with_errors` are those of `rspo.passk`, a file
-that also works alone. They raise ValueError. This module needs numpy only.
+All functions except `distinct_values` and `max_at_k_with_errors` come from `rspo.passk`, a file
+that also works alone. For wrong arguments, every function raises a ValueError. NumPy is the only
+other package that this module needs.
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ __all__ = [
 
 
 def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
-    """Expected number of different values in a random k-subset of n samples, such as answers.
+    """Expected number of different values, such as answers, in a random k-subset of n samples.
 
         sum_a [1 - C(n - n_a, k) / C(n, k)]
 

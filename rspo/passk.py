@@ -3,16 +3,16 @@
 Copy this file anywhere, or use it as `rspo.passk` of the package RSPO (arXiv 2508.01174). Both give
 the same numbers: `rspo.estimators`, the objectives and the checks of the package import their
 functions from here, and this file imports nothing of the package. `check_pass_at_k` of the package
-is `check`, and also tells what is maximized with every other k. This file needs Python 3.10 and
-NumPy 1.23, or newer.
+does the same as `check`, and also tells what the weights maximize if they are computed for another
+k. This file needs Python 3.10 and NumPy 1.23, or newer.
 
     estimates     pass_at_k, pass_hat_k, max_at_k and their variances; mean_with_errors
     comparisons   paired_difference of two models; crossing, the k at which two curves cross
     training      pass_at_k_weights, max_at_k_weights; check(function, k, n) of your own function
 
-    correct = np.array([0, 3, 16])                  # of n = 16 samples of each of 3 problems
+    correct = np.array([0, 3, 16])                  # for 3 problems with n = 16 samples each
     pass_at_k(16, correct, 4).mean()
-    mean_with_errors([[0, 0, 1], [1, 1, 0, 1]], 2)  # of uneven lists of rewards
+    mean_with_errors([[0, 0, 1], [1, 1, 0, 1]], 2)  # from the rewards of each problem's samples
 
 Arrays may have any float or integer dtype, or be tensors of PyTorch. Estimates are computed in
 float64. No function forms a binomial coefficient, so results for n = 1024 and any k are finite and
@@ -33,11 +33,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WeightFunction = Callable[[Any, int], Any]  # rewards [..., n] and k -> weights [..., n]
 
-# Estimates of one problem in float64 that differ by less are equal up to rounding. It is absolute
-# for estimates up to 1, and relative above 1.
+# A difference of estimates in float64 up to this number counts as rounding. The number is absolute
+# if all estimates are at most 1; otherwise it is relative to the largest.
 ROUNDING = 1e-9
-# The error that numbers of a dtype may have, relative to the largest: that of a hundred operations
-# and more in float64 and float32, of four in the dtypes of 16 bits.
+# By dtype, the rounding error that numbers may have, relative to the largest number. It allows for
+# a hundred operations or more in float64 and float32, and for four in the dtypes of 16 bits.
 TOLERANCE = {"float64": ROUNDING, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 # Beginnings of the names of dtypes whose numbers count as float64.
 AS_FLOAT64 = ("int", "uint", "bool", "longdouble", "float96", "float128")
@@ -47,7 +47,7 @@ AS_FLOAT64 = ("int", "uint", "bool", "longdouble", "float96", "float128")
 
 
 def fraction_of_subsets_below(n: int, k: int) -> Floats:
-    """Fraction of the (k-1)-subsets of n-1 responses that lie within m given ones of them.
+    """Fraction of the (k-1)-subsets of n-1 responses that consist of m given responses only.
 
         fraction[m] = C(m, k-1) / C(n-1, k-1),   m = 0 .. n-1        (1 <= k <= n)
 
@@ -97,7 +97,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         n: number of samples, a whole number or an array of whole numbers that broadcasts with c.
         c: number of correct samples, whole numbers of any shape, which may be empty.
 
-    Returns: float64 of the same shape.
+    Returns: float64 of the shape to which n and c broadcast.
 
     Raises: ValueError unless 1 <= k <= n and 0 <= c <= n.
     """
@@ -116,7 +116,8 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     The arguments are those of `pass_at_k`.
 
-    Returns: float64 of the same shape; NaN where 2k > n, when no unbiased estimate exists.
+    Returns: float64 of the shape to which n and c broadcast. It is NaN where 2k > n, because no
+        unbiased estimate exists there.
 
     Raises: ValueError unless 1 <= k <= n and 0 <= c <= n.
     """
@@ -128,8 +129,8 @@ def pass_at_k_variance(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
         failed = fraction_of_subsets_below(n + 1, k + 1)[n - c]
         i = np.arange(k, dtype=np.float64)
         correct = c[..., None].astype(np.float64)
-        # The second term is 0 if n-c < 2k. A factor of the ratio is then at most 0, or its divisor
-        # is: clipping both makes the factor, and so the ratio, 0.
+        # The second term is 0 if n-c < 2k. Some factor of the ratio is then at most 0, or has a
+        # divisor of at most 0. Clipping makes this factor, and so the ratio, 0.
         removed = correct * k / ((n - k - i) * np.maximum(n - correct - i, 1.0))
         with np.errstate(divide="ignore"):  # a factor of 0 has the logarithm -inf
             logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
@@ -189,8 +190,8 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
     independent, so it is an unbiased estimate of E[Max@k]^2. If the smaller maximum has rank j and
     the larger has rank i, the first subset has its other k-1 ranks below j, and the second has its
     other k-1 ranks below i and outside the first. On binary rewards the result equals
-    `pass_at_k_variance`. The code subtracts Max@k from all rewards, which changes neither side and
-    makes the first term 0.
+    `pass_at_k_variance`. The code subtracts Max@k from all rewards, which does not change the
+    result and makes the first term 0.
 
     Args:
         rewards: finite numbers, of shape [..., n].
@@ -286,7 +287,7 @@ def _array(numbers: Any) -> NDArray[Any]:
 
     A tensor of floats becomes float64, because NumPy has no bfloat16.
     """
-    if not hasattr(numbers, "detach"):  # no tensor of PyTorch
+    if not hasattr(numbers, "detach"):  # not a tensor of PyTorch
         return np.asarray(numbers)
     tensor = numbers.detach().cpu()
     if tensor.is_floating_point():
@@ -295,7 +296,10 @@ def _array(numbers: Any) -> NDArray[Any]:
 
 
 def precision_of(numbers: Any) -> str:
-    """The name of the dtype of an array or tensor; float64 for lists and for `AS_FLOAT64`."""
+    """The name of the dtype of an array or tensor.
+
+    It is "float64" for lists, too, and for all dtypes whose names begin as in `AS_FLOAT64`.
+    """
     name = str(getattr(numbers, "dtype", "float64")).removeprefix("torch.")
     return "float64" if name.startswith(AS_FLOAT64) else name
 
@@ -325,9 +329,10 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
             problems. For Pass@k and pass^k, rewards are 0 or 1.
         metric: "pass_at_k", "pass_hat_k" or "max_at_k".
 
-    Returns: values [P] and variances [P], NaN where 2k > n.
+    Returns: values [P], and variances [P] that are NaN where 2k > n.
 
-    Raises: ValueError for another metric or reward, and for a problem with fewer than k samples.
+    Raises: ValueError for an unknown metric, for rewards that the metric does not accept, and for a
+        problem with fewer than k samples.
     """
     if metric not in ("pass_at_k", "pass_hat_k", "max_at_k"):
         raise ValueError(f"metric {metric!r}; allowed: pass_at_k, pass_hat_k, max_at_k")
@@ -347,22 +352,24 @@ def estimates(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> tuple
             rewards = 1.0 - rewards
         values[place] = max_at_k(rewards, k)
         variances[place] = max_at_k_variance(rewards, k)
-    # pass^k is 1 minus Pass@k of the exchanged rewards, and has the same variance.
+    # pass^k is 1 minus the Pass@k of 1 minus the rewards, so both have the same variance.
     if metric == "pass_hat_k":
         values = 1.0 - values
     return values, variances
 
 
 def mean_with_errors(groups: Sequence[Any], k: int, metric: str = "pass_at_k") -> Mean:
-    """The mean of a metric over problems, its standard error, and the part of it from sampling.
+    """The mean of a metric over problems, its standard error, and the part due to sampling.
 
         error^2 = var(values) / P,    within^2 = sum(variances) / P^2
 
-    The error over new problems includes that of sampling, so the result is at least `within`.
+    The error over new problems includes that of sampling, so the returned `error` is at least
+    `within`.
 
-    The arguments and errors are those of `estimates`.
+    The arguments are those of `estimates`, which also says what raises a ValueError.
 
-    Returns: NaN for the mean of no problems, for the error of one, and for `within` where 2k > n.
+    Returns: the mean and both errors. Without problems, all three are NaN. `error` is NaN for one
+        problem, and `within` if 2k > n for any problem.
     """
     values, variances = estimates(groups, k, metric)
     problems = len(values)
@@ -385,7 +392,7 @@ class Difference(NamedTuple):
     low, high: the ends of its 95 % interval.
     p: the two-sided p-value of the hypothesis that the difference is 0.
     problems: number of problems.
-    alike: whether there are at least two problems and all differ by the same amount.
+    alike: whether there are at least two problems and the difference is the same for all of them.
     """
 
     value: float
@@ -402,24 +409,26 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
 
         value -+ t sqrt(var(first - second) / P),    t of P - 1 degrees of freedom  (Student 1908)
 
-    p is at least `least_p`: with few problems that differ, the t-test would claim too much. If p is
-    then not below .05, the interval is extended to 0.
+    p is at least `least_p`, because the t-test would claim too much where the models differ on few
+    problems only. If p is then not below .05, the interval is extended so that it contains 0.
 
-    If all problems differ by the same amount d, the t-test has no error to work with. The interval
-    then allows that a share q = 1 - 0.025^(1/P) of all problems differs by another amount (Clopper
-    and Pearson 1934), anywhere from -L to L with L = `largest`: it goes from d - q (L + d) to
-    d + q (L - d). p is 2 (L / (L + |d|))^P, the level at which this interval begins to exclude 0.
+    If the difference is the same number d for all problems, their standard error is 0, and the
+    t-test does not apply. The interval then allows that a share q = 1 - 0.025^(1/P) of all problems
+    has another difference (Clopper and Pearson 1934), anywhere from -L to L with L = `largest`: it
+    goes from d - q (L + d) to d + q (L - d). p is 2 (L / (L + |d|))^P, the level at which this
+    interval begins to exclude 0.
 
     Args:
         first, second: estimates of the two models, [P], of problems in the same order.
         largest: the largest difference that is possible: 1 for Pass@k and pass^k, infinite for
             Max@k of rewards without bounds.
 
-    Returns: NaN for what cannot be known. With no problem, this is everything; with one problem,
-        everything except the value. If all problems differ by the same amount and `largest` is
-        infinite, it is the interval, and p is `least_p`.
+    Returns: the difference, with NaN for what cannot be known. Without problems, every number is
+        NaN; with one problem, every number except the value. If the difference is the same for all
+        problems and `largest` is infinite, the interval is NaN, and p is `least_p`.
 
-    Raises: ValueError unless both are finite and [P], or for a difference above `largest`.
+    Raises: ValueError unless both are finite and of the same shape [P], or for a difference above
+        `largest`.
     """
     differences = _differences(first, second, axes=1)
     rounding = _rounding(first, second)
@@ -448,7 +457,9 @@ def paired_difference(first: ArrayLike, second: ArrayLike, largest: float = 1.0)
 
 
 def _of_alike(value: float, problems: int, largest: float) -> tuple[float, float, float]:
-    """The ends of the interval and p if all problems differ by `value`, see `paired_difference`.
+    """The ends of the interval and p if the difference is `value` for all problems.
+
+    `paired_difference` has the formulas.
 
     If `largest` is infinite, the interval is NaN, and p is 0; the caller replaces it by `least_p`.
     """
@@ -480,8 +491,8 @@ def _differences(first: ArrayLike, second: ArrayLike, axes: int) -> Floats:
 def _rounding(first: Any, second: Any) -> float:
     """The largest difference that is a rounding error of estimates in these dtypes and sizes.
 
-    It is a quarter of `TOLERANCE`: that allows for several operations, and an estimate was rounded
-    only once.
+    It is a quarter of `TOLERANCE`, but at least `ROUNDING`, relative to the largest estimate or to
+    1. `TOLERANCE` allows for four operations or more, and an estimate was rounded only once.
     """
     largest = max(abs(as_floats(values)).max(initial=1.0) for values in (first, second))
     relative = max(TOLERANCE.get(precision_of(values), ROUNDING) for values in (first, second))
@@ -489,11 +500,11 @@ def _rounding(first: Any, second: Any) -> float:
 
 
 def least_p(differing: int) -> float:
-    """The smallest two-sided p-value of the sign-flip test, 2^(1-m) with m problems that differ.
+    """The smallest two-sided p-value of the sign-flip test: 2^(1-m) with m non-zero differences.
 
     That test is exact if the difference of each problem is equally likely to have either sign
-    (Fisher 1935). With few problems that differ, Student's t gives smaller p-values, down to 0 if
-    their differences are equal; use the larger of the two p-values.
+    (Fisher 1935). With few non-zero differences, Student's t gives smaller p-values, down to 0 if
+    they are equal; use the larger of the two p-values.
 
     Args:
         differing: number of problems whose difference is more than a rounding error.
@@ -506,8 +517,8 @@ def two_sided_p(t: float, degrees: int) -> float:
 
     It is accurate to 1e-14, and at least 1e-14. With theta = arctan(|t| / sqrt(degrees)),
     P(|T| <= |t|) is 2 theta / pi for one degree of freedom and sin(theta) for two. Every two
-    further degrees add a term. Each term is cos(theta)^2 (d-1) / d times the previous one
-    (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    further degrees add a term. The term that follows that of d degrees is cos(theta)^2 (d-1) / d
+    times as large (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = math.atan(abs(t) / math.sqrt(degrees))
     if degrees % 2:
@@ -523,7 +534,7 @@ def two_sided_p(t: float, degrees: int) -> float:
 
 
 def t_quantile(degrees: int, level: float = 0.95) -> float:
-    """The t with P(|T| <= t) = level, by bisection of the angle of `two_sided_p`."""
+    """The t with P(|T| <= t) = level, by bisection over theta = arctan(t / sqrt(degrees))."""
     low = 0.0
     high = math.pi / 2
     for _ in range(60):
@@ -538,8 +549,8 @@ def t_quantile(degrees: int, level: float = 0.95) -> float:
 class Crossing(NamedTuple):
     """The k at which the curve that is ahead at first falls behind, with a 95 % interval.
 
-    A number is infinite if the curve does not fall behind up to the largest k. In resampled
-    problems, the curve may also be behind from the start; its number is then 1.
+    A field is infinite if the curve does not fall behind up to the largest k. Among resampled
+    problems, the same curve can be behind from the start; this counts as a crossing at k = 1.
     """
 
     k: float
@@ -552,18 +563,19 @@ def crossing(first: ArrayLike, second: ArrayLike, resamples: int = 2000, seed: i
 
         k + D(k) / (D(k) - D(k+1)),    D = mean(first - second), whose sign changes at k + 1
 
-    The interval contains the middle 95 % of the crossings over resampled problems (Efron 1979),
-    from the same model to the other.
+    The interval contains the middle 95 % of the crossings over resampled problems (Efron 1979). A
+    crossing of resampled problems has the same direction: the model that is ahead at first, on the
+    problems themselves, falls behind.
 
     Args:
         first, second: estimates at k = 1 .. K of problems in the same order, [P, K], such as those
             of `curve`.
         resamples: how often the problems are drawn again, with replacement.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
 
-    Returns: NaN without problems, or if the curves are equal at every k.
+    Returns: the crossing; NaN without problems, or if the curves are equal at every k.
 
-    Raises: ValueError unless both are [P, K].
+    Raises: ValueError unless both are finite and of the same shape [P, K].
     """
     require_integers(resamples=resamples)
     differences = _differences(first, second, axes=2)
@@ -600,7 +612,7 @@ def curve(n: ArrayLike, c: ArrayLike) -> Floats:
 def _falls_behind(curve: Floats, rounding: float) -> float:
     """The k, interpolated, at which a curve over k = 1 .. K falls below 0.
 
-    Returns: 1 if it begins below 0; infinity if it never is.
+    Returns: 1 if the curve begins below 0; infinity if it is never below 0.
     """
     below = np.flatnonzero(curve < -rounding)
     if len(below) == 0:
@@ -618,9 +630,10 @@ def _falls_behind(curve: Floats, rounding: float) -> float:
 def pass_at_k_weights(rewards: Any, k: int) -> Any:
     """w_i = (k/n) R_i C(n-c, k-1) / C(n-1, k-1), unbiased for Pass@k (RSPO, theorem 4.3).
 
-    sum_i w_i grad log pi(y_i|x) estimates the gradient; advantages are n w_i. The ratio is the
-    fraction of the (k-1)-subsets of the other responses in which all are wrong. Only such a subset
-    needs response i to contain a correct one. All weights of a group are 0 where n-c < k-1.
+    sum_i w_i grad log pi(y_i|x) estimates the gradient; advantages are n w_i. For a correct
+    response i, the ratio is the fraction of the (k-1)-subsets of the other responses in which all
+    are wrong: only to such a subset does response i add the first correct response. All weights of
+    a group are 0 where n-c < k-1.
 
     Args:
         rewards: 0 or 1, of shape [..., n], with c of n correct; an array, or a tensor of PyTorch.
@@ -704,7 +717,7 @@ class Slope(NamedTuple):
     in n-1 trials (RL2ML, arXiv 2605.30154).
 
     coefficients: a_m, [n].
-    scale: n times the largest weight; a_m is a difference of numbers of this size.
+    scale: n times the largest absolute weight; a_m is a difference of numbers of at most this size.
     precision: the dtype of the weights, a key of TOLERANCE.
     """
 
@@ -750,7 +763,11 @@ class Slope(NamedTuple):
 
 
 def tolerance_of(precision: str, n: int) -> float:
-    """`TOLERANCE` for groups of n: large sums and logarithms of large factorials lose more."""
+    """`TOLERANCE` for groups of n responses.
+
+    It grows with n above 16, because larger sums and logarithms of larger factorials lose more
+    digits.
+    """
     return TOLERANCE[precision] * max(1.0, n / 16)
 
 
@@ -785,9 +802,9 @@ def check(function: WeightFunction, k: int, n: int, factor: float | None = None)
 
     Returns: whether it passed, and lines of which the last is the verdict.
 
-    Raises: ValueError if the function fails or returns no weights, with the shape and dtype of what
-        it was given; if weights depend on the order of the responses or on other groups; or if k or
-        n is not an integer of at least 1.
+    Raises: ValueError if the function fails, with the shape and dtype of the rewards that it was
+        given; if it returns no weights, or changes its rewards; if weights depend on the order of
+        the responses or on other groups; or if k or n is not an integer of at least 1.
     """
     require_integers(k=k, n=n)
     return answer_of({k: slope_of(function, k, n)}, k, n, factor)
@@ -797,8 +814,8 @@ def answer_of(slopes: Mapping[int, Slope], k: int, n: int, factor: float | None 
     """The answer of `check` for a function whose slope with this k is known.
 
     Args:
-        slopes: the slope with each k, k itself included. With several, a name of the factor, such
-            as k/n, appears in the verdict only if it fits all of them.
+        slopes: the slope of the weights for each k with which the function was called, including
+            `k`. The verdict names the factor, such as k/n, only if the name fits all these slopes.
     """
     slope = slopes[k]
     factors = {j: other.factor for j, other in slopes.items() if other.unbiased_for == j}
@@ -886,8 +903,8 @@ def exchangeable_weights(function: WeightFunction, groups: Floats, k: int) -> We
     weights = weights_of(function, groups, k)
     values = weights.values
     n = groups.shape[-1]
-    # Each trial has other rewards, and the weights that they must get: the responses in another
-    # order, or a group alone, with and without the axis of groups.
+    # Each trial has rewards, and the weights that they must get. The rewards are those of `groups`
+    # with the responses in another order, or a single group, with and without the axis of groups.
     trials = []
     shuffled = np.random.default_rng(0).permutation(n)
     for order in (np.arange(n)[::-1], np.roll(np.arange(n), 1), shuffled):

@@ -52,13 +52,13 @@ ALLOWED = {
 class RSPOTrainer(trl.GRPOTrainer):
     """TRL's GRPOTrainer with the weights of an objective.
 
-    In validation, where groups may be smaller, it keeps GRPO's advantages.
+    In validation, where groups may be smaller, the trainer keeps GRPO's advantages.
 
     Args:
         objective: a name in `OBJECTIVES`.
         k: the k of Pass@k or Max@k; objectives without k ignore it.
         args: trl.GRPOConfig with the values of `ALLOWED`; `num_generations` is n.
-        further arguments: those of GRPOTrainer.
+        further, named: all other arguments, which are those of GRPOTrainer.
 
     Raises: InputError for settings, an objective or a k that are not allowed.
     """

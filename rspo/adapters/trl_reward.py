@@ -19,7 +19,7 @@ def accuracy_reward(
     time_limit: float = 5.0,
     **_: Any,
 ) -> list[float]:
-    r"""Compute the reward of each completion. Every thread and process may call this function.
+    r"""Compute the reward of each completion. It is safe to call this from threads and processes.
 
     accuracy_reward([r"\boxed{0.5}", "It is 7."], [r"\frac{1}{2}", "7"])  # [1.0, 0.0]
 

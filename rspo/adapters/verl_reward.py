@@ -21,7 +21,7 @@ def compute_score(
     reward_router_address: Any = None,
     reward_model_tokenizer: Any = None,
 ) -> dict[str, Any]:
-    r"""Compute the score of a response. Every thread and process may call this function.
+    r"""Compute the score of a response. It is safe to call this from threads and processes.
 
     compute_score("math", r"\boxed{0.5}", r"\frac{1}{2}")
     # {'score': 1.0, 'acc': 1.0, 'reason': 'correct'}

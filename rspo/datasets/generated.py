@@ -4,8 +4,8 @@ Five families are for the tiny scale. Two families of word problems are for publ
 `ABOUT` says what each family asks.
 
 The rule of a divide or sequence problem is drawn from a hash of its prompt, so a policy cannot
-infer it from a held-out prompt: the best policy for Pass@1 always uses the most common rule, and
-the best policy for Pass@k uses several. These two families are built to separate the two
+infer the rule of a held-out prompt: the best policy for Pass@1 always uses the most common rule,
+and the best policy for Pass@k uses several. These two families are built to separate the two
 objectives; the other three of the tiny scale are ordinary.
 
 A hash of the task determines its split, so no two splits share a task. Prompts are the same task if
@@ -14,8 +14,8 @@ they differ only in the order of the factors (`84*7=?`, `7*84=?`), in the order 
 problems are the same task if they have the same numbers in other words; the words vary so that
 prompts have different lengths.
 
-Two families have a further split, `larger`, in which every prompt has a number larger than any
-number in the other splits.
+Two families have a further split, `larger`: the summand of every `linear` problem and the divisor
+of every `divide` problem in it is larger than in all other splits of the family.
 """
 
 import hashlib
@@ -43,15 +43,15 @@ ABOUT: dict[Family, str] = {
 }
 # How often each of the six rules of a divide or sequence problem decides its answer.
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
-# How often the worked examples of the base model use each rule. They have a seventh rule, which is
-# never right.
+# How often the worked examples of the base model use each rule. They also use a seventh rule, which
+# decides the answer of no problem.
 RULES_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
 LETTERS = "ABCDEFGH"  # at the beginning of divide and sequence prompts
 
 
 def _uniform(text: str) -> float:
-    """A number in [0, 1) from a hash of the text, the same on every machine."""
+    """A number in [0, 1), computed from a hash of the text, so it is the same on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
@@ -107,7 +107,7 @@ def _linear_task(a: int, x: int, b: int) -> str:
 
 
 def _linear_larger() -> Iterator[Numbers]:
-    """Equations with larger numbers, except those that a common factor reduces to smaller ones."""
+    """Equations with larger summands, except those that a common factor makes smaller."""
     for a, x, b in _linear_all(range(21, 30)):
         if math.gcd(a, b) == 1:
             yield a, x, b
@@ -175,11 +175,14 @@ def _countdown_all() -> Iterator[Numbers]:
 
 def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
     prompt = f"{a},{b},{c}={target}"
-    return prompt, prompt  # the verifier checks the expression itself
+    return prompt, prompt  # the prompt is the answer, with which the verifier checks any expression
 
 
 def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int) -> str:
-    """A template that reaches the target, or any template, each in half of the examples."""
+    """In half of the examples, an expression that reaches the target; in the rest, any expression.
+
+    An expression is a template with the three numbers.
+    """
     templates = COUNTDOWN_TEMPLATES
     if draw.random() < 0.5:
         templates = tuple(
@@ -335,7 +338,7 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
     """The numbers of each problem in a split of a family, in a fixed random order.
 
     The test split and the split `larger` have only one prompt of each task, because standard errors
-    assume that problems are independent. So has the validation split of word problems.
+    assume that problems are independent. The same holds for the validation split of word problems.
 
     Raises: InputError for the split `larger` of a family that has none.
     """

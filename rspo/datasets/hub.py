@@ -71,7 +71,8 @@ def _downloaded(hub: Hub, config: str | None, name: str) -> list[Row]:
             for number, columns in enumerate(rows)
         ]
     except Exception as error:  # the library raises errors of many packages
-        # The hub also denies the existence of a gated data set.
+        # Without access to a gated data set, the hub's error may say that it does not exist, so the
+        # message always mentions this cause.
         raise InputError(
             f"{name} at revision {hub.revision} could not be downloaded "
             f"({' '.join(str(error).split()) or type(error).__name__}); if it is gated, accept its "

@@ -47,7 +47,7 @@ def prepare(
 
     def work() -> Done:
         own_files = [experiment.root / data_set.file] if data_set.file else []
-        # Before the files are read, so that a change in between is noticed.
+        # The digests come before the reading, so that a change in between is noticed.
         digests = digests_of(own_files)
         excluded = _excluded(experiment, data_set.columns.exclude, mirror)
         notes: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def prepare(
 
 
 def require_own_files(experiment: Experiment) -> None:
-    """Read the files of the user that the config names, to find errors before anything runs.
+    """Read the data sets that are files of the user, to find errors before anything runs.
 
     Raises: InputError for a file that cannot be used, or with fewer problems than training needs.
     """
@@ -157,7 +157,9 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
     """The rows of a data set that is on the hub or in a file, unfiltered."""
     data_set = experiment.data_set(name)
     if data_set.file is None:
-        assert data_set.hub is not None  # exactly one is set (schema)
+        # A data set has exactly one of `generated`, `hub` and `file` (schema), and no caller passes
+        # a generated one.
+        assert data_set.hub is not None
         return read_rows(data_set.hub, mirror)
     return rows_of_source(experiment.root / data_set.file, data_set.file)
 
@@ -167,7 +169,8 @@ def _problems(
 ) -> list[tuple[Row, Problem]]:
     """The rows that pass filter and exclude, each with its problem.
 
-    The number in the id of a problem counts all rows of the data set.
+    The number in the id of a problem is the index of its row among all rows of the data set,
+    including those that do not pass.
     """
     pairs = []
     for position, row in enumerate(rows):
@@ -210,8 +213,8 @@ def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> 
 def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) -> dict[str, Any]:
     """Compare a data set of the hub with what the config expects.
 
-    The config has the number of rows, the number of rows without an answer, and a digest of the
-    content for each number of rows.
+    The config has the numbers of rows that are allowed, the number of rows without an answer, and
+    for some numbers of rows a digest of the content.
 
     Args:
         key: location of the section `hub`, such as "config/paper.yaml: data.train.hub".
@@ -261,8 +264,8 @@ def _check(name: str, hub: Hub, key: str, pairs: Sequence[tuple[Row, Problem]]) 
 def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
     """SHA-256, in hex, of problems and their answers in order.
 
-    It is the same for the hub and for a copy of the data set in another file format. It is the
-    digest of one line per problem: an ASCII JSON list of its text and published answers, such as
+    The digest is the same for the hub and for a copy of the data set in another file format. It
+    covers one line per problem: an ASCII JSON list of the text and the published answers, such as
     `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number column (142.0 for
     142) are normalized first.
 

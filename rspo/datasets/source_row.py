@@ -1,4 +1,4 @@
-"""Reads a row of a source of problems: its problem and its answers, as the config names them.
+"""Reads the problem and the answers of a row, from the columns that the config names.
 
 Answers stay as published: leading zeros (`025`), e-notation (`4.5e33`), degrees, dollar signs and
 lists in one text (`$69$,$84$`). Verifiers interpret them.
@@ -37,10 +37,10 @@ def problem_text(columns: Columns, row: Row) -> str:
 def accepted_forms(columns: Columns, row: Row) -> list[str]:
     r"""The accepted forms of a row's answer; empty if it has no answer.
 
-    If the answer is a list, each item is a form. If it is a solution (`answer_in: box`), its last
-    box is a form, as in the data set MATH. If several boxes are joined to a list, such as
-    `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the row has a unit, each form
-    is accepted with and without it.
+    If the answer is a list, each item is a form. If the answer is a solution (`answer_in: box`),
+    the last box of the solution is a form, as in the data set MATH. If the solution joins several
+    boxes to a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, that list is another form. If the
+    row has a unit, each form is accepted with and without the unit.
 
     Raises: InputError for an answer or unit of another type.
     """

@@ -9,8 +9,8 @@ from rspo.core.errors import InputError
 from rspo.formats.rows import Row, rows_of
 from rspo.rewards import Answer, texts_of
 
-# What a row has, and its default key; --problem-column, --answer-column and --response-column name
-# other keys.
+# Each value that a row must have -> the default key of this value in the row. The options
+# --problem-column, --answer-column and --response-column name other keys.
 COLUMNS = {"problem": "problem", "answer": "answer", "response": "response"}
 
 
@@ -35,7 +35,7 @@ def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
     are responses to one problem.
 
     Args:
-        columns: for each key of `COLUMNS`, the key in the rows of the file.
+        columns: like `COLUMNS`, with the keys that the rows of the file have.
 
     Raises: InputError for a file without rows, for a row that lacks a key or whose value has
         another type, and for two different answers to one problem.
@@ -59,7 +59,7 @@ def read_responses(path: Path, columns: Mapping[str, str]) -> list[Response]:
 
 
 def _text(row: Row, key: str, name: str) -> str:
-    """The text under a key of a row; `name` is the key of `COLUMNS`, for messages."""
+    """The text under a key of a row; `name` says in messages which value of `COLUMNS` it is."""
     value = row.value(key, _hint(name))
     if not isinstance(value, str):
         raise row.refuse(key, "text")

@@ -10,7 +10,8 @@ from typing import Any
 from rspo.core.errors import InputError
 from rspo.core.files import digest, numbered_json_lines, require_file
 
-# Characters of a field of a CSV file. The default, 131,072, is too short for long responses.
+# The most characters that a field of a CSV file may have. Python's default, 131,072, is too short
+# for long responses.
 _LONGEST_FIELD = 2**31 - 1
 
 
@@ -18,8 +19,8 @@ _LONGEST_FIELD = 2**31 - 1
 class Row:
     """A row of a file or data set, with its location.
 
-    Messages name the origin and the place. The problems table has the source, revision and number,
-    which are empty for files of responses.
+    Messages name the origin and the place. Rows of problems also have a source, a revision and a
+    number, for the problems table; rows of responses keep the defaults.
 
     origin: the file, or the page of a data set on the Hugging Face hub.
     place: the row within the origin, such as "line 3".
@@ -73,7 +74,8 @@ def rows_of(path: Path) -> Iterator[Row]:
 def rows_of_source(path: Path, source: str) -> list[Row]:
     """Read the rows of a file of problems, with their source, revision and number."""
     rows = rows_of(path)
-    # `rows` has read nothing yet. The digest comes first, in case the file changes meanwhile.
+    # `rows` is an iterator that has read nothing yet, so the digest is computed before the rows are
+    # read.
     revision = f"sha256:{digest(path)}"
     return [
         replace(row, source=source, revision=revision, number=number)

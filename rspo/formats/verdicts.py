@@ -27,11 +27,11 @@ def read_verdict(row: Row) -> VerifiedResponse:
 def verdict_row(response: Response, verdict: Verdict) -> dict[str, Any]:
     """The row that `rspo verify` writes for a response. Its most informative keys come first.
 
-    A verifier that the user registered does not say which answer it reads, so its rows have no key
-    `extracted`.
+    A verifier that the user registered does not say which answer it extracts from a response, so
+    its rows have no key `extracted`.
     """
     row: dict[str, Any] = {"correct": verdict.correct, "reason": verdict.reason}
-    if verdict.verifier not in OWN_VERIFIERS:
+    if verdict.verifier not in OWN_VERIFIERS:  # those that the user registered
         row["extracted"] = extracted_answer(response.text, verdict.verifier)
     row["answer"] = response.answers
     row["verifier"] = verdict.verifier

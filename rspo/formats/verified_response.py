@@ -1,4 +1,4 @@
-"""A verified response, which the layouts `verdicts` and `scores` have, and checks of its values."""
+"""A verified response, the content of a row of `verdicts` or `scores`, and checks of its values."""
 
 import math
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ class VerifiedResponse:
     problem: the text or the id of its problem.
     correct: whether the response is correct.
     reward: its reward; None if the row has none.
-    sample_index: its index among the responses to the problem; None if the order in the file
-        gives it.
+    sample_index: its index among the responses to the problem; None if the row has none, so that
+        the order in the file decides.
     """
 
     problem: str
@@ -57,15 +57,15 @@ def reward_of(row: Row) -> float | None:
 
 
 def with_values(row: Row) -> Row:
-    """A row of a CSV file, which only has texts, with its verdict and numbers converted.
+    """Convert the verdict and the numbers of a row of a CSV file, whose values are all text.
 
-    A text that is not of the expected type stays as it is, and the functions above refuse it.
+    A text that cannot be converted stays as it is, and the functions above refuse it.
     """
-    text: Mapping[str, str] = row.values
-    values: dict[str, Any] = dict(text)
-    if "correct" in text:
-        values["correct"] = _VERDICTS_IN_CSV.get(text["correct"].lower(), text["correct"])
+    texts: Mapping[str, str] = row.values
+    values: dict[str, Any] = dict(texts)
+    if "correct" in texts:
+        values["correct"] = _VERDICTS_IN_CSV.get(texts["correct"].lower(), texts["correct"])
     for key, number in (("reward", float), ("sample_index", int)):
         with suppress(KeyError, ValueError):  # the key is missing, or its text is no number
-            values[key] = number(text[key])
+            values[key] = number(texts[key])
     return replace(row, values=values)

@@ -6,8 +6,9 @@
 
 Here, `rewards` have the shape [prompts, n], `log_probs` and `mask` [prompts, n, tokens].
 
-They are pure functions on numpy arrays and torch tensors, for the engines of this project and for
-your own trainer. The loss needs torch; the weights need it only for tensors.
+`response_weights` and `policy_loss` are pure functions, for the engines of this project and for
+your own trainer. The loss takes torch tensors. The weights may be computed from numpy arrays, too,
+which does not need torch.
 """
 
 from rspo.objectives.contract import check_weights

@@ -29,9 +29,9 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
             groups of random rewards of both signs, some of them equal.
 
     Raises: ValueError if the function fails or changes its rewards; if it does not return an array
-        of finite real numbers in their shape; if a group's weights depend on the other groups of
-        the array; if weights depend on the order of the responses, so that equal rewards get
-        different weights; if the function does not take two arguments; or if k or n is not an
+        of finite real numbers in the shape of the rewards; if a group's weights depend on the other
+        groups of the array; if weights depend on the order of the responses, so that equal rewards
+        get different weights; if the function does not take two arguments; or if k or n is not an
         integer of at least 1.
     """
     require_integers(k=k, n=n)
@@ -47,7 +47,7 @@ def require_signature(function: WeightFunction) -> None:
     name = name_of(function)
     try:
         parameters = signature(function)
-    except (TypeError, ValueError):  # a function written in C may not tell
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return
     try:
         parameters.bind(None, 1)

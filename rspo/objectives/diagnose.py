@@ -54,7 +54,8 @@ class Form:
     variance: the variance of g = sum_i w_i (R_i - p), which is the gradient of a policy whose only
         parameter is the logit of p.
     signal_to_noise: E[g]^2 / Var[g], NaN where g does not vary. A constant factor of the weights
-        does not change it, and for the mean over P prompts it is P times as large.
+        does not change it. For the mean of g over several equal prompts, multiply it by their
+        number.
     zeros: expected fraction of weights that are 0.
     correct, wrong: expected total weight of the correct and of the wrong responses.
     exact_slope: the coefficients of the polynomial F', and the precision of the weights, see
@@ -82,7 +83,7 @@ class Form:
 
     @property
     def mixture(self) -> dict[int, float] | None:
-        """The coefficients of F = sum_j b_j Pass@j: b_j for each j for which it is not 0.
+        """The coefficients of F = sum_j b_j Pass@j by their j, without those that are 0.
 
         None if n > 20, if rounding errors are too large, or if F has more than two terms of which
         one is below 0.
@@ -147,7 +148,7 @@ def diagnose(
     if isinstance(objective, str):
         name = objective
         function = _by_name(objective, k)
-        function(np.zeros(n), 1)  # refuses unknown names, and k that do not fit n
+        function(np.zeros(n), 1)  # raises ValueError for an unknown name or a k that does not fit n
         ordered = OBJECTIVES[name].ordered
     else:
         name = getattr(objective, "__name__", "weights")
@@ -222,9 +223,9 @@ def _all_groups(n: int) -> Floats:
 
 
 def _centred_and_standardized(weights: Weights) -> tuple[Weights, Weights]:
-    """The weights minus their mean over the group; and these divided by their standard deviation.
+    """Two forms of the weights, `centred` and `standardized` of `Diagnosis`.
 
-    If the weights of a group are equal up to rounding, both are 0, because division by their
+    If the weights of a group are equal up to rounding, both forms are 0, because division by their
     deviation would enlarge the rounding errors.
     """
     values = weights.values

@@ -27,7 +27,8 @@ def passk_training(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     n = rewards.shape[-1]
     correct = rewards.sum(axis=-1, keepdims=True).astype(np.int64)
     wrong = n - correct
-    # C(n-c-1, k-1) / C(n-1, k-1). The index is clipped if no response is wrong; `all_wrong` is 0.
+    # C(n-c-1, k-1) / C(n-1, k-1). The index is clipped for groups without a wrong response, whose
+    # `all_wrong` is 0.
     fraction = fraction_of_subsets_below(n, k)[np.maximum(wrong - 1, 0)]
     all_wrong = wrong / n * fraction  # 1 - rho
     deviation = np.sqrt(all_wrong * (1 - all_wrong))

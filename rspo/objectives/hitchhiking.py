@@ -1,4 +1,4 @@
-"""The paper's baseline: the policy gradient on groups of k responses.
+"""The paper's baseline: the policy gradient on draws of k responses.
 
 Derivation. The best reward of k independent responses is a sample of Max@k, and the log-probability
 of this draw is the sum over its responses, so
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 
 def hitchhiking(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = (k/n) * max of R over the k responses of i's group (paper, section 3, "Baseline").
+    """w_i = (k/n) * max of R over the k responses of i's draw (paper, section 3, "Baseline").
 
-    The n responses are split, in their order, into n/k groups. All k responses of a group get its
-    best reward, so a wrong response gets the same weight as the best response of its group.
+    The n responses are split, in their order, into n/k draws. All k responses of a draw get its
+    best reward, so a wrong response gets the same weight as the best response of its draw.
     Unbiased for Max@k, and for Pass@k on binary rewards. Needs k to divide n. It is the only
     objective here whose weights depend on the order of the responses.
     """

@@ -30,9 +30,9 @@ def policy_loss(
     T is a constant, so that long and short responses count as in the paper: a mean over tokens
     would give short responses larger gradients. max_tokens=1 gives the paper's gradient itself.
 
-    If the policy was updated since it sampled the responses, pass the log-probabilities that they
-    had when they were sampled. The loss then has PPO's clipped ratios (Schulman et al. 2017,
-    equation 7) and, for the policy that sampled, the same gradient:
+    If the policy was updated since it sampled the responses, pass the log-probabilities that their
+    tokens had at that time as `old_log_probs`. The gradient at the parameters that sampled is the
+    same, but the loss is now that of PPO with clipped ratios (Schulman et al. 2017, equation 7):
 
         -1/(P T) sum_x sum_i sum_t min(w_i r_t^i, w_i clip(r_t^i, 1 - clip, 1 + clip))
         r_t^i = pi(y_t^i | x, y_<t^i) / pi_old(y_t^i | x, y_<t^i)
@@ -47,13 +47,14 @@ def policy_loss(
             not flow into them.
         clip: PPO's clip range around 1; used only with old_log_probs.
 
-    Returns: a scalar, in float32 or log_probs' larger dtype.
+    Returns: a scalar, in float32 or in the dtype of log_probs if that has more bits.
 
     Raises:
         TypeError: log_probs is not a tensor of a floating dtype.
         ValueError: shapes that do not fit; a mask of other values than 0 and 1; weights that are
             not finite; log_probs or old_log_probs above 0 or not finite where the mask is 1;
-            max_tokens below 1, or between 1 and the tokens of a response; clip not between 0 and 1.
+            max_tokens below 1, or above 1 and less than the number of tokens of a response; clip
+            not between 0 and 1.
     """
     import torch  # here, because the weights need numpy only
 

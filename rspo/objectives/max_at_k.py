@@ -5,18 +5,18 @@ expectation has a term for each response, and the k terms are equal by symmetry:
 
     grad Max@k = k E[max(R_1, ..., R_k) grad log pi(y_1)].
 
-Let S be the other k-1 responses. max(S) is independent of y_1, and E[grad log pi(y_1)] = 0, so
-max(S) can be subtracted, for k >= 2:
+Let S be the other k-1 responses, and max(S) their best reward for k >= 2. max(S) is independent of
+y_1, and E[grad log pi(y_1)] = 0, so max(S) can be subtracted:
 
     grad Max@k = k E[(max(R_1, max(S)) - max(S)) grad log pi(y_1)].
 
 Each response i of a group of n, with each (k-1)-subset S of the other responses, is such a draw.
 The mean over all draws gives response i the weight k/n times the mean over S of
-max(S + i) - max(S), its marginal contribution. This is R_i - max(S) if all rewards of S are below
-R_i, and 0 otherwise. Let c_lt be the number of rewards below R_i, and R_(1) <= R_(2) <= ... the
-rewards in ascending order. Of the C(c_lt, k-1) subsets S of these lower rewards, C(j-1, k-2) have
-R_(j) as their best. This gives the formula of `rspo.passk.max_at_k_weights`, which this module
-calls `rspo_max_at_k`.
+max(S + i) - max(S), where S + i has response i, too: the marginal contribution of i. It is
+R_i - max(S) if all rewards of S are below R_i, and 0 otherwise. Let c_lt be the number of rewards
+below R_i, and R_(1) <= R_(2) <= ... the rewards in ascending order. Of the C(c_lt, k-1) subsets S
+of these lower rewards, C(j-1, k-2) have R_(j) as their best. This gives the formula of
+`rspo.passk.max_at_k_weights`, which this module calls `rspo_max_at_k`.
 
 The plug-in estimator replaces fractions of subsets by powers of F_i, the fraction of the responses
 whose reward is <= R_i.

@@ -20,9 +20,10 @@ def rounding_of(weights: Weights) -> float:
 def mixture_of(slope: Slope) -> dict[int, float] | None:
     """j -> b_j of F = sum_j b_j Pass@j, without terms whose b_j is 0.
 
-    Newton's forward differences of a_(n-1-t) over t give b_j: C(n-1, j-1)/j times the difference of
-    order j-1 at t = 0. None if n > 20, if rounding errors are too large, or if F has more than two
-    terms of which one is below 0, which says little.
+    The coefficients a_m of the slope, read backwards as a_(n-1-t) over t, have Newton's forward
+    differences: b_j is C(n-1, j-1)/j times the difference of order j-1 at t = 0. The result is None
+    if n > 20, if rounding errors are too large, or if F has more than two terms of which one is
+    below 0, because such a sum says little.
     """
     n = len(slope.coefficients)
     largest = float(abs(slope.coefficients).max())

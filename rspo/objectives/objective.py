@@ -71,7 +71,10 @@ class Objective:
         return module == "rspo.passk" or module.startswith("rspo.objectives.")
 
     def allows(self, k: int, n: int) -> bool:
-        """Whether it is defined for k and groups of n responses. Without a k, it allows any k."""
+        """Whether the objective is defined for this k and groups of n responses.
+
+        An objective without k ignores it, so every k is allowed.
+        """
         return n >= self.least_n and self.k_rule.allows(k, n)
 
 

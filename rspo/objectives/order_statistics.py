@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rspo.passk import fraction_of_subsets_below, from_gaps
 
 Floats = NDArray[np.float64]
-Weights = Callable[[Floats, int], Floats]
+Weights = Callable[[Floats, int], Floats]  # a weight function, as `Objective.function`
 
 
 def maxpo(rewards: Floats, k: int) -> Floats:

@@ -81,8 +81,9 @@ def compared() -> list[str]:
 def register(objective: Objective) -> None:
     """Add an objective to `OBJECTIVES`.
 
-    Raises: ValueError if the name is taken, or is not made of lower-case letters, digits and single
-        underscores; TypeError for anything but an `Objective`.
+    Raises: ValueError if the name or its `short_name` is taken, or if the name is not made of
+        lower-case letters, digits and single underscores; TypeError for anything but an
+        `Objective`.
     """
     if not isinstance(objective, Objective):
         raise TypeError(f"must be an Objective, got a {type(objective).__name__}")
@@ -102,8 +103,8 @@ def unknown_objective(name: str) -> str:
     allowed = ", ".join(OBJECTIVES)
     meant = {objective: objective for objective in OBJECTIVES}
     for objective in OBJECTIVES:
-        meant[short_name(objective)] = objective  # as in names of cells
-        meant[objective.replace("_at_", "")] = objective  # rspo_passk
+        meant[short_name(objective)] = objective  # such as rspo-pass, as in names of cells
+        meant[objective.replace("_at_", "")] = objective  # such as rspo_passk
     close = get_close_matches(name.lower(), list(meant), n=1)
     if close:
         return f"unknown objective {name!r}; did you mean {meant[close[0]]}? Allowed: {allowed}"
@@ -207,7 +208,8 @@ def _weights(
     _require(np.isfinite(rewards), rewards, "must be finite")
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
-    weights = objective.function(rewards.copy(), int(k))  # a registered one may change its copy
+    # A copy, because the function of a user's objective may change its argument.
+    weights = objective.function(rewards.copy(), int(k))
     return as_weights(weights, rewards, objective.name).values
 
 

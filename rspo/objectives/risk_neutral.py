@@ -7,7 +7,7 @@ GRPO_EPSILON = 1e-6  # added to the standard deviation, so that nothing is divid
 
 
 def policy_gradient(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = R_i / n: unbiased for E[R], the k = 1 member of every family (paper, section 3).
+    """w_i = R_i / n: unbiased for E[R], which is Max@1 (paper, section 3).
 
     Derivation. grad pi(y) = pi(y) grad log pi(y), so grad E[R] = sum_y R(y) grad pi(y) =
     E[R grad log pi(y)], and the mean over n responses estimates it. RSPO with k = 1 is the same.
@@ -22,11 +22,13 @@ def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     The standard deviation is that of a sample, with n-1, as in verl and TRL; the paper of GRPO does
     not say which. Risk-neutral, and biased: the weights are divided by a statistic of the same
-    rewards. Needs n >= 2. On 0/1 rewards it approaches 2 arcsin sqrt(p) as n grows: prompts near
-    p = 0 and p = 1 both count more, where RSPO favours hard prompts only.
+    rewards. Needs n >= 2. On 0/1 rewards, what it maximizes approaches 2 arcsin sqrt(p) as n grows,
+    with p the probability of a correct response: prompts near p = 0 and prompts near p = 1 count
+    more, whereas RSPO favours hard prompts only.
     """
     n = rewards.shape[-1]
     centred = rewards - rewards.mean(axis=-1, keepdims=True)
-    # The mean of equal rewards can be off by a rounding error, and the deviation then is as small.
+    # The mean of equal rewards can be off by a rounding error, which division by a deviation as
+    # small would enlarge.
     centred[np.ptp(rewards, axis=-1) == 0] = 0.0
     return centred / (rewards.std(axis=-1, ddof=1, keepdims=True) + GRPO_EPSILON) / n

@@ -26,8 +26,8 @@ def tailrl_centred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """`tailrl` minus its mean over the group, max(R)/n.
 
     Unbiased for sum_{j < n} Max@j / j: the mean contains the response itself, which removes the
-    last term. RSPO maximizes one of these terms. Weights sum to 0. All weights are 0 if the rewards
-    are equal or n is 1.
+    term of j = n. RSPO maximizes one of these terms. Weights sum to 0. All weights are 0 if the
+    rewards are equal or n is 1.
     """
     n = rewards.shape[-1]
     above_lowest = from_gaps(rewards, 1.0 / np.arange(n - 1, 0, -1))
@@ -37,9 +37,10 @@ def tailrl_centred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 def maxrl_uncentred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = R_i / c, with c correct responses; 0 if c = 0 (MaxRL, arXiv 2602.02710).
 
-    Unbiased for sum_{j <= n} Pass@j / j, the first n terms of the series of log p + const: the sum
-    over j of RSPO's weights for Pass@j, each divided by j. Needs binary rewards. If all responses
-    are correct, each gets 1/n.
+    It is the sum over j <= n of RSPO's weights for Pass@j, each divided by j, so it is unbiased for
+    sum_{j <= n} Pass@j / j. Up to a constant, these are the first n terms of a series for log p,
+    with p the probability of a correct response. Needs binary rewards. If all responses are
+    correct, each gets 1/n.
     """
     correct = rewards.sum(axis=-1, keepdims=True)
     return rewards / np.maximum(correct, 1.0)

@@ -12,22 +12,26 @@ MOST_TRIED = 16  # largest n for which every k is tried; above it, only powers o
 def check_pass_at_k(
     objective: str | WeightFunction, k: int, n: int, factor: float | None = None
 ) -> Answer:
-    """Check that weights are an unbiased gradient of Pass@k, and tell what other k would maximize.
+    """Check that weights are an unbiased gradient of Pass@k, and tell for which other k they are.
 
-    This is `rspo.passk.check`, which also takes the name of an objective here.
+    This does the same as `rspo.passk.check`, and also accepts the name of an objective. In
+    addition, it tells what the weights maximize if they are computed for another k.
 
     Args:
         objective: a name in `OBJECTIVES`, or a function as `check` takes it.
         k, n, factor: as `check` takes them.
 
-    Returns: the answer of `check`. Before its lines, it has one for each k (powers of 2 for n > 16)
-        that says what is maximized with this k. Its verdict ends with the k that are unbiased.
+    Returns: the answer of `check`, with more lines before its own. Each of them says what the
+        weights maximize if they are computed for one k: for every k up to n, or only for powers of
+        2 if n > 16. The verdict ends with those k for which the weights are unbiased.
 
-    Raises: ValueError as `check` does. If the function fails with another k, its line says so.
+    Raises: ValueError as `check` does. If the function fails with another k, the line of that k has
+        the message instead.
     """
     require_integers(k=k, n=n)
     tried = set(range(1, n + 1)) if n <= MOST_TRIED else {2**i for i in range(n.bit_length())}
-    # What each k maximizes. A k that the function refuses gets a line, unless it is the given k.
+    # One line for each k. If the function refuses a k, its message becomes the line; if it refuses
+    # the given k, the error is raised.
     lines = []
     slopes = {}
     for other in sorted(tried | {k}):
@@ -39,7 +43,8 @@ def check_pass_at_k(
             lines.append(f"k = {other:<3} refused: {error}")
         else:
             lines.append(f"k = {other:<3} {target_of(slopes[other])}")
-    # Whether one learning rate serves every k: the same factor wherever F is a multiple of Pass@k.
+    # The factor for each j with which the weights are unbiased for Pass@j. One learning rate serves
+    # all these j only if their factors are equal.
     factors = {j: slope.factor for j, slope in slopes.items() if slope.unbiased_for == j}
     tolerance = slopes[k].tolerance
     if not all(equal(first, second, tolerance) for first, second in pairwise(factors.values())):

@@ -22,7 +22,7 @@ def too_long(prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[int]:
 def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
     """The maximum number of response tokens for a benchmark prompt of `prompt_tokens` tokens.
 
-    A long prompt takes tokens of the context from its response.
+    Each token of a prompt above `max_prompt_tokens` leaves its response one token less.
 
     Raises: InputError if the prompt leaves no token for a response.
     """
@@ -41,8 +41,8 @@ def report_too_long(
     """Warn of the problems whose prompts are too long, if there are any.
 
     Args:
-        problem_ids: the ids of these problems.
-        action: what is done with them, for the message, such as "left out of training".
+        problem_ids: the ids of the problems whose prompts are too long.
+        action: what is done with these problems, for the message, such as "left out of training".
 
     Returns: a note for the provenance.
     """

@@ -1,7 +1,8 @@
 """Published models, from the Hugging Face hub or from a mirror.
 
-A mirror is a folder that holds the files of the model ID in the folder ID, beside the data sets
-(`rspo.datasets.hub`). Models that are not in the mirror are downloaded from the hub.
+A mirror is a folder that holds the files of each model in the subfolder with the model's name on
+the hub, such as Qwen/Qwen2.5-Math-1.5B, beside data sets (`rspo.datasets.hub`). Models that are not
+in the mirror are downloaded from the hub.
 """
 
 from pathlib import Path
@@ -13,14 +14,17 @@ from rspo.core.hub import fetch_files
 from rspo.policies.templates import OWN, TEMPLATES, keep_template, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 
-# A problem with what a faulty template or tokenizer would change: TeX, a newline, Jinja's braces.
+# A problem that a faulty template or tokenizer would change: it has TeX, a newline and Jinja's
+# braces.
 _PROBE = "What is $1+1$?\n\\frac{1}{2} {{ 3 }}"
 
 
 def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> str:
-    """Write a model's files to `folder`, with the config's template in its tokenizer.
+    """Write a model's files to `folder`, with the config's template in the tokenizer's files.
 
-    Returns: its origin and revision, for the provenance.
+    Returns: the origin and revision of the model, for the provenance.
+
+    Raises: InputError if the files cannot be read, or if the model or its template does not work.
     """
     origin = fetch_files(source.id, source.revision, folder, mirror)
     if source.template == OWN:
@@ -50,7 +54,8 @@ def read_model_config(folder: Path) -> Any:
 def require_context(folder: Path, sampling: Sampling) -> Any:
     """Read the config of a model folder as `read_model_config` does.
 
-    Raises: InputError if the context of the model is shorter than the longest prompt and response.
+    Raises: InputError if the context of the model is shorter than the longest prompt and the
+        longest response together.
     """
     config = read_model_config(folder)
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
@@ -73,7 +78,8 @@ def _check(folder: Path, template: str) -> None:
             f"vocab_size = {config.vocab_size}"
         )
     chat = [{"role": "user", "content": _PROBE}]
-    # A template of this package must render exactly its text; a model's own one, the problem.
+    # A template of this package must render exactly its text. A template that the model was
+    # published with must at least render the problem.
     prompt = tokenizer.decode(tokenizer.prompts([chat]))[0]
     renders = _PROBE in prompt
     if template != OWN:

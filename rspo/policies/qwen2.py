@@ -1,14 +1,14 @@
 """Qwen2 in one file, for models that fit on one CPU or GPU.
 
-The tiny scale uses it instead of transformers: its sampler (`rspo.policies.sampler`) is about 1.7
-times as fast as transformers' `generate` on one CPU core for models this small
+The tiny scale uses this model instead of transformers: on one CPU core and with models this small,
+sampling from it (`rspo.policies.sampler`) is about 1.7 times as fast as transformers' `generate`
 (benchmarks/results.md). Training and the sampler share its forward pass. `save` and `load` write
 and read Hugging Face folders.
 
-Unlike transformers, it has no dropout, sliding windows, RoPE scaling or attention back ends. Query,
-key and value are one matrix product, and so are the two halves of the gated feed-forward: at hidden
-size 64, time depends more on the number of operations than on their size. A test compares the
-logits with those of transformers.
+Unlike transformers, it has no dropout, sliding windows, RoPE scaling or attention back ends. One
+matrix product computes query, key and value, and another one both halves of the gated feed-forward,
+because at hidden size 64, time depends more on the number of operations than on their size. A test
+compares the logits with those of transformers.
 
 Shapes: B sequences of T tokens.
 """
@@ -28,7 +28,9 @@ from torch import Tensor, nn
 
 from rspo.core.errors import InputError
 
-KeyValue = tuple[Tensor, Tensor]  # each (B, key-value heads, T, head size)
+# Keys and values, (B, key-value heads, T, head size) each. The cosines and sines of `rotate` have
+# the same type.
+KeyValue = tuple[Tensor, Tensor]
 # query, key, value -> output, (B, heads, T, head size)
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 LAST = slice(-1, None)  # the last position of a sequence
@@ -187,7 +189,7 @@ class Qwen2(nn.Module):
 
 
 class KVCache:
-    """Keys and values of whole sequences. It is differentiable, and grows by concatenation."""
+    """Keys and values of whole sequences, differentiable. The cache grows by concatenation."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -196,7 +198,7 @@ class KVCache:
     def select(self, rows: Tensor) -> "KVCache":
         """A new cache with the given rows, in that order. A row may occur several times.
 
-        This gives each response the row of its prompt.
+        With this, each response gets a copy of the row of its prompt.
         """
         selected = KVCache()
         selected.length = self.length
@@ -227,8 +229,8 @@ class StaticKVCache:
     """Keys and values in buffers of fixed size, for decoding one token per row at a time.
 
     Keys are stored transposed, so that both products of the attention are plain batched matrix
-    products over the buffer. A mask hides its unused end. On a CPU this is three times as fast as
-    attention over slices.
+    products over the buffer. A mask hides the unused end of the buffer. On a CPU this is three
+    times as fast as attention over a slice of the used part.
     """
 
     def __init__(self, prompts: KVCache, rows: Tensor, capacity: int) -> None:
@@ -249,14 +251,15 @@ class StaticKVCache:
         self.mask[: self.length] = 0
 
     def select(self, rows: Tensor) -> None:
-        """Replace the rows of the cache by these rows, which may occur several times."""
+        """Keep only the given rows of the cache, in that order. A row may occur several times."""
         self.keys = [keys.index_select(0, rows) for keys in self.keys]
         self.values = [values.index_select(0, rows) for values in self.values]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Add a layer's new key and value of each row, and attend to all that the cache then has.
 
-        The shapes are those of `Attend` with T = 1.
+        The shapes are those of `Attend` with T = 1. `Qwen2.forward` increases `length` afterwards,
+        when all layers have done this.
         """
         keys = self.keys[layer]
         values = self.values[layer]
@@ -289,14 +292,15 @@ def response_logits(model: Qwen2, prompts: Tensor, prompt_of: Tensor, responses:
 
     Args:
         prompts: (P, L) ids.
-        prompt_of: (B,) the prompt's row in `prompts` for each response.
+        prompt_of: (B,) for each response, the row of its prompt in `prompts`.
         responses: (B, T) ids, padded at the end.
 
     Returns: (B, T, vocabulary). Position t has the logits that predict responses[:, t], even where
         it is padding.
     """
     cache = KVCache()
-    # The last token of the prompt predicts the first of the response, and each token the next one.
+    # The last token of the prompt predicts the first token of the response. Each token of the
+    # response predicts the next one.
     hidden = model(prompts, cache, LAST)[prompt_of]
     if responses.shape[1] > 1:
         later = model(responses[:, :-1], cache.select(prompt_of))
@@ -348,8 +352,8 @@ def load(folder: Path) -> Qwen2:
     return model
 
 
-# Parameter of `Qwen2` -> its names in transformers, within a layer or in the model. A parameter
-# that joins several matrices has all their names.
+# Parameter of `Qwen2` -> its names in transformers. Names of parameters of a layer are those within
+# the layer. A parameter that joins several matrices has the names of all of them.
 _HUB_NAMES = {
     "embedding.weight": ["model.embed_tokens.weight"],
     "final_norm": ["model.norm.weight"],
@@ -390,7 +394,7 @@ def to_hub(model: Qwen2) -> dict[str, Tensor]:
     weights = {}
     for parameter, tensor in model.named_parameters():
         names = _hub_names(parameter)
-        if len(names) == 3:  # query, key and value, which may have fewer heads than the query
+        if len(names) == 3:  # query, key and value; keys and values may have fewer heads
             sizes = [query_size, key_value_size, key_value_size]
         else:
             sizes = [len(tensor) // len(names)] * len(names)

@@ -1,4 +1,7 @@
-"""The interface of the samplers for evaluation, `sampler: torch` and `sampler: vllm`."""
+"""Types of requests and responses, and the interface of the samplers for evaluation.
+
+These samplers are `sampler: torch` and `sampler: vllm` in the config.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +19,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Block:
-    """A fixed part of the N samples of every problem, with its own table and random numbers."""
+    """A fixed part of the N samples of every problem, with its own table and random numbers.
+
+    Block 0 has the first `size` samples of each problem, block 1 the next `size`, and so on.
+    """
 
     number: int
     size: int  # samples per problem
-    stream: tuple[object, ...]  # parts of the seed; the sampler adds those of a batch
+    stream: tuple[object, ...]  # parts of the seed; the sampler adds parts for each batch
 
     @property
     def indices(self) -> range:

@@ -34,8 +34,9 @@ class Responses:
     tokens: (P*n, T) ids, padded after the end token.
     lengths: (P*n,) tokens of each response, including its end token.
     finished: (P*n,) whether the response has an end token.
-    log_probs: (P*n, T) of the sampled tokens under the sampling distribution, 0 at padding.
-    entropy: (P*n, T) of the sampling distribution at each position, in nats, 0 at padding.
+    log_probs: (P*n, T) natural logarithms of the probabilities with which the tokens were sampled,
+        0 at padding.
+    entropy: (P*n, T) entropy of the sampling distribution at each position, in nats, 0 at padding.
     """
 
     tokens: Tensor
@@ -145,9 +146,10 @@ def draw_tokens(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
     Returns: (responses,) token ids.
     """
     cumulative = log_p.exp().cumsum(dim=-1)[node_of]
-    # The token is the first whose cumulative probability exceeds the noise: count those that do
-    # not. Rounding can leave the last sum below 1, so scale the noise by it. The clamp is only a
-    # safeguard: the noise is below 1, so the last sum exceeds the product.
+    # The token is the first whose cumulative probability exceeds the noise. Its id is the number of
+    # tokens whose cumulative probability does not. Rounding can leave the last cumulative sum below
+    # 1, so the noise is scaled by that sum. The clamp is only a safeguard: the noise is below 1, so
+    # the last sum exceeds the scaled noise.
     below = (cumulative <= noise[:, None] * cumulative[:, -1:]).sum(dim=-1)
     return below.clamp(max=log_p.shape[-1] - 1)
 
@@ -179,7 +181,9 @@ class TorchSampler:
         """Sample with one stream of random numbers for the batch.
 
         The stream does not depend on the policy, so policies are compared under the same random
-        numbers. Returns what `Sampler.draw` says.
+        numbers.
+
+        Returns: the tokens of each response and the seed, as `Sampler.draw`.
         """
         stream = block.stream + (batch[0],)
         if block.number:  # the first block has the stream of an evaluation without blocks

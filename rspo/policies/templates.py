@@ -75,7 +75,10 @@ def set_template(folder: Path, template: Template) -> None:
 
 
 def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
-    """Keep the tokenizer's own chat template, and put worked examples before a chat."""
+    """Keep the tokenizer's own chat template, and put worked examples before a chat.
+
+    Raises: InputError if the tokenizer has no chat template, or one that cannot render text.
+    """
     tokenizer = _load(folder)
     template = tokenizer.chat_template
     if isinstance(template, dict):  # several templates, by purpose
@@ -144,7 +147,7 @@ def _end_of_turn(tokenizer: Any) -> str | None:
 
 
 def _special_token(tokenizer: Any, text: str) -> str | None:
-    """The special token with which a text begins, after spaces and newlines; None without one."""
+    """The special token with which a text begins, spaces and newlines aside; None without one."""
     ids = tokenizer.encode(text.lstrip(), add_special_tokens=False)
     special = tokenizer.backend_tokenizer.get_added_tokens_decoder()
     if ids and ids[0] in special and special[ids[0]].special:
@@ -155,9 +158,9 @@ def _special_token(tokenizer: Any, text: str) -> str | None:
 def _save(tokenizer: Any, folder: Path, end_of_turn: str | None) -> None:
     """Save a tokenizer with its end and padding tokens, and all end tokens in the model's config.
 
-    The tokenizer's end token becomes the one that ends a turn, if the template has one. verl needs
-    a padding token. If the tokenizer has none, the end token serves as one, because masks exclude
-    padding everywhere.
+    If the template has a token that ends a turn, it becomes the tokenizer's end token. verl needs a
+    padding token. If the tokenizer has none, the end token also pads; masks exclude padding
+    everywhere.
 
     Raises: InputError if the model has no end token at all.
     """

@@ -38,9 +38,10 @@ def build_tokenizer() -> Tokenizer:
 
 
 def chat_template(prompt_tokens: int) -> str:
-    """The tiny scale's Jinja template: each message, padded on the left to a fixed length.
+    """The tiny scale's Jinja template: each message, padded with spaces on the left.
 
-    A character is a token, so all prompts of one message have `prompt_tokens` tokens.
+    A character is a token, so every prompt of one message has `prompt_tokens` tokens, unless the
+    message is longer.
     """
     # For 24 tokens: {% for message in messages %}{{ '%24s' | format(...) }}{% endfor %}
     return (
@@ -55,7 +56,7 @@ def save_tokenizer(folder: Path, prompt_tokens: int, context: int) -> None:
 
     Args:
         folder: is created if it does not exist.
-        prompt_tokens: length to which the chat template pads a message.
+        prompt_tokens: length to which the chat template pads a message, in tokens.
         context: the model's maximum length, in tokens.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -197,13 +198,13 @@ def generation_ends(folder: Path) -> list[int]:
 
 
 def _tiny_prompt_tokens(folder: Path) -> int | None:
-    """Length to which a tiny model's template pads; None for any other folder."""
+    """Length to which a tiny model's template pads a message; None if the model is not tiny."""
     try:
         config = json.loads((folder / "tokenizer_config.json").read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: no readable tokenizer: {error}") from None
     template = str(config.get("chat_template"))
-    # The 24 of '%24s' in the template of `chat_template`; the rest must be equal too.
+    # The 24 of '%24s', if the whole template is the one that `chat_template` returns for 24.
     number = re.search(r"'%(\d+)s'", template)
     if number is None or template != chat_template(int(number[1])):
         return None

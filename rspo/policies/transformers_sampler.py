@@ -54,7 +54,9 @@ class TransformersModel:
         self.pads = all(type(layer) is DynamicLayer for layer in layers) and self._may_pad()
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Replace the weights, which have the names of transformers. A tied weight has one name.
+        """Replace the weights, which have the names of transformers.
+
+        Of the names of a tied weight, only the first one in the model is read.
 
         Raises: KeyError for a missing weight, ValueError for one of another shape.
         """
@@ -91,22 +93,22 @@ class TransformersModel:
         order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), list(prompts[row])))
         groups = [order]
         if not self.pads:
-            lengths = groupby(order, lambda row: len(prompts[row]))
-            groups = [list(rows) for _, rows in lengths]
+            by_length = groupby(order, lambda row: len(prompts[row]))
+            groups = [list(rows) for _, rows in by_length]
         drawn: dict[int, Drawn] = {}
         for group in groups:
             for first in range(0, len(group), ROWS):
                 rows = group[first : first + ROWS]
-                texts = [tuple(prompts[row]) for row in rows]
-                responses = self._batch(texts, noise[rows], temperature, top_p)
+                batch = [tuple(prompts[row]) for row in rows]
+                responses = self._batch(batch, noise[rows], temperature, top_p)
                 drawn.update(zip(rows, responses, strict=True))
         return [drawn[row] for row in range(len(prompts))]
 
     @torch.inference_mode()
     def _may_pad(self) -> bool:
-        """Whether padding a prompt does not change the model's next tokens.
+        """Whether padding of a prompt leaves the probabilities of the next token the same.
 
-        It does, for example, in models with ALiBi, whose positions count the padding.
+        In models with ALiBi, for example, padding changes them, because positions count it.
         """
         # Two prompts with a common beginning and different lengths, with and without padding.
         prompts = [(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), (0, 1, 2, 3, 4, 7)]
@@ -158,7 +160,7 @@ class TransformersModel:
         return [self._up_to_end(ids, log_p) for ids, log_p in zip(tokens, log_probs, strict=True)]
 
     def _up_to_end(self, tokens: Tensor, log_probs: Tensor) -> Drawn:
-        """A response up to and including its first end token; in full if it has none."""
+        """A response up to and including its first end token; all of it if it has no end token."""
         ids = tokens.tolist()
         length = len(ids)
         for place, token in enumerate(ids, start=1):
@@ -168,7 +170,7 @@ class TransformersModel:
         return Drawn(ids[:length], log_probs[:length].tolist())
 
     def _next_logits(self, last: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
-        """Logits (rows, vocabulary) of the next token; adds the last one to the cache.
+        """Logits (rows, vocabulary) of the next token; adds the last token to the cache.
 
         Args:
             last: (rows, 1) the last token of each row.
@@ -182,19 +184,21 @@ class TransformersModel:
         return logits
 
     def _prompts(self, prompts: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, DynamicCache]:
-        """Compute the prompts, except for the last token of each.
+        """Fill a cache with the keys and values of prompts, except for the last token of each.
 
         Shorter prompts are padded between the common beginning of all prompts and their own rest.
         The mask hides the padding.
 
-        Returns: token ids and attention mask, both (P, L), and the cache of all but the last token.
+        Returns: token ids and attention mask, both (P, L), where P is the number of prompts and L
+            the length of the longest; and the cache, which lacks the last token of each.
         """
         lengths = [len(prompt) for prompt in prompts]
         # The common beginning, which is computed once, on one row.
         columns = zip(*prompts, strict=False)
-        alike = list(takewhile(lambda column: len(set(column)) == 1, columns))
+        equal_columns = list(takewhile(lambda column: len(set(column)) == 1, columns))
         width = max(lengths)
-        common = min(len(alike), min(lengths) - 1)  # the cache leaves out the last token
+        # The length of the common beginning. The last token of a prompt is not in the cache.
+        common = min(len(equal_columns), min(lengths) - 1)
         ids = torch.full((len(prompts), width), self.pad)
         mask = torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):

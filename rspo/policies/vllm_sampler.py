@@ -1,11 +1,12 @@
 """`sampler: vllm`: samples from any Hugging Face folder, on a GPU or on a CPU.
 
-vLLM runs in this process, so killing it leaves no other process behind. Which requests are computed
-together depends on the requests alone, not on their arrival times.
+vLLM runs in this process, so no other process remains if this one is killed. Which requests are
+computed together depends on the requests alone, not on their arrival times.
 
 The responses of a batch share one stream of random numbers, as in the torch sampler: with a seed
-per response, vLLM would call one generator per response for every token. Each batch seeds the
-stream and starts with an empty prefix cache, so a resumed run computes it in the same way.
+per response, vLLM would call one generator per response for every token. At the start of each
+batch, the stream is seeded and the prefix cache emptied, so a resumed run computes the batch in the
+same way.
 docs/sampling.md says when two runs give the same responses.
 """
 
@@ -97,7 +98,8 @@ class VllmSampler:
     ) -> tuple[list[list[int]], int]:
         """Sample with one stream of random numbers for the batch.
 
-        Returns: the token ids of each response, those to one question together; and the seed.
+        Returns: the token ids of each response, with the responses to one question together; and
+            the seed.
         """
         from transformers import set_seed
         from vllm import SamplingParams

@@ -1,9 +1,9 @@
-"""Checkpoints: a killed run resumes from the checkpoint that has its settings and inputs.
+"""Checkpoints of trainings: a killed run resumes if the checkpoint has its settings and inputs.
 
 If the settings or inputs have changed, Snakemake and --force start the training over, and any other
 command refuses. Each checkpoint folder has a file with its origin, that is, these settings and
-inputs. It is written first and removed first: a folder without it is the rest of a removal that was
-killed, and no run resumes from it.
+inputs. This file is written first and removed first: a folder without the file is the rest of a
+removal that was killed, and no run resumes from it.
 """
 
 import io
@@ -33,9 +33,9 @@ STATE_FILE = "state.pt"  # the state of a training in one process
 
 
 def checkpoint_state(task: Task) -> State:
-    """Whether the state in the checkpoint of a task is a complete file of PyTorch.
+    """Whether the file `STATE_FILE` in the checkpoint of a task is complete.
 
-    A checkpoint without this file is no fault: only a training in one process writes it.
+    A checkpoint without this file is not a fault: only a training in one process writes the file.
     """
     assert task.checkpoint is not None  # because the task is a training
     file = task.checkpoint / STATE_FILE
@@ -46,17 +46,17 @@ def checkpoint_state(task: Task) -> State:
 
 
 def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) -> list[Usage]:
-    """Keep the checkpoint of a task if it has these settings and inputs; else start a new one.
+    """Keep a task's checkpoint if it has the task's settings and inputs; else start a new one.
 
     Args:
         inputs: digests of the inputs that decide the training, by name.
-        from_the_start: start a new one in any case.
+        from_the_start: start a new checkpoint in any case.
 
     Returns: usage of the earlier processes that trained with a kept checkpoint, for the provenance.
-        Empty for a new one.
+        Empty for a new checkpoint.
 
-    Raises: InputError if the checkpoint is damaged; or if it has other settings or inputs, outside
-        of Snakemake and without `from_the_start`.
+    Raises: InputError if the checkpoint is damaged; or if it has other settings or inputs, unless
+        Snakemake runs this process or `from_the_start` is true.
     """
     folder = task.checkpoint
     assert folder is not None  # because the task is a training
@@ -77,7 +77,7 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
 
 
 def remove_left_checkpoint(task: Task) -> None:
-    """Remove the rest of a task's checkpoint if a process was killed while it removed it."""
+    """Remove what is left of a task's checkpoint if a process was killed during the removal."""
     folder = task.checkpoint
     assert folder is not None  # because the task is a training
     if folder.exists() and not is_begun(task):
@@ -86,7 +86,10 @@ def remove_left_checkpoint(task: Task) -> None:
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove a checkpoint folder, if it exists; its origin first (see the top of this file)."""
+    """Remove a checkpoint folder, if it exists.
+
+    The file with the origin is removed first (see the top of this file).
+    """
     (folder / ORIGIN_FILE).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)

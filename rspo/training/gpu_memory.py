@@ -1,7 +1,7 @@
 """Refuses a config whose servers or forward passes cannot fit into the memory of a GPU.
 
 The policy's server, the judge's server and a rank of the actor share each GPU of a training job.
-This reads the config as text, without verl, so that every command can check it at its start.
+This module does not import verl, so that every command can check the config at its start.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,14 @@ from rspo.core.errors import InputError
 from rspo.training.verl.interface import FLASH_ATTN  # does not import verl
 
 DEFAULTS = Path(__file__).with_name("verl") / "cuda.yaml"
-# Fraction of a GPU's memory for the servers of the policy and the judge. With less than the
-# remaining 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA
-# contexts of both servers and the actor take 0.3 GB each, and the weights and Adam's moments of
-# 1.5B parameters in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as for
-# activations.
+# The largest fraction of a GPU's memory that the servers of the policy and the judge may take. If
+# less than 4 %, which is 3.2 of 80 GB, remains for the rest of a job, the job fails before it
+# samples or after its first update: the CUDA contexts of both servers and the actor take 0.3 GB
+# each, and the weights and Adam's moments of 1.5B parameters in float32 take 2.3 GB on each of 8
+# GPUs. Most jobs need far more, such as for activations.
 MOST_MEMORY_OF_SERVERS = 0.96
-# As many as two prompts with responses that fill the context of the paper's models, 4096 tokens.
+# The tokens of two prompts with responses, if each fills the 4,096 tokens of the context of the
+# paper's models.
 MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 
@@ -54,7 +55,7 @@ def _require_memory_for_actor(experiment: Experiment, section: Mapping[str, Any]
     """Raises: InputError if the servers of the policy and the judge leave no memory for the actor.
 
     vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
-    start with less free memory (vllm/v1/worker/utils.py, `request_memory`).
+    start if less memory than this fraction is free (vllm/v1/worker/utils.py, `request_memory`).
     """
     config = experiment.config
     key = "actor_rollout_ref.rollout.gpu_memory_utilization"
@@ -97,8 +98,8 @@ def _require_small_passes(section: Mapping[str, Any]) -> None:
 def _value(section: Any, key: str) -> Any:
     """The value of a key that begins with `actor_rollout_ref`; None if the section lacks it.
 
-    If a section above the key is an interpolation of OmegaConf, such as ${other.section}, returns
-    the interpolation.
+    If the value of a section above the key is an interpolation of OmegaConf, such as
+    ${other.section}, this returns the interpolation.
 
     Raises: InputError if something else stands in place of a section.
     """
@@ -116,7 +117,7 @@ def _value(section: Any, key: str) -> Any:
 
 
 def _number(key: str, value: Any) -> float:
-    """The value as a number. Raises: InputError if it is none."""
+    """Return the value. Raises: InputError if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{key} = {value!r}: expected a number")
     return value

@@ -18,8 +18,8 @@ grad J / T:
     r_it = pi_theta(y^i_t | x, y^i_<t) / pi_old(y^i_t | x, y^i_<t)
     T = the maximum response length; with `loss_aggregation: token-mean`, the mean length in M
 
-It also maximizes `entropy_bonus` times the mean entropy of pi_theta(. | x, y^i_<t) over all tokens
-that were sampled for M, including those of responses of weight 0.
+Each update also maximizes `entropy_bonus` times the mean entropy of pi_theta(. | x, y^i_<t) over
+all tokens that were sampled for M, including those of responses of weight 0.
 
 This engine runs on CPUs. Like the verl engine, it has no critic and no KL term.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
@@ -147,7 +147,8 @@ class Trainer:
         if training.loss_aggregation == "token-mean":
             lengths = rollout.responses.lengths.view_as(rollout.weights)[part]
             length = float(lengths.double().mean())
-        self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
+        # Zeros instead of None: if all weights are 0, Adam still applies its momentum (`adam`).
+        self.optimizer.zero_grad(set_to_none=False)
         clipped = backward(
             self.model,
             rollout,
@@ -179,7 +180,7 @@ def backward(
     """Add the gradient of minus the clipped objective on a mini-batch to the parameters' gradients.
 
     Without an entropy bonus, responses of weight 0 do not change the gradient; dropping them saves
-    time (section 5.1).
+    time (section 5.1 of the paper).
 
     Args:
         part: the rows of the mini-batch's prompts.
@@ -204,7 +205,8 @@ def backward(
     for chunk in rows.split(CHUNK):
         log_p = token_distributions(model, rollout, chunk, temperature)
         objective, is_clipped = clipped_objective(log_p, rollout, chunk, epsilon)
-        loss = -objective / (len(part) * length)  # |M| includes prompts without weights
+        # |M| = len(part) also counts the prompts whose responses all have weight 0.
+        loss = -objective / (len(part) * length)
         if entropy_bonus:
             entropy = (copies[chunk] * entropies(log_p, rollout, chunk)).sum() / sampled
             loss = loss - entropy_bonus * entropy
@@ -220,9 +222,9 @@ def backward(
 def merge_equal(rollout: Rollout, rows: Tensor) -> tuple[Tensor, Rollout, Tensor]:
     """Merge equal responses to a prompt into the first of them, which saves time.
 
-    The first response gets the sum of the weights. The objective stays the same, because for
-    weights of one sign, min(w r, w clip(r)) is linear in w. Equal responses with weights of
-    different signs (negative, zero or positive) are merged separately.
+    The first response gets the sum of the weights. The objective stays the same, because
+    min(w r, w clip(r)) is linear in w as long as w does not change its sign. Therefore, only
+    responses whose weights have the same sign (negative, zero or positive) are merged.
 
     Returns: the rows that are left, (B,); the rollout with the summed weights; and, for each row of
         the rollout, how many responses it stands for, (P * n,).
@@ -258,13 +260,17 @@ def token_distributions(model: Qwen2, rollout: Rollout, rows: Tensor, temperatur
 def clipped_objective(
     log_p: Tensor, rollout: Rollout, rows: Tensor, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """Sum of min(...) over the tokens of the responses `rows`, and which tokens are clipped.
+    """Sum the min(...) of the objective over the tokens of the responses `rows`.
+
+    The formula is at the top of this file.
 
     Args:
         log_p: (B, T, V), see `token_distributions`.
+        rows: (B,) the rows of these responses in the rollout.
+        epsilon: the ratio is clipped to 1 - epsilon ... 1 + epsilon.
 
-    Returns: a scalar; and, for each token that was sampled, whether it is clipped. The tokens are
-        in one dimension, response by response, without padding.
+    Returns: the sum, a scalar; and, for each token of these responses, whether it is clipped. The
+        tokens are in one dimension, response by response, without padding.
     """
     responses = rollout.responses
     longest = log_p.shape[1]

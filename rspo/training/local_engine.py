@@ -24,7 +24,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """Train the remaining steps of a cell; validate, report and save between the steps.
 
     Args:
-        begin: called when the inputs are verified; keeps or removes the checkpoint.
+        begin: called when the inputs are verified; it keeps or removes the checkpoint.
 
     Raises: Stopped after a checkpoint, when a stop is requested.
     """
@@ -40,8 +40,8 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
         trainer = Trainer(config, cell, qwen2.load(base), tokenizer, verify)
         begin()
         if config.rewards.wrong_verdicts:
-            # The model still is the base policy, on whose answers the errors depend: the checkpoint
-            # is loaded later.
+            # The errors depend on the answers of the base policy, so this comes before the weights
+            # of the checkpoint are loaded.
             trainer.accept = simulated_errors(trainer, prompts).accept
         records = _train_remaining_steps(
             trainer, prompts, held_out, experiment.files.checkpoint(name)
@@ -68,7 +68,7 @@ def _train_remaining_steps(
             record |= validate(trainer, step - 1, held_out)
         records.append(record)
         progress.report(step, shown_metrics(record, trainer.cell))
-        stop = is_requested() and step < training.steps  # after the last step, it just ends
+        stop = is_requested() and step < training.steps  # after the last step, training ends anyway
         if stop or step % training.checkpoint_every == 0:
             rest = {"records": json.dumps(records)}
             save_checkpoint(checkpoint, trainer.model, trainer.optimizer, rest)

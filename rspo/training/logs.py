@@ -1,4 +1,4 @@
-"""Read the training.jsonl of a finished training, and warn of what it shows."""
+"""Read the training.jsonl of a finished training, and warn of the faults that it shows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,19 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 
-# Largest harmless fraction of updates with a clipped gradient. With more, the clip determined the
-# training.
+# The largest fraction of updates with a clipped gradient that causes no warning. Above it, most
+# gradients were scaled down to one norm, which changes the algorithm.
 MOST_CLIPPED = 0.5
-# The largest mean absolute difference between the log-probabilities of the sampler and the actor,
-# in nats per token. In bfloat16 on a CPU, correct samplers differ by 0.004 (the tiny models) to
-# 0.01 (SmolLM2-135M).
+# The largest mean absolute difference between the log-probabilities of the sampler and the actor
+# that causes no warning, in nats per token. In bfloat16 on a CPU, correct samplers differ by 0.004
+# (the tiny models) to 0.01 (SmolLM2-135M).
 MOST = 0.05
-# In the first step, both have read the same files, so they differ by rounding only. If the weights
-# of the sampler are one step old, the difference is six times as large, in a tiny cell in bfloat16.
-# Half of that is the bound, as a multiple of the first step's difference.
+# In the first step, the sampler and the actor have read the same files, so they differ by rounding
+# only. If the weights of the sampler are one step old, the difference is six times as large,
+# measured with a tiny cell in bfloat16. The bound on the difference is half of that: three times
+# the difference of the first step.
 _TIMES_FIRST = 3
-_LEAST = 0.001  # a bound far above the rounding of float32
+_LEAST = 0.001  # the lowest bound in any case, far above the rounding of float32
 
 
 def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
@@ -87,10 +88,10 @@ def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A sentence that names the cells that have a step above the bound, or "" if none has.
+    """A sentence that names the cells that have a step above the bound, or "" if no cell has.
 
-    The log-probabilities of the sampler and the actor differ by rounding. With older weights, a
-    wrong kernel or a wrong type they differ by more, and there is no other sign of it.
+    The log-probabilities of a correct sampler and the actor differ by rounding. They differ by more
+    if the sampler has older weights, a wrong kernel or a wrong type, which nothing else shows.
     """
     cells = []
     for name, records in logs.items():

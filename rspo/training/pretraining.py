@@ -39,7 +39,7 @@ WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
 CHECKPOINT_EVERY = 100
 CHUNKS = 2  # parts of a batch, by length: the part with the shorter responses needs less padding
-IGNORED = -100  # target of positions that are not part of the loss; PyTorch's default for it
+IGNORED = -100  # target of positions that the loss leaves out; PyTorch's default `ignore_index`
 
 
 def make_base_policy(
@@ -62,7 +62,8 @@ def make_base_policy(
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
         with atomic_write(policy) as partial:
-            # Copy the policy, train it or download it, whichever comes first.
+            # Copy the finished policy of the scale if this is a trial run and there is one. Without
+            # it, train a model from scratch, or download a published one.
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
@@ -127,7 +128,8 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     if start:
         print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
     progress = Progress(checkpoint, start, scratch.steps)
-    # All batches from the first step, so that a resumed training goes on in the same order.
+    # Draw the batches of all steps, even of those that are done, so that a resumed training goes on
+    # in the same order.
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
     for step in range(start, scratch.steps):
         for group in optimizer.param_groups:
@@ -145,14 +147,15 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
 def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
     """Token ids of the prompts (E, L) and of the responses (E, T) of E examples.
 
-    Each response has its end token, and IGNORED up to the length T of the longest.
+    Each response ends with its end token, and IGNORED fills it up to the length T of the longest.
     """
-    # Most of the 60,000 examples repeat a prompt or a response; each is encoded once.
+    # Most of the 60,000 examples repeat a prompt or a response, so equal texts are encoded once.
     distinct_prompts = list(dict.fromkeys(prompt for prompt, _ in examples))
     distinct_responses = list(dict.fromkeys(response for _, response in examples))
     chats = tokenizer.prompts([[{"role": "user", "content": text}] for text in distinct_prompts])
     longest = max(map(len, chats))
-    # The tokenizer pads prompts to the limit: they have equal lengths unless one exceeds it.
+    # The tokenizer pads prompts to `max_prompt_tokens`, so they have equal lengths unless a prompt
+    # is longer than that.
     if min(map(len, chats)) < longest:
         raise InputError(
             f"sampling.max_prompt_tokens: expected at least {longest}, for the worked examples"

@@ -1,4 +1,4 @@
-"""The progress file of a running job, beside its checkpoint, for `rspo status`."""
+"""The progress file of a running job, in its checkpoint folder, for `rspo status`."""
 
 import json
 import time
@@ -21,7 +21,7 @@ class Snapshot:
     step: number of steps that are done.
     steps: number of steps in total.
     metrics: metrics of the last step, such as reward and entropy.
-    used: usage of the cell's earlier processes and, last, of this one.
+    used: usage of the job's earlier processes and, as the last item, of this process.
     """
 
     step: int
@@ -38,7 +38,8 @@ class Progress:
         self.path = folder / PROGRESS_FILE
         self.steps = steps
         self.earlier = usage_before(folder)
-        # An earlier process may have reported steps after its last checkpoint, which are lost.
+        # Write at once: the file may count steps that an earlier process made after its last
+        # checkpoint, and that are lost.
         self._write(start, {})
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -62,7 +63,7 @@ class Progress:
 def usage_before(folder: Path) -> list[Usage]:
     """Usage of earlier processes that trained with this checkpoint folder and did not finish.
 
-    For each process, it lacks at most the last second or the last step, whichever is longer,
+    The usage of a process lacks at most its last second or its last step, whichever is longer,
     because a process reports after its steps, and at most once a second.
     """
     snapshot = read_progress(folder)

@@ -60,10 +60,11 @@ def read_prompts(
 
 
 def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:
-    """Rows of the training set in the batch of a step, counted from 0, with families in turn.
+    """Rows of the training set in the batch of a step, counted from 0. The families take turns.
 
-    Every epoch uses each prompt at most once, in a new order. Prompts at its end that do not fill a
-    batch are left out. The order depends only on the seed, so every method gets the same batches.
+    Every epoch uses each prompt at most once, in a new order. Prompts at the end of an epoch that
+    do not fill a batch are left out. The order depends on the training set and the seed, not on the
+    objective, so every objective gets the same batches.
 
     Raises: InputError for a training set that is smaller than a batch.
     """

@@ -68,7 +68,7 @@ def record_of(
     n = scored.weights.shape[1]
     tokens = int(scored.lengths.sum())
     limit = optimizer.gradient_clip or float("inf")
-    correct_responses = scored.correct.sum(dim=1).numpy()  # to each prompt
+    correct_responses = scored.correct.sum(dim=1).numpy()  # number for each prompt
     powers_of_two = [2**power for power in range(n.bit_length())]  # up to n
     passed = {
         f"pass_at_{k}": float(np.mean(pass_at_k(n, correct_responses, k))) for k in powers_of_two

@@ -1,4 +1,4 @@
-"""The rewards of a step's responses: verifies them, and computes their rewards."""
+"""Verifies the responses of a training step, and computes their rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ class Scored:
     lengths: in tokens, the end token included.
     finished: whether the response ended with the end token.
     correct: whether the verifier accepted the response.
+    rewards: the rewards from which the weights are computed. With simulated errors of a verifier,
+        they can contradict `correct`.
     weights: w_i of the objective, by which the response enters the gradient.
     """
 
@@ -98,7 +100,7 @@ def named_rewards(
     """Compute the reward with this name for each response: (responses,).
 
     Args:
-        name: of a reward of the config, such as that of a cell.
+        name: the name of a reward in the config, such as the reward of a cell.
         correct: (responses,) whether each response is correct.
         responses: token ids, as in `verify_tokens`.
     """

@@ -20,7 +20,8 @@ from rspo.training.prompts import Prompts
 from rspo.training.rewards import texts_of
 from rspo.training.validation import verified_samples
 
-_SAMPLES = 32  # responses of the base policy to each prompt that gets a systematic error
+# Responses of the base policy to each prompt that is chosen for a systematic error.
+_SAMPLES = 32
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class SimulatedErrors:
 
 
 def simulated_errors(trainer: Trainer, prompts: Prompts) -> SimulatedErrors:
-    """Make the errors that the config of a trainer asks for.
+    """Make the simulated verifier that the config of a trainer asks for.
 
     The arguments are those of `fixed_errors`.
     """
@@ -83,7 +84,12 @@ def simulated_errors(trainer: Trainer, prompts: Prompts) -> SimulatedErrors:
 def with_wrong_verdicts(
     correct: NDArray[np.bool_], settings: Rewards, *seed: str | int
 ) -> NDArray[np.bool_]:
-    """Flip verdicts at the config's rates, independently for each response."""
+    """Flip verdicts at the config's rates, independently for each response.
+
+    Args:
+        correct: (responses,) whether each response is correct.
+        seed: parts of the seed of the random numbers.
+    """
     if not settings.false_accepts and not settings.false_rejects:
         return correct
     draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
@@ -95,8 +101,9 @@ def with_wrong_verdicts(
 def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
     """Choose systematic errors: for some prompts, a wrong answer that is always accepted.
 
-    It is the wrong answer that the base policy gives most often, because an error matters only
-    where the policy finds it. Prompts to which the base policy gives no wrong answer have no error.
+    The accepted answer is the wrong answer that the base policy gives most often, because an error
+    matters only if the policy gives such an answer. Prompts to which the base policy gives no wrong
+    answer have no error.
 
     Args:
         trainer: a trainer with the base policy, before its first step.

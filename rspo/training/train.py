@@ -21,8 +21,9 @@ from rspo.training.logs import clipping_warning
 from rspo.training.records import Trained
 from rspo.training.validation import validation_note
 
-# An engine trains the remaining steps of a cell, from its checkpoint if it has one. When it has
-# verified its inputs, it calls its last argument, `begin`, which may remove the checkpoint.
+# An engine trains the remaining steps of a cell, from the cell's checkpoint if there is one. When
+# the engine has verified its inputs, it calls its last argument, `begin`, which may remove the
+# checkpoint.
 Engine = Callable[[Experiment, str, Callable[[], None]], Trained]
 
 _log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
 
 
 def _engine(name: str) -> Engine:
-    """The engine with this name in the config; imports only this one, because verl is large."""
+    """The engine with this name in the config. No other engine is imported: verl is large."""
     if name == "verl":
         from rspo.training.verl import run
 
@@ -89,8 +90,8 @@ def _engine(name: str) -> Engine:
 def _write_policy(policy: Path, trained: Trained, base: Path) -> None:
     """Write the policy folder: the files of the base policy, with the trained weights."""
     with atomic_write(policy) as partial:
-        # Snakemake keeps the time of a folder in a file in it. A copy of it would make the new
-        # folder look as old as the base policy.
+        # Snakemake keeps the time of a folder in a file inside the folder. A copy of this file
+        # would make the new folder look as old as the base policy.
         old = shutil.ignore_patterns(".snakemake*", "*.safetensors*")
         shutil.copytree(base, partial, ignore=old)
         trained.save(partial)

@@ -1,7 +1,7 @@
 """Pass@k and Max@k of a policy on held-out problems, while it trains.
 
-The policy does not train on these problems, and sampling their responses has its own seeds: the
-local engine trains bit for bit the same policy with and without validation.
+The policy does not train on these problems, and the sampling of their responses has its own seeds.
+The local engine therefore trains the same policy, bit for bit, with and without validation.
 """
 
 from collections.abc import Sequence
@@ -77,8 +77,8 @@ def verified_samples(
         samples: number of responses to each prompt.
         seed: parts of the seed of the sampling; the first problem of a chunk is added to them.
 
-    Returns: the tokens of the responses, in the order of the prompts; and whether each response is
-        correct, (prompts * samples,).
+    Returns: the token ids of each response, prompt by prompt; and whether each response is correct,
+        (prompts * samples,).
     """
     tokens: list[list[int]] = []
     for first in range(0, len(prompts.tokens), CHUNK):
@@ -116,7 +116,7 @@ def validation_record(
 def validation_note(validation: Validation, problems: Path) -> dict[str, Any]:
     """How a training was validated, as a note of its provenance.
 
-    It is a note because the validation does not change the policy and is none of its settings.
+    The validation does not change the policy and is not among its settings, so this is a note.
 
     Args:
         problems: the file with the set of problems.

@@ -2,7 +2,7 @@
 
 run.py            trains one cell: starts and supervises the driver, collects the outputs
 driver.py         the process that trains, over Ray (ray_cluster.py), with trainer.py
-trainer.py        verl's trainer, whose training step is this package's
+trainer.py        verl's trainer with the training step of this package
 entry_point.py    registers every objective as an advantage estimator, for any use of verl
 interface.py      the supported version of verl; one clear error for any other
 

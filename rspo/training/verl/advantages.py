@@ -49,11 +49,11 @@ def token_advantages(
         index: (B,) id of each row's prompt.
         config: verl's section `algorithm`, with k under `rspo_k`.
 
-    Returns: (B, T) advantages, 0 outside the mask; and the returns, which verl requires. They equal
-        the advantages, because there is no critic.
+    Returns: (B, T) advantages, 0 outside the mask; and the targets of a critic ("returns"), which
+        verl requires. There is no critic, so the advantages stand in their place.
     """
     k = _k_of(config, objective)
-    # (B,) False for the padding of the batch.
+    # (B,) False for the rows that pad the batch.
     real = response_mask.bool().any(dim=-1)
     rows = _rows_of_groups(index, real)  # (prompts, n)
     if OBJECTIVES[objective].ordered:
@@ -82,7 +82,14 @@ def _k_of(config: Mapping[str, Any], objective: str) -> int:
 
 
 def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
-    """Rows of each prompt's responses, (prompts, n), in the order of the batch."""
+    """Rows of each prompt's responses, (prompts, n), in the order of the batch.
+
+    Args:
+        index: (B,) id of each row's prompt.
+        real: (B,) whether a row is a response, and not padding of the batch.
+
+    Raises: InputError if prompts have different numbers of responses.
+    """
     groups: dict[Any, list[int]] = {}
     for row in real.nonzero()[:, 0].tolist():
         groups.setdefault(index[row], []).append(row)

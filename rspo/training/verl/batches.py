@@ -35,6 +35,9 @@ def put_fields(batch: KVBatchMeta, columns: dict[str, Tensor]) -> None:
 def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
     """Sort a batch of `expected` responses by prompt, then by sample, in place.
 
+    Args:
+        what: the name of the batch in the message of the error, such as "step 3".
+
     Raises: LostProcess if the servers did not answer all requests.
     """
     if len(batch) != expected:
@@ -55,13 +58,14 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
     Dropping responses of weight 0 saves their forward and backward pass; docs/verl.md says why the
     update stays the same.
 
-    If the number of responses with non-zero weight is not a multiple of the ranks, the shortest
-    responses of weight 0 fill the gap.
+    If the number of responses with non-zero weight is not a multiple of the number of ranks, the
+    shortest responses of weight 0 are kept too, up to the next multiple.
 
     Args:
-        advantages: (B,) of the mini-batch's responses. B is a multiple of the ranks, which
+        advantages: (B,) of the mini-batch's responses. B is a multiple of `ranks`, which
             `verl_config` verifies.
-        lengths: (B,) in tokens.
+        lengths: (B,) the lengths of the responses, in tokens.
+        ranks: number of ranks.
     """
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
     missing = -len(kept) % ranks if kept else ranks  # up to a multiple of the ranks
@@ -71,11 +75,11 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
 
 
 def update_settings(actor_rollout_ref: DictConfig, responses: int, kept: int) -> dict[str, Any]:
-    """Settings for verl's `update_actor`: one update on the remaining rows of a mini-batch.
+    """Settings for verl's `update_actor`: one update on those rows of a mini-batch that are kept.
 
     Args:
-        responses: number in the mini-batch before dropping, which divides the loss.
-        kept: number of remaining rows.
+        responses: number of responses in the mini-batch before dropping, which divides the loss.
+        kept: number of rows that are kept.
     """
     return {
         "global_batch_size": responses,
@@ -93,7 +97,8 @@ def update_settings(actor_rollout_ref: DictConfig, responses: int, kept: int) ->
 def sampler_difference(batch: KVBatchMeta) -> dict[str, float]:
     """How far the sampler's log-probabilities of the sampled tokens are from the actor's.
 
-    Returns: the mean absolute difference, in nats, and the correlation, unless it is undefined.
+    Returns: under "difference", the mean absolute difference, in nats; under "correlation", the
+        correlation, unless it is undefined.
     """
     names = ("old_log_probs", "rollout_log_probs")
     data = fields(batch, *names)

@@ -27,8 +27,8 @@ def last_step(checkpoints: Path) -> int:
     number = latest.read_text()
     if number:
         return int(number)
-    # verl truncates the file once the newest checkpoint is complete, and then writes it. A kill in
-    # between leaves it empty.
+    # When the newest checkpoint is complete, verl truncates the file and then writes the number. A
+    # kill in between leaves the file empty, so the newest folder has the last complete checkpoint.
     return max(_folders(checkpoints))
 
 
@@ -57,8 +57,8 @@ def keep_the_last(checkpoints: Path) -> None:
     for step, path in _folders(checkpoints).items():
         if step != last:
             shutil.rmtree(path)
-    # Rewrite the file, which a kill may have left empty (see `last_step`). This follows the
-    # removal, which makes room on a full disk.
+    # Rewrite the file, which a kill may have left empty (see `last_step`). This comes after the
+    # removal, because the removal makes room on a full disk.
     if last:
         write_text(checkpoints / LATEST_FILE, str(last))
 

@@ -3,7 +3,8 @@
     python -m rspo.training.verl.config_check < SECTION
 
 SECTION is an experiment as JSON (`section_of`). The process is separate because verl reads
-environment variables when it is imported. They are set here, and the calling process keeps its own.
+environment variables when it is imported. This process sets them, and those of the calling process
+stay as they are.
 """
 
 import json

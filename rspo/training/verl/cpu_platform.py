@@ -3,8 +3,8 @@
 `run.py` sets an environment variable, VERL_USE_EXTERNAL_MODULES, that makes every process of a CPU
 run import this module.
 
-Depends on verl/plugin/platform/platform_base.py. The class below has all of its abstract methods;
-if verl adds one, Python refuses to instantiate the class.
+Depends on verl/plugin/platform/platform_base.py. `CpuPlatform` has all abstract methods of
+`PlatformBase`; if verl adds an abstract method, Python refuses to instantiate `CpuPlatform`.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,10 @@ NAME = "cpu"
 
 
 class CpuModule(ModuleType):
-    """`torch.cpu` with those functions of `torch.cuda` that verl calls; no device memory exists."""
+    """`torch.cpu` with those functions of `torch.cuda` that verl calls.
+
+    There is no device memory, so `memory_allocated` and the similar functions return 0.
+    """
 
     get_rng_state = staticmethod(torch.get_rng_state)
     set_rng_state = staticmethod(torch.set_rng_state)
@@ -60,7 +63,7 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Return False, so that verl never detects it: VERL_PLATFORM must select it."""
+        """Return False, so that verl never detects this platform: VERL_PLATFORM must select it."""
         return False
 
     def current_device(self) -> str:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 # Requests arrive one at a time. A batch is complete when no request has arrived for this long.
 QUIET_SECONDS = 0.05
-# Number of rows of a batch, or a factor of it. Measured with the tiny models: if a matrix has a
-# multiple of this many rows, no row of a product depends on the other rows, not even by rounding.
+# Batches of tiny models are filled up to a multiple of this number of rows. Measured with these
+# models: if a matrix has such a number of rows, no row of a product depends on the other rows, not
+# even by rounding.
 ROW_MULTIPLE = 32
 
 
@@ -73,7 +74,7 @@ class Server:
         self.policy = load_policy(policy)
         self.max_tokens = max_tokens
         self.seed = seed
-        self.steps = 0  # training steps of the weights
+        self.steps = 0  # number of training steps after which the weights were sent
         self.waiting: list[Request] = []
         self.work: asyncio.Task[None] | None = None
 
@@ -85,7 +86,7 @@ class Server:
         Args:
             request_id: seeds the random numbers of the response.
 
-        Returns: the output also has the number of training steps of the weights.
+        Returns: the response. Its `extra_fields` have the number of training steps of the weights.
         """
         result: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
         request = Request(

@@ -2,9 +2,9 @@
 
     python -m rspo.training.verl.driver CONFIG FOLDER
 
-`run.py` starts it under a supervisor, with the cell's `verl.yaml` and a folder for Ray. It is not
-the process of `rspo train`, which therefore survives and reports its failure. Unless it is killed,
-it writes its outcome to a file beside the checkpoint.
+`run.py` starts the driver under a supervisor, with the cell's `verl.yaml` and a folder for Ray. The
+driver is not the process of `rspo train`, which therefore survives a failure of the driver and
+reports it. Unless the driver is killed, it writes its outcome to a file beside the checkpoint.
 """
 
 import json
@@ -39,7 +39,8 @@ def main(config_file: Path, folder: Path) -> None:
     OmegaConf.set_struct(config, True)
     outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
     try:
-        # The first watchdog does not call Ray, so it also covers Ray's start. The second one does.
+        # The first watchdog does not call Ray, so it also covers Ray's start. The second watchdog
+        # calls Ray.
         with _Watchdog(cluster.lost_process, outcome):
             cluster.start(config, folder)
             with _Watchdog(cluster.lost_actor, outcome):
@@ -63,8 +64,8 @@ def train(config: Any) -> None:
 def _run(config: Any) -> None:
     """Train; after an unexpected error, give the watchdog time to find a lost process.
 
-    When a process is lost, those that use it fail at once with any error. Ray detects it only
-    later; the watchdog then reports it and exits.
+    When a process is lost, the processes that use it fail at once, with errors of any type. Ray
+    detects the loss only later; the watchdog then reports it and ends this process.
     """
     try:
         train(config)
@@ -134,7 +135,7 @@ class _Watchdog(threading.Thread):
     """
 
     def __init__(self, check: Callable[[], str | None], outcome: _Outcome) -> None:
-        """`check` returns a message if a process was lost."""
+        """`check` returns a message if a process was lost, else None."""
         super().__init__(daemon=True)
         self.check = check
         self.outcome = outcome

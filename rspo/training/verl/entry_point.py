@@ -18,7 +18,8 @@ def register_estimators() -> None:
 
     Depends on verl/trainer/ppo/core_algos.py, which has the registry.
 
-    Raises: ValueError if an installed package registers an objective under a name that is taken.
+    Raises: InputError unless verl has the supported version; ValueError if an installed package
+        registers an objective under a name that is taken.
     """
     require_version()
     from verl.trainer.ppo import core_algos

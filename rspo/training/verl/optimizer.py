@@ -13,8 +13,8 @@ from verl.workers.config import FSDPOptimizerConfig
 class ScheduledOptimizerConfig(FSDPOptimizerConfig):
     """verl's optimizer settings and the schedule after the warm-up: `constant` or `linear`.
 
-    verl has no linear decay. verl's field `total_training_steps` counts updates of the optimizer
-    here; a training step may have several.
+    verl has no linear decay. In this class, verl's field `total_training_steps` is the number of
+    updates of the optimizer; a training step may make several.
     """
 
     schedule: str = "constant"

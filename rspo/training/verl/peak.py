@@ -7,7 +7,7 @@ from collections.abc import Callable
 class Peak(threading.Thread):
     """A thread that calls a function at intervals and keeps its highest value.
 
-    It starts at once, and ends with its `with` block or with the process.
+    The thread starts at once, and ends with its `with` block or with the process.
 
     value: the function, such as one that returns the bytes in use. Its values are not negative.
     highest: the highest value since the last call of `take`.
@@ -38,9 +38,10 @@ class Peak(threading.Thread):
     def take(self) -> float:
         """Return the highest value since the last call, or the current value if that is higher.
 
-        The next call starts from zero.
+        The next call returns the highest value since this one.
         """
-        value = self.value()  # less than an interval may have passed
+        # The thread may not have called the function since the last call of `take`.
+        value = self.value()
         with self._lock:
             highest = max(self.highest, value)
             self.highest = 0.0

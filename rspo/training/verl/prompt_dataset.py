@@ -1,6 +1,7 @@
 """A cell's prompts in verl: the same token ids in the same order as the local engine.
 
-verl imports this module in its driver and in its agent-loop workers, see `data.custom_cls`.
+verl imports this module in its driver and in its agent-loop workers, by `data.custom_cls` of
+common.yaml.
 Depends on verl/trainer/ppo/utils.py (`create_rl_dataset`) and
 verl/experimental/agent_loop/agent_loop.py (`AgentLoopBase`, `register`).
 """
@@ -53,7 +54,7 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
 
 @register("rspo_prompt")
 class PromptLoop(AgentLoopBase):
-    """Requests one response to a prompt of token ids: no chat template, no tools."""
+    """Requests one response to a prompt, whose token ids include the chat template; no tools."""
 
     def __init__(self, server_manager: LLMServerClient, **_: Any) -> None:
         """Skip verl's own constructor, which tests the tokenizer on conversations."""

@@ -18,8 +18,8 @@ from rspo.core.files import fingerprint
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-# Slots are not cores. verl has three actors per rank and one per storage unit. They mostly wait,
-# but without enough slots verl blocks forever.
+# Number of slots for actors of Ray. Slots are not cores: verl has three actors per rank and one per
+# storage unit, which mostly wait, but without a slot for each, verl blocks forever.
 _MIN_SLOTS = 64
 # Variables for Ray and its processes. By default, Ray starts one process per slot in advance.
 _ENVIRONMENT = {

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _SECONDS_BETWEEN_POLLS = 0.5
-# The most time between two calls of `HangDetector.overdue` that counts as waiting. Polls are more
-# frequent, but looking at the file may take seconds on a slow disk.
+# The most time between two calls of `HangDetector.overdue` that counts as waiting. The calls are
+# more frequent, but looking at the file may take seconds on a slow disk.
 _MAX_SECONDS_BETWEEN_CHECKS = 30.0
 DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
@@ -70,7 +70,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """Train the remaining steps of a cell, and write verl.yaml to the cell's folder.
 
     Args:
-        begin: called when the inputs are verified; keeps or removes the checkpoint.
+        begin: called when the inputs are verified; it keeps or removes the checkpoint.
 
     Raises: InputError, Stopped and LostProcess, as `_run` does.
     """
@@ -138,10 +138,10 @@ def verified_config(experiment: Experiment, name: str) -> "DictConfig":
 
 
 class HangDetector:
-    """Tells when a step takes so long that a process must hang.
+    """Tells when a step takes so long that a process of the training must hang.
 
-    The driver reports each step in a file. This process watches the file, because a call that hangs
-    may stop all threads of the driver, its watchdogs included.
+    The driver reports each step in a file. The process of `rspo train` watches the file, because a
+    call that hangs may stop all threads of the driver, its watchdogs included.
     """
 
     def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
@@ -202,7 +202,7 @@ def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
     if kind == TRAINED:
         return
     with suppress(OSError):  # a process that could not be killed may still write there
-        keep_the_last(checkpoint)  # an incomplete one may have filled the disk
+        keep_the_last(checkpoint)  # an incomplete checkpoint may have filled the disk
     step = last_step(checkpoint)
     if kind == Stopped.__name__:
         raise Stopped(step)

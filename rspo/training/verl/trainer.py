@@ -3,8 +3,8 @@
 `driver.py` calls `train`.
 
 Depends on verl/trainer/ppo/v1/trainer_base.py (methods of `PPOTrainer` that are overridden or
-called here), verl/trainer/ppo/v1/trainer_sync.py, verl/trainer/main_ppo.py, whose runner `train`
-replaces, and verl/trainer/ppo/v1/agent_loop_tq.py.
+called here), verl/trainer/ppo/v1/trainer_sync.py, verl/trainer/main_ppo.py (the function `train`
+below replaces its runner), and verl/trainer/ppo/v1/agent_loop_tq.py.
 """
 
 import json
@@ -105,7 +105,7 @@ class RSPOTrainer(PPOTrainerSync):
     progress: set when verl looks for a checkpoint, before the first step.
     stopping: whether a stop was requested; training then ends before the next step.
     clock: measures the phases of the current step.
-    weights_seconds: time for sending the current step's weights to the servers.
+    weights_seconds: time for sending the weights that sample the current step to the servers.
     difference: how far sampler and actor differ in the current step, see `sampler_difference`.
     memory_gb: peak memory of each phase, in 10^9 bytes.
     """
@@ -135,7 +135,10 @@ class RSPOTrainer(PPOTrainerSync):
         self.memory_gb = {}
 
     def _init_dataloader(self) -> None:
-        """Keep the optimizer's number of updates, where verl would write the number of steps."""
+        """Keep the number of updates in the optimizer's settings.
+
+        verl would replace it by the number of training steps.
+        """
         updates = self.config.actor_rollout_ref.actor.optim.total_training_steps
         super()._init_dataloader()
         self.config.actor_rollout_ref.actor.optim.total_training_steps = updates
@@ -202,7 +205,7 @@ class RSPOTrainer(PPOTrainerSync):
     def _send_weights(self, send: Callable[[], None]) -> None:
         """Call `send`, which sends the weights to the servers; note its seconds and memory."""
         if self.records:
-            self._note_memory("checkpoint")  # and the validation before it
+            self._note_memory("checkpoint")  # this phase includes the validation before it
         started = time.perf_counter()
         send()
         self.weights_seconds = time.perf_counter() - started
@@ -233,7 +236,7 @@ class RSPOTrainer(PPOTrainerSync):
         record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
-        # Replaces the entropy of verl, which depends on loss_agg_mode and on dropping.
+        # This replaces verl's entropy, which depends on loss_agg_mode and on dropped responses.
         metrics["actor/entropy"] = entropy
         self.records.append(record)
         if steps_above(self.records) == [record["step"]]:  # warn once, at the first such step
@@ -245,8 +248,9 @@ class RSPOTrainer(PPOTrainerSync):
     def _score(self, batch: KVBatchMeta, correct: NDArray[np.bool_]) -> tuple[Scored, float]:
         """Compute rewards, weights and entropy of a batch, and write its advantages to the queue.
 
-        The entropy, in nats per token, is the mean of -log p over the sampled tokens: the servers
-        return only these. Its expectation is the entropy of the sampling distributions.
+        The entropy, in nats per token, is the mean of -log p over the sampled tokens, because the
+        servers return the probabilities of no other tokens. Its expectation is the entropy of the
+        sampling distributions.
 
         Args:
             batch: sorted by prompt.
@@ -323,7 +327,8 @@ class RSPOTrainer(PPOTrainerSync):
         weights = scored.weights.flatten()
         lengths = scored.lengths.flatten()
         size = self.training.prompts_per_update * self.cell.n
-        # With `token-mean`, verl's actor divides the loss by the number of tokens that it receives.
+        # With `token-mean`, verl's actor divides the loss by the number of tokens that it receives,
+        # so dropping responses would change the loss.
         drops = self.training.drop_zero_weights and self.training.loss_aggregation != "token-mean"
         mini_batches = []
         for first in range(0, len(weights), size):

@@ -52,7 +52,7 @@ class Verification:
     def until_sampled(self, count: int) -> None:
         """Wait until all responses to `count` prompts are sampled.
 
-        Meanwhile, verify the responses to the prompts that have all of them.
+        Meanwhile, verify the responses to those prompts whose responses are all sampled.
         """
         while True:
             tags = transfer_queue.kv_list(_PARTITION).get(_PARTITION, {})

@@ -185,7 +185,7 @@ def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> No
 
 
 def _require_effect(layer: Mapping[str, Any], origin: str, fixed: DictConfig) -> None:
-    """Raises: InputError for a key that this package does not read, or sets itself (`fixed`)."""
+    """Raises: InputError for a key that has no effect, or that this package sets (`fixed`)."""
     without_effect = dict(_WITHOUT_EFFECT)
     for key, _ in leaves(fixed):
         without_effect[key] = _SET_BY_THIS_PACKAGE

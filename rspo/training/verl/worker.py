@@ -1,6 +1,6 @@
-"""verl's actor on one rank, with the learning rate schedule of the config and our rollouts.
+"""verl's actor on one rank, with the config's learning rate schedule and this package's rollouts.
 
-Depends on verl/workers/engine_workers.py (the two classes below),
+Depends on verl/workers/engine_workers.py (base classes of `Actor` and `PolicyWorker`),
 verl/workers/engine/fsdp/transformer_impl.py (the scheduler), and on verl/workers/rollout/base.py
 and verl/workers/rollout/replica.py (registries).
 """
@@ -39,8 +39,9 @@ def _replica(module: str) -> type[RolloutReplica]:
     return replica
 
 
-# The driver and every rank import this module, so all of them know the rollouts. The registries
-# have names and functions: a rollout is imported only where it is used, so CPUs need no vLLM.
+# The driver and every rank import this module, so all of them know the rollouts. The registries get
+# names and functions instead of classes: a rollout is imported only where it is used, so CPUs need
+# no vLLM.
 for name, module in _ROLLOUTS.items():
     _ROLLOUT_REGISTRY[(name, "async")] = f"{module}.ServerAdapter"
     RolloutReplicaRegistry.register(name, partial(_replica, module))
@@ -81,7 +82,7 @@ class Actor(TrainingWorker):
 
 
 class PolicyWorker(ActorRolloutRefWorker):
-    """verl's worker with the actor above.
+    """verl's worker with `Actor`.
 
     It cannot be named Worker: verl searches the base classes for its own class of that name.
     """
