@@ -70,7 +70,7 @@ FUNCTIONS = _commands(
     "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil"}
-_DIGITS = ""  # stands for digits, which is no token
+_DIGITS = ""  # stands for any token of digits in `_FRACTIONS`; no token is empty
 # Forms of the fraction in a mixed number.
 _FRACTIONS = (
     [r"\frac", "{", _DIGITS, "}", "{", _DIGITS, "}"],
@@ -100,7 +100,7 @@ class _Reader:
     """A recursive-descent parser. 1/2x means (1/2)x, by the order of operations.
 
     Each method that returns an expression removes the tokens of that expression, and raises
-    Unreadable if the next tokens are none.
+    Unreadable if the next tokens are no such expression.
     """
 
     def __init__(self, tokens: Tokens) -> None:
