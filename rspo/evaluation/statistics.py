@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
-NORMAL_QUANTILE = 1.96  # half of a 95 % interval, in standard errors
+NORMAL_QUANTILE = 1.96  # half of the width of a 95 % interval, in standard errors
 LEVEL = 0.05  # a two-sided p-value below it, adjusted for the number of tests, is significant
 ENOUGH_PROBLEMS = 30  # with fewer, the mean over them is not near a normal distribution
 SMALLEST_P = 1e-50  # the smallest p-value that is computed
@@ -55,7 +55,7 @@ class Estimate:
     error_problems: error over problems, which are drawn separately within each benchmark.
     error_seeds: error over training seeds; 0 if nothing was trained, NaN with one seed.
     error: error over both, or over problems only where error_seeds is NaN.
-    degrees: degrees of freedom of error_problems; of a mean of runs or steps, of error.
+    degrees: degrees of freedom of error_problems; for a mean of runs or steps, those of error.
     seeds: number of training seeds; 0 if nothing was trained.
     """
 
@@ -72,7 +72,7 @@ class Estimate:
         return self.value - half, self.value + half
 
     def critical(self, tail: float) -> float:
-        """The critical t: an estimate of 0 exceeds t standard errors with the probability `tail`.
+        """The critical t: if the true value is 0, P(estimate > t standard errors) is `tail`.
 
         With errors over problems and over seeds, it is that of Cochran and Cox (1950), the mean of
         both t, weighted by their variances:
