@@ -52,7 +52,7 @@ class Method:
 
     @property
     def objective_k_n(self) -> tuple[str, int | None, int | None]:
-        """What variants have in common."""
+        """What the variants of a method have in common."""
         return self.objective, self.k, self.n
 
 

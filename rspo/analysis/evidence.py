@@ -29,7 +29,8 @@ from rspo.pipeline.state import behind, state_of
 from rspo.pipeline.task import Task
 
 FOLDER = Path("docs") / "evidence"
-DIGITS = 9  # significant digits of numbers in logs, which float32 has
+# Significant digits of numbers in logs. Numbers that differ in float32 differ in these digits.
+DIGITS = 9
 # The folder of the data sets. Their rows have it in the column `policy`, although it is no policy.
 PROBLEMS = "problems"
 _META = b"rspo.evidence"  # key of the Parquet file's metadata: the config, as JSON
@@ -44,7 +45,7 @@ _SCHEMA = pa.schema(
         ("problem_id", pa.string()),
         ("responses", pa.int32()),
         ("correct", pa.int32()),
-        # Of each response, those of correct responses first; null if the evidence keeps none.
+        # The reward of each response, correct responses first; null if the evidence keeps none.
         ("rewards", pa.list_(pa.float64())),
     ]
 )
@@ -204,6 +205,7 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
         if policy == PROBLEMS:
             continue
         for source, version in inputs_of(file, note).items():
+            # Only a file outside the policy's own folder is shared with other policies.
             first, other = known.setdefault(str(source), (policy, version))
             if other != version and experiment.files.folder(policy) not in source.parents:
                 raise InputError(
@@ -214,8 +216,9 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
     """Write the files of the evidence into an empty folder of results.
 
-    Restored scores have the original number of correct responses to each problem, before the wrong
-    ones. Rewards that were not kept are NaN. Numbers in logs have `DIGITS` significant digits.
+    Restored scores have the original number of correct responses to each problem, and list them
+    before the wrong ones. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
+    significant digits.
 
     Raises: InputError for a policy of `Evidence.faults`.
     """

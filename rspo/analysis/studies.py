@@ -124,7 +124,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
                 comparisons += _over_models(differences)
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
     comparisons = [replace(comparison, benchmarks=benchmarks) for comparison in comparisons]
-    # The contrasts of claims, which know their benchmarks.
+    # The contrasts of claims, whose comparisons have their benchmarks already.
     for contrast in study.contrasts:
         comparisons += _compare_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
@@ -284,7 +284,8 @@ def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> li
 def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
     """The terms of a claim's estimate: the mean over k of one comparison at each k.
 
-    It is the first one at this k alone, on all problems. There are no terms without any such.
+    For each k, it is the first comparison at this k alone, on all problems. If there is none for
+    any k, there are no terms.
     """
     by_k: dict[int, Comparison] = {}
     for comparison in comparisons:

@@ -1,4 +1,4 @@
-"""The table of a study's methods, which tells how each was trained, and from what."""
+"""How a study's methods were trained: the table of methods, processors and base policies."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
