@@ -72,8 +72,8 @@ def register(figure: Figure) -> None:
 def figures_of(experiment: Experiment) -> dict[str, Figure]:
     """The figures of a config by name.
 
-    These are the figures of `FIGURES` whose grids it has, and fig_<grid> for each grid entry or
-    study that none of them draws.
+    These are the figures of `FIGURES` whose grids the config has, and fig_<grid> for each grid
+    entry or study that no figure of `FIGURES` draws.
 
     Raises: InputError if fig_<grid> is the name of another figure.
     """

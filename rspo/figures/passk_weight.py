@@ -36,7 +36,8 @@ def table() -> pd.DataFrame:
     probabilities = np.arange(101) / 100
     rows = []
     for k in KS:
-        # F'(p) follows from the weights that training uses. RSPO with k = 1 is policy gradient.
+        # `diagnose` computes this slope from the weights that training uses; it equals the formula.
+        # RSPO with k = 1 is policy gradient. The column `w` has p.
         slope = diagnose("rspo_pass_at_k", k, max(KS), probabilities).weights.slope
         rows += [("weight", k, w, weight) for w, weight in zip(probabilities, slope, strict=True)]
     rows += [("boundary", k, boundary(k), 1.0) for k in BOUNDARY_KS]
