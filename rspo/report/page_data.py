@@ -137,7 +137,7 @@ def _rank(comparison: Row) -> tuple[int, float]:
 
 
 def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
-    """Each verdict without its reason, and the number of claims with it; none is left out.
+    """Each verdict that a claim has, without its reason, and the number of claims with it.
 
     Args:
         claims: the rows of `claims`.
@@ -168,7 +168,8 @@ def _seeds_to_halve(comparison: Row) -> float:
     if isnan(error_seeds) or isnan(error) or error == 0:
         return nan
     half = (comparison["high"] - comparison["low"]) / 2
-    constant = max(0.0, error**2 - error_seeds**2)  # the variance that no seed reduces
+    # The variance that more seeds do not reduce.
+    constant = max(0.0, error**2 - error_seeds**2)
     for seeds in range(int(comparison["seeds"]) + 1, SEEDS_LIMIT + 1):
         fraction = comparison["seeds"] / seeds
         seed_variance = error_seeds**2 * fraction
@@ -197,7 +198,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         yield {
             "figure": figure,
             "alt": figure.caption.partition(";")[0],  # without the details
-            # A part of the page, which has no files beside it.
+            # The picture is part of the page, because the report has no files beside it.
             "png": b64encode(image.read_bytes()).decode(),
         }
 

@@ -60,9 +60,10 @@ def clock(seconds: float) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace every character that is invisible or moves others by its name; keep line feeds.
+    """Replace each invisible character, including those that change the direction of text.
 
-    Does not escape HTML: the template does.
+    A visible symbol replaces it, or its code point, such as ⟨U+200B⟩. Line feeds stay. HTML is not
+    escaped, because the template does that.
     """
     return "".join(map(_visible, text))
 
