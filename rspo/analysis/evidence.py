@@ -31,7 +31,8 @@ from rspo.pipeline.task import Task
 FOLDER = Path("docs") / "evidence"
 # Significant digits of numbers in logs. Numbers that differ in float32 differ in these digits.
 DIGITS = 9
-# The folder of the data sets. Their rows have it in the column `policy`, although it is no policy.
+# The folder of the data sets. The column `policy` has this name in their rows, although data sets
+# are no policy.
 PROBLEMS = "problems"
 _META = b"rspo.evidence"  # key of the Parquet file's metadata: the config, as JSON
 _SCHEMA = pa.schema(
@@ -128,7 +129,7 @@ def add(
     rewards: Container[str],
     force: bool,
 ) -> Iterator[str]:
-    """Add the finished policies to the file; compare those that it already has with the results.
+    """Add finished policies to the file; compare policies that are already in it with the results.
 
     Args:
         path: the file of evidence, which may not exist yet.

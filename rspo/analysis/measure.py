@@ -139,7 +139,7 @@ class Measurer:
         """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
         higher, lower = (self._policies(method) for method in methods)
-        # Both trainings of a seed have the same prompts, so their difference is taken first.
+        # Both trainings of a seed have the same prompts, so differences are taken within seeds.
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
             for seed in self._common_seeds(comparison, methods)

@@ -174,7 +174,8 @@ def tie_within(margin: float) -> str:
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
     """Whether a difference is lost on another suite than the usual one.
 
-    It is if it is significantly smaller on this suite, and not significantly above 0 on it.
+    It is lost if it is significantly smaller on this suite than on the usual one, and not
+    significantly above 0 on this suite.
 
     Args:
         rows: the comparisons of the claim.

@@ -144,7 +144,7 @@ def _most_different(
     metric: Metric,
     ks: Sequence[int],
 ) -> Iterator[str]:
-    """Lines with the problems at which each file is better by most, averaged over k."""
+    """Lines with the problems at which each file is better by the most, averaged over k."""
     by_k = [first.estimates(metric, k) - second.estimates(metric, k) for k in ks]
     known = np.isfinite(by_k)  # a problem with fewer than k responses has no value
     # At least 1, so that the mean of a problem without values is 0 instead of NaN.

@@ -85,7 +85,7 @@ def _interval_of_few(
 ) -> tuple[float, float]:
     """The interval of a mean over few problems, or over problems with equal values.
 
-    It is NaN if it is unknown, as that of Max@k is if all problems have the same value.
+    Both ends are NaN without an error, and for Max@k if all problems have the same value.
     """
     if metric != "max_at_k":
         return score_interval(value, error, problems)

@@ -58,7 +58,7 @@ def register(figure: Figure) -> None:
     """Add a figure to `FIGURES`.
 
     Raises: ValueError for a name that is taken, or does not begin with "fig_", and for grids that
-    are text instead of a tuple.
+        are text instead of a tuple.
     """
     if not figure.name.startswith("fig_") or not figure.name.replace("_", "").isalnum():
         raise ValueError(f"figure {figure.name!r}: allowed: fig_ and letters, digits or _")

@@ -165,7 +165,7 @@ def _draw_pair(
     figure: Figure,
     title: str,
 ) -> None:
-    """Draw levels in one panel, and in the other differences to the reference with intervals."""
+    """Draw levels in the first panel, and differences to the reference with bands in the second."""
     levels, differences = pair
     looks = style.looks(methods)
     style.draw(levels, rows, looks, "k", "estimate")

@@ -99,9 +99,9 @@ def claims(experiment: Experiment) -> list[Row]:
     reason: why a claim is not tested; empty if it is.
     deciding: the comparisons that decide the claim.
     weakest: that of `deciding` with the weakest evidence; None for a claim that is not tested.
-    not_as_claimed: those that are against the claim, then the open ones by p, then the ties, each
-        with `seeds_to_halve`.
-    transfer: the differences between two suites, the same ones for every claim.
+    not_as_claimed: the comparisons of `deciding` that are not as claimed, each with
+        `seeds_to_halve`: first those against the claim, then the open ones by p, then the ties.
+    transfer: the comparisons of RSPO's advantage on two suites; every claim has the same list.
     """
     comparisons = _comparisons(experiment)
     by_id = {comparison["id"]: comparison for comparison in comparisons}

@@ -153,7 +153,8 @@ class _Reader:
     def _starts_factor(self) -> bool:
         """Whether another factor follows without a sign, as in 2x.
 
-        A number may do so only after brackets: (x)2, but not x2. A bar within bars closes them.
+        A number follows without a sign only after brackets: (x)2, but not x2. A bar within bars
+        closes them.
         """
         following = self.next
         if following is None or following in _FACTOR_ENDS or following in _PAIRS.values():

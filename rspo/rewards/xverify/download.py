@@ -27,6 +27,9 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
 
     `results/SCALE/judge` gets `prompt.py`, the authors' file at the pinned commit, and the folder
     `model`.
+
+    Args:
+        mirror: folder with models, which are otherwise downloaded.
     """
     task = tasks.fetch_judge(experiment)
     settings = experiment.config.xverify
