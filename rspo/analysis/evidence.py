@@ -182,7 +182,7 @@ def add(
 def _known(
     path: Path, experiment: Experiment, files: Files, force: bool
 ) -> dict[str, pd.DataFrame]:
-    """The rows of each policy that the file has and may keep; none if there is no file yet.
+    """The rows of each policy in the file that fits the config; empty if there is no file yet.
 
     Raises: InputError for a policy of `Evidence.faults`, unless `force` leaves it out.
     """

@@ -1,4 +1,4 @@
-"""From measured comparisons to p-values, outcomes and verdicts, and the table of comparisons.
+"""Compute p-values, outcomes and verdicts of measured comparisons; write and read their table.
 
 docs/statistics.md defines the verdicts, and says which errors they control.
 """

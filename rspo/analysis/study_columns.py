@@ -146,7 +146,7 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from: model and first eight digits of its digest."""
+    """The base policies that cells started from: model and first eight digits of the digest."""
     names: list[str] = []
     for cell in cells:
         model = experiment.cell(cell).model

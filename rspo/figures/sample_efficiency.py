@@ -35,7 +35,7 @@ COLUMNS = [
 
 
 def first_pass(experiment: Experiment) -> int:
-    """The number of training steps before prompts repeat, or of all steps if none repeats."""
+    """The number of training steps before prompts repeat; all steps if no prompt repeats."""
     training = experiment.config.training
     problems = read_table(experiment.files.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)

@@ -133,6 +133,7 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
 
 def _start(verifier: str) -> Worker:
     """Start a process that runs a verifier. It writes READY once its libraries are imported."""
+    # `rules` needs the library too, for formulas that its own parser does not support.
     if importlib.util.find_spec("math_verify") is None:
         raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
     # The worker must import the same package, which may be in a checkout that is not installed.
