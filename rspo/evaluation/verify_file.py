@@ -51,10 +51,10 @@ def verify_file(
     stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
-    decides = verifier_settings(experiment.config if experiment else None, verifier)
+    deciding_settings = verifier_settings(experiment.config if experiment else None, verifier)
     task = Task(
         (output,),
-        decides | {"columns": dict(columns), "responses": path.name},
+        deciding_settings | {"columns": dict(columns), "responses": path.name},
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
@@ -69,7 +69,7 @@ def verify_file(
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
-            verdicts = verified(output, responses, verify, decides)
+            verdicts = verified(output, responses, verify, deciding_settings)
         _write_verdicts(output, responses, verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}

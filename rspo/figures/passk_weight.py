@@ -39,7 +39,7 @@ def table() -> pd.DataFrame:
         # `diagnose` computes this slope from the weights that training uses; it equals the formula.
         # RSPO with k = 1 is policy gradient. The column `w` has p.
         slope = diagnose("rspo_pass_at_k", k, max(KS), probabilities).weights.slope
-        rows += [("weight", k, w, weight) for w, weight in zip(probabilities, slope, strict=True)]
+        rows += [("weight", k, p, weight) for p, weight in zip(probabilities, slope, strict=True)]
     rows += [("boundary", k, boundary(k), 1.0) for k in BOUNDARY_KS]
     # The type `object` keeps integers: the CSV has k = 2 for the left panel, 2.0 for the right.
     return pd.DataFrame(rows, columns=["panel", "k", "w", "weight"], dtype=object)

@@ -247,8 +247,8 @@ def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
     """
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
-        problems = frame.groupby("problem_id")["correct"]
-        frame = frame.assign(right=problems.transform("sum"), total=problems.transform("size"))
+        correct = frame.groupby("problem_id")["correct"]
+        frame = frame.assign(right=correct.transform("sum"), total=correct.transform("size"))
         kinds = {
             "right": frame[frame["correct"]].head(1),
             "wrong": frame[~frame["correct"]].head(1),

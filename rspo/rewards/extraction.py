@@ -55,12 +55,12 @@ def final_answers(text: str) -> list[str]:
 
     Returns: an empty list if the text has no box with content.
     """
-    boxes, offered = _boxes(text)
+    boxes, joined_by_or = _boxes(text)
     if not boxes:
         return []
     joined = ", ".join(dict.fromkeys(boxes))
     last = boxes[-1]
-    return [joined] if offered or joined == last else [joined, last]
+    return [joined] if joined_by_or or joined == last else [joined, last]
 
 
 def extracted_answer(response: str, verifier: str) -> str | None:
@@ -82,7 +82,7 @@ def _boxes(text: str) -> tuple[list[str], bool]:
     """
     text = _without_comments(text)
     boxes: list[str] = []
-    offered = False
+    joined_by_or = False
     following = None  # where the box after the current one starts
     # Go from the last box backwards, until anything but a joint stands between two boxes.
     for opening in reversed(deque(_BOX.finditer(text), maxlen=_MOST_JOINED)):
@@ -94,10 +94,10 @@ def _boxes(text: str) -> tuple[list[str], bool]:
             if not _joined(between):
                 break
             if re.search(r"\bor\b", between):
-                offered = True
+                joined_by_or = True
         boxes.insert(0, content)
         following = opening.start()
-    return boxes, offered
+    return boxes, joined_by_or
 
 
 def _without_comments(text: str) -> str:

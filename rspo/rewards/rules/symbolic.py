@@ -59,7 +59,7 @@ class _Reader(_Latex2Sympy):
 
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether math-verify finds two formulas equal. A formula that it cannot parse equals no other."""
+    """Whether math-verify can parse two formulas and finds them equal."""
     if not (_may_be_read(gold) and _may_be_read(prediction)):
         return False
     _lock()
