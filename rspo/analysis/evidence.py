@@ -1,10 +1,10 @@
 """Evidence: the results from which a published page is made, small enough to be committed with it.
 
-A Parquet file has, for each policy, the number of correct responses to each problem, the rewards
-where they are not 1 and 0, and the training log, with the provenance of the files that they come
-from. The file grows policy by policy, so a study can be trained in pieces, on several machines. The
-page can be made from the file without training, and a policy that is trained once more can be
-compared with the file.
+A Parquet file has, for each policy, the number of correct responses to each problem, the training
+log, and the rewards if the page reads rewards other than 1 and 0. It also has the provenance of the
+files that these come from. It grows policy by policy, so a study can be trained in pieces, on
+several machines. The page can be made from it without training, and a policy that is trained once
+more can be compared with it.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 The numbers are those of the paper's figures. With several seeds, a figure shows the mean of their
 estimates. Its table also has the mean of the ends of their intervals. All seeds answer the same
-problems, so errors from the choice of problems do not average out over seeds; the mean of the
+problems, so errors from the choice of problems do not average out over seeds. The mean of the
 intervals is at least as wide as the interval of the mean. These intervals do not include the spread
 between seeds; those of differences do.
 """

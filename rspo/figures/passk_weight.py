@@ -1,6 +1,6 @@
 """RSPO's Pass@k weight of a correct response, in closed form (the paper's figure 4).
 
-With p = P(a response is correct), the weight of a correct response is (section 4.2)
+If p is the probability of a correct response, the weight of a correct response is (section 4.2)
 
     weight(k, p) = k (1 - p)^(k-1)
 

@@ -47,11 +47,10 @@ def last_box(text: str) -> str | None:
 def final_answers(text: str) -> list[str]:
     r"""The answers that a text may give: a list of its last boxes, and the last box alone.
 
-    If only a comma, `and` or `or` separates the last box from boxes before it, as in
-    `\boxed{1} and \boxed{2}`, the first result is the list `1, 2` and the second one is the last
-    box. With `or`, the list is the only result, because a text that offers two answers gives
-    neither. If there is a single box, or all of these boxes are equal, their content is the only
-    result.
+    If only commas, `and` or `or` stand between the last boxes, as in `\boxed{1} and \boxed{2}`,
+    the first result is the list `1, 2`, and the second result is the last box. With `or`, the list
+    is the only result, because a text that offers two answers gives neither. If there is a single
+    box, or all of these boxes are equal, their content is the only result.
 
     Returns: an empty list if the text has no box with content.
     """
