@@ -242,8 +242,8 @@ def _subtracted(
     others = [method for method in lines if method.variant == variant]
     same = [method for method in others if method.objective_k_n == line.objective_k_n]
     if not same:
-        # No method with the n of `line` has this variant. If the variant has a method with a single
-        # other n, that method is subtracted.
+        # No method with the n of `line` has this variant. A method with another n is subtracted if
+        # it is the only one with this variant.
         same = [method for method in others if method.objective_k_n[:2] == line.objective_k_n[:2]]
     return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 

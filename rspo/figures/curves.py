@@ -149,7 +149,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 def _title(title: str, panels: int, rows: pd.DataFrame) -> str:
     """The name of a panel, on several lines if it is long, and the number of problems."""
     points = style.TEXT_WIDTH * 72 / panels  # width of a panel
-    letters = int(points / 6)  # 6 points a letter are more than letters of 7.5 points take
+    letters = int(points / 6)  # a letter of a title takes less than 6 points
     # A long title with a part in brackets breaks before the bracket first.
     name, bracket, more = title.partition(" (")
     parts = [name, f"({more}"] if bracket and len(title) > letters else [title]

@@ -60,10 +60,10 @@ def clock(seconds: float) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace each invisible character, including those that change the direction of text.
+    """Replace each invisible character by a visible symbol or its code point, such as ⟨U+200B⟩.
 
-    A visible symbol replaces it, or its code point, such as ⟨U+200B⟩. Line feeds stay. HTML is not
-    escaped, because the template does that.
+    Characters that change the direction of text are replaced too. Line feeds stay. HTML is not
+    escaped here, because the template does that.
     """
     return "".join(map(_visible, text))
 
