@@ -229,8 +229,8 @@ def _subtracted(
     if minus == BASE:
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
-        # If there are several variants, the objective is subtracted at the variant of `line`; its
-        # only variant is subtracted from all variants of a method.
+        # If the subtracted objective has several variants, the one with the variant of `line` is
+        # subtracted. If it has only one, that is subtracted from every variant of a method.
         one_variant_each = len({method.objective_k_n for method in lines}) == len(lines)
         others = _with_objective(minus, line, lines)
         if not one_variant_each and len({method.variant for method in others}) > 1:
@@ -242,8 +242,8 @@ def _subtracted(
     others = [method for method in lines if method.variant == variant]
     same = [method for method in others if method.objective_k_n == line.objective_k_n]
     if not same:
-        # No method with the n of `line` has this variant. A method with another n is subtracted if
-        # it is the only one with this variant.
+        # No method with the objective, k and n of `line` has this variant. If only one method with
+        # this objective and k has it, with another n, that method is subtracted.
         same = [method for method in others if method.objective_k_n[:2] == line.objective_k_n[:2]]
     return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 
