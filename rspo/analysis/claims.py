@@ -204,7 +204,7 @@ def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
 
 
 def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
-    """RSPO of each k minus RSPO of every other k, at its own k."""
+    """RSPO of each k minus RSPO of every other k, at the k of the first."""
     methods = grid.by_trained_k()
     ks = [k for k in grid.planned if k in methods]
     if len(ks) < 2:
@@ -248,8 +248,8 @@ def _table(
     if len(pairs) > 1:
         comparisons += [grid.compare(*pair, planned) for pair in pairs]
     comparisons += [mean_of_pairs((k,)) for k in planned]
-    # The entries. With a single pair or a single k, pooled ones equal marginal means, which are
-    # listed already.
+    # The entries. With a single pair or a single planned k, those of planned k on all problems are
+    # marginal means, which are listed already.
     has_entries_as_means = len(pairs) == 1 or len(planned) == 1
     for pair in pairs:
         for where in grid.problem_sets:
@@ -267,7 +267,7 @@ def main_findings(experiment: Experiment, name: str) -> list[Comparison]:
 
 
 def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
-    """The findings on another suite, and by how much smaller RSPO's advantage is there."""
+    """The findings on another suite, and RSPO's advantage there minus that on the usual suite."""
     findings = main_findings(experiment, "contamination_free")
     if "main" not in experiment.config.grid:
         return findings

@@ -52,7 +52,7 @@ class Method:
 
     @property
     def objective_k_n(self) -> tuple[str, int | None, int | None]:
-        """What variants have in common."""
+        """What the variants of a method have in common."""
         return self.objective, self.k, self.n
 
 
@@ -79,7 +79,8 @@ class Comparison:
         between -margin and margin.
     tie_margin: values between -tie_margin and tie_margin are a tie, which is tested in addition to
         the claim; None if no tie is tested.
-    claim, variant: the claim and the variant that it is about; empty if there is none.
+    claim, variant: the claim and the variant that the comparison is about; empty if it is about
+        none.
     family: name of the tests with which its p-value is adjusted. If it is empty, the comparison of
         a study is not tested.
     runs: the terms to sum for each run. Runs are independent, and the value is their mean. If it

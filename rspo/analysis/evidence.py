@@ -1,10 +1,10 @@
 """Evidence: the results from which a published page is made, small enough to be committed with it.
 
-A Parquet file has, for each policy, the number of correct responses to each problem, the rewards
-where they are not 1 and 0, and the training log, with the provenance of the files that they come
-from. The file grows policy by policy, so a study can be trained in pieces, on several machines. The
-page can be made from the file without training, and a policy that is trained once more can be
-compared with the file.
+A Parquet file has, for each policy, the number of correct responses to each problem, the training
+log, and the rewards if the page reads rewards other than 1 and 0. It also has the provenance of the
+files that these come from. It grows policy by policy, so a study can be trained in pieces, on
+several machines. The page can be made from it without training, and a policy that is trained once
+more can be compared with it.
 """
 
 import json
@@ -29,8 +29,10 @@ from rspo.pipeline.state import behind, state_of
 from rspo.pipeline.task import Task
 
 FOLDER = Path("docs") / "evidence"
-DIGITS = 9  # significant digits of numbers in logs, which float32 has
-# The folder of the data sets. Their rows have it in the column `policy`, although it is no policy.
+# Significant digits of numbers in logs. Numbers that differ in float32 differ in these digits.
+DIGITS = 9
+# The folder of the data sets. The column `policy` has this name in their rows, although data sets
+# are no policy.
 PROBLEMS = "problems"
 _META = b"rspo.evidence"  # key of the Parquet file's metadata: the config, as JSON
 _SCHEMA = pa.schema(
@@ -44,7 +46,7 @@ _SCHEMA = pa.schema(
         ("problem_id", pa.string()),
         ("responses", pa.int32()),
         ("correct", pa.int32()),
-        # Of each response, those of correct responses first; null if the evidence keeps none.
+        # The reward of each response, correct responses first; null if the evidence keeps none.
         ("rewards", pa.list_(pa.float64())),
     ]
 )
@@ -127,7 +129,7 @@ def add(
     rewards: Container[str],
     force: bool,
 ) -> Iterator[str]:
-    """Add the finished policies to the file; compare those that it already has with the results.
+    """Add finished policies to the file; compare policies that are already in it with the results.
 
     Args:
         path: the file of evidence, which may not exist yet.
@@ -180,7 +182,7 @@ def add(
 def _known(
     path: Path, experiment: Experiment, files: Files, force: bool
 ) -> dict[str, pd.DataFrame]:
-    """The rows of each policy that the file has and may keep; none if there is no file yet.
+    """The rows of each policy in the file that fits the config; empty if there is no file yet.
 
     Raises: InputError for a policy of `Evidence.faults`, unless `force` leaves it out.
     """
@@ -204,6 +206,7 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
         if policy == PROBLEMS:
             continue
         for source, version in inputs_of(file, note).items():
+            # Only a file outside the policy's own folder is shared with other policies.
             first, other = known.setdefault(str(source), (policy, version))
             if other != version and experiment.files.folder(policy) not in source.parents:
                 raise InputError(
@@ -214,8 +217,9 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
     """Write the files of the evidence into an empty folder of results.
 
-    Restored scores have the original number of correct responses to each problem, before the wrong
-    ones. Rewards that were not kept are NaN. Numbers in logs have `DIGITS` significant digits.
+    Restored scores have the original number of correct responses to each problem, and list them
+    before the wrong ones. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
+    significant digits.
 
     Raises: InputError for a policy of `Evidence.faults`.
     """

@@ -22,7 +22,7 @@ Weights = Mapping[tuple[Method, int], float]  # (method, k) -> weight of the met
 
 
 class Measured(NamedTuple):
-    """What is measured of a policy: a metric on some benchmarks, minus the metric on others."""
+    """What is measured of a policy: a metric on `benchmarks`, minus the metric on `against`."""
 
     metric: Metric
     benchmarks: tuple[str, ...]
@@ -50,7 +50,7 @@ class Measurer:
             return self._measure_dropping(comparison)
         benchmarks = comparison.benchmarks + comparison.against
         sizes = [len(self.scores(comparison.policies[0], name).ids) for name in benchmarks]
-        metric: Any = comparison.metric  # one of scores: those of training logs returned above
+        metric: Any = comparison.metric  # of scores: comparisons of training logs returned above
         measured = Measured(metric, comparison.benchmarks, comparison.against)
         # Independent values in the rows: one for each run, or else one for each training seed.
         if comparison.runs:
@@ -139,7 +139,7 @@ class Measurer:
         """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
         higher, lower = (self._policies(method) for method in methods)
-        # Both trainings of a seed have the same prompts, so their difference is taken first.
+        # Both trainings of a seed have the same prompts, so differences are taken within seeds.
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
             for seed in self._common_seeds(comparison, methods)

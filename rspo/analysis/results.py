@@ -1,4 +1,4 @@
-"""From measured comparisons to p-values, outcomes and verdicts, and the table of comparisons.
+"""Compute p-values, outcomes and verdicts of measured comparisons; write and read their table.
 
 docs/statistics.md defines the verdicts, and says which errors they control.
 """
@@ -174,7 +174,8 @@ def tie_within(margin: float) -> str:
 def _is_lost(rows: Sequence[Row], transfer: Row) -> bool:
     """Whether a difference is lost on another suite than the usual one.
 
-    It is if it is significantly smaller on this suite, and not significantly above 0 on it.
+    It is lost if it is significantly smaller on this suite than on the usual one, and not
+    significantly above 0 on this suite.
 
     Args:
         rows: the comparisons of the claim.

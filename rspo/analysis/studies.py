@@ -124,7 +124,7 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
                 comparisons += _over_models(differences)
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
     comparisons = [replace(comparison, benchmarks=benchmarks) for comparison in comparisons]
-    # The contrasts of claims, which know their benchmarks.
+    # The contrasts of claims, whose comparisons have their benchmarks already.
     for contrast in study.contrasts:
         comparisons += _compare_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
@@ -229,8 +229,8 @@ def _subtracted(
     if minus == BASE:
         return base
     if isinstance(minus, str) and minus in OBJECTIVES:
-        # If there are several variants, the objective is subtracted at the variant of `line`; its
-        # only variant is subtracted from all variants of a method.
+        # If the subtracted objective has several variants, the one with the variant of `line` is
+        # subtracted. If it has only one, that is subtracted from every variant of a method.
         one_variant_each = len({method.objective_k_n for method in lines}) == len(lines)
         others = _with_objective(minus, line, lines)
         if not one_variant_each and len({method.variant for method in others}) > 1:
@@ -242,7 +242,8 @@ def _subtracted(
     others = [method for method in lines if method.variant == variant]
     same = [method for method in others if method.objective_k_n == line.objective_k_n]
     if not same:
-        # No method with the n of `line` has this variant. If only one n has it, that is subtracted.
+        # No method with the objective, k and n of `line` has this variant. If only one method with
+        # this objective and k has it, with another n, that method is subtracted.
         same = [method for method in others if method.objective_k_n[:2] == line.objective_k_n[:2]]
     return replace(same[0], label=same[0].variant) if len(same) == 1 else None
 
@@ -284,7 +285,8 @@ def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> li
 def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
     """The terms of a claim's estimate: the mean over k of one comparison at each k.
 
-    It is the first one at this k alone, on all problems. There are no terms without any such.
+    For each k, it is the first comparison at this k alone, on all problems. If there is none for
+    any k, there are no terms.
     """
     by_k: dict[int, Comparison] = {}
     for comparison in comparisons:

@@ -1,4 +1,4 @@
-"""The table of a study's methods, which tells how each was trained, and from what."""
+"""How a study's methods were trained: the table of methods, processors and base policies."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from: model and first eight digits of its digest."""
+    """The base policies that cells started from: model and first eight digits of the digest."""
     names: list[str] = []
     for cell in cells:
         model = experiment.cell(cell).model

@@ -72,7 +72,7 @@ def compare(
             f"{files[0]} and {files[1]} have no problem in common; the first ones are {example_a} "
             f"and {example_b}"
         )
-    # Both get the shared problems in the order of the first file.
+    # The shared problems of both files, in the order of the first file.
     is_shared = [problem in place_in_second for problem in sides[0].ids]
     first = sides[0].select(np.flatnonzero(is_shared))
     second = sides[1].select(np.array([place_in_second[problem] for problem in shared]))
@@ -144,10 +144,11 @@ def _most_different(
     metric: Metric,
     ks: Sequence[int],
 ) -> Iterator[str]:
-    """Lines with the problems at which each file is better by most, averaged over k."""
+    """Lines with the problems at which each file is better by the most, averaged over k."""
     by_k = [first.estimates(metric, k) - second.estimates(metric, k) for k in ks]
     known = np.isfinite(by_k)  # a problem with fewer than k responses has no value
-    number_known = np.maximum(known.sum(axis=0), 1)  # 1: a problem without values has the mean 0
+    # At least 1, so that the mean of a problem without values is 0 instead of NaN.
+    number_known = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, by_k, 0.0).sum(axis=0) / number_known
     for better, gains in (("A", mean), ("B", -mean)):
         number_better = int((gains > ROUNDING).sum())  # smaller gains are rounding errors

@@ -25,7 +25,8 @@ def in_chunks(
     """The rows of all chunks. `work` is called for each chunk that the journal does not have yet.
 
     Each chunk is written to the journal as soon as it is complete. The caller holds a lock, writes
-    the table and then removes the journal. An error before the first complete chunk removes it too.
+    the table and then removes the journal. If an error ends the work before any chunk is complete,
+    the journal is removed here.
 
     Args:
         origin: everything that decides a row, as plain data. A journal with another origin is
@@ -55,7 +56,8 @@ def _read(journal: TextIO, origin: str) -> list[list[Any]]:
     the origin into an empty journal.
     """
     journal.seek(0)
-    complete = 0  # length of the lines to keep, in bytes: `json.dumps` writes ASCII only
+    # Length of the lines to keep, in bytes. A character is a byte, since `json.dumps` writes ASCII.
+    complete = 0
     chunks = []
     for number, line in enumerate(journal):
         is_unfinished = not line.endswith("\n")  # the run was killed while it wrote

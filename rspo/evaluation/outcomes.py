@@ -125,7 +125,7 @@ class Outcomes:
     def _by_number(self, k: int, values: _ValuesOfGroup) -> Floats:
         """A value of each problem, [P]; NaN for a problem with fewer than k responses.
 
-        Problems with the same number of responses are computed at once.
+        The values of problems with the same number of responses are computed together.
 
         Raises: InputError for a k that is not between 1 and N.
         """

@@ -40,14 +40,14 @@ def curve_points(
 
     error_within: standard error of the mean over these problems, from sampling; NaN if one of them
         has fewer than 2k responses.
-    error_total: standard error over problems, each benchmark's from its own population, and at
-        least `error_within`, which is part of it.
+    error_total: standard error over problems, which are drawn separately within each benchmark. It
+        is at least `error_within`, which is part of it.
     low, high: the middle 95 % of the means over resampled problems. With fewer than
-        `ENOUGH_PROBLEMS`, or if all have the same value, it is `score_interval` instead, and for
-        Max@k Student's interval. Samples are never resampled within a problem, because that would
-        centre Pass@k on 1-(1-c/N)^k.
+        `ENOUGH_PROBLEMS` problems, or if both ends are equal, it is `score_interval` instead, and
+        for Max@k Student's interval. Samples are never resampled within a problem, because that
+        would centre Pass@k on 1-(1-c/N)^k.
     """
-    # All metrics and k with the same problems share the resampled ones.
+    # All metrics and k with the same problems share one draw of resampled problems.
     draw = cache(partial(resampled_problems, resamples=resamples, seed=seed))
     return [
         {"metric": metric, "k": k} | _mean(outcomes, metric, k, draw)
@@ -85,7 +85,7 @@ def _interval_of_few(
 ) -> tuple[float, float]:
     """The interval of a mean over few problems, or over problems with equal values.
 
-    It is NaN if it is unknown, as that of Max@k is if all problems have the same value.
+    Both ends are NaN without an error, and for Max@k if all problems have the same value.
     """
     if metric != "max_at_k":
         return score_interval(value, error, problems)
@@ -144,7 +144,7 @@ def few(problems: int) -> Iterator[str]:
 def left_out(
     responses: NDArray[np.int64], titles: Sequence[str], ks: Sequence[int]
 ) -> Iterator[str]:
-    """Lines that say how many problems each k leaves out, and how many a larger k would."""
+    """Lines that say how many problems each k leaves out, and how many twice the largest would."""
     for k in ks:
         too_few = np.flatnonzero(responses < k)
         if len(too_few):

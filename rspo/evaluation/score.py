@@ -88,14 +88,14 @@ def score(
     samples = experiment.files.samples(policy, suite, block)
     config = experiment.config
     problems = {name: experiment.files.problems(name) for name in experiment.benchmarks_of(suite)}
-    decides = verifier_settings(config, config.verifier)
+    deciding_settings = verifier_settings(config, config.verifier)
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)
         responses = _responses(problems, rows)
         stored = experiment.files.verdicts(policy, f"{suite}.{block}")
         with verifier_of(experiment, config.verifier, stored) as verify:
-            verdicts = verified(path, responses, verify, decides)
+            verdicts = verified(path, responses, verify, deciding_settings)
         correct = np.array([verdict.correct for verdict in verdicts])
         tokens = [row["tokens"] for row in rows]
         name = config.evaluation.reward

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
-NORMAL_QUANTILE = 1.96  # half of a 95 % interval, in standard errors
+NORMAL_QUANTILE = 1.96  # half of the width of a 95 % interval, in standard errors
 LEVEL = 0.05  # a two-sided p-value below it, adjusted for the number of tests, is significant
 ENOUGH_PROBLEMS = 30  # with fewer, the mean over them is not near a normal distribution
 SMALLEST_P = 1e-50  # the smallest p-value that is computed
@@ -55,7 +55,7 @@ class Estimate:
     error_problems: error over problems, which are drawn separately within each benchmark.
     error_seeds: error over training seeds; 0 if nothing was trained, NaN with one seed.
     error: error over both, or over problems only where error_seeds is NaN.
-    degrees: degrees of freedom of error_problems; of a mean of runs or steps, of error.
+    degrees: degrees of freedom of error_problems; for a mean of runs or steps, those of error.
     seeds: number of training seeds; 0 if nothing was trained.
     """
 
@@ -72,7 +72,7 @@ class Estimate:
         return self.value - half, self.value + half
 
     def critical(self, tail: float) -> float:
-        """The critical t: an estimate of 0 exceeds t standard errors with the probability `tail`.
+        """The critical t: if the true value is 0, P(estimate > t standard errors) is `tail`.
 
         With errors over problems and over seeds, it is that of Cochran and Cox (1950), the mean of
         both t, weighted by their variances:
@@ -156,10 +156,10 @@ class Estimate:
 def mean_of_scores(values: Floats, sizes: Sequence[int], trained: bool = True) -> Estimate:
     """Mean over training seeds and problems, such as that of differences of two methods.
 
-    A difference of methods is formed within each seed and problem first: seed s trains every method
-    on the same prompts with the same random numbers, so the difference subtracts what the methods
-    have in common, and the variance over seeds is that of the differences themselves. With x[s, j]
-    the value of seed s at problem j, the variance of the mean has the unbiased estimate
+    A difference of methods is formed within each seed and problem first, because seed s trains
+    every method on the same prompts with the same random numbers. The difference subtracts what the
+    methods have in common, and the variance over seeds is that of the differences themselves. Let
+    x[s, j] be the value of seed s at problem j. The variance of the mean has the unbiased estimate
 
         var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
 
@@ -233,11 +233,13 @@ def score_interval(value: float, error: float, problems: int) -> tuple[float, fl
     """A 95 % interval of a mean of few values between 0 and 1.
 
     It lies between 0 and 1, and has a width even if all values are equal. It is Wilson's score
-    interval (1927) for the number of trials that would have this error,
-    n = value (1 - value) / error^2, or `problems` where the error is 0, with Student's quantile t
-    for `problems` - 1 degrees of freedom instead of the normal one:
+    interval (1927), with Student's quantile t for `problems` - 1 degrees of freedom instead of the
+    normal quantile:
 
         (value + t^2/2n -+ t sqrt(value (1 - value)/n + t^2/4n^2)) / (1 + t^2/n)
+
+    n is the number of trials that would have this error, value (1 - value) / error^2. If the error
+    is 0, n is `problems`.
 
     NaN for a single problem, and without an error.
     """

@@ -47,18 +47,19 @@ def verify_file(
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
-    # Without the suffix of a format that `read_responses` reads, which may be compressed.
+    # The name without the suffix of its format and of its compression.
     stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
-    decides = verifier_settings(experiment.config if experiment else None, verifier)
+    deciding_settings = verifier_settings(experiment.config if experiment else None, verifier)
     task = Task(
         (output,),
-        decides | {"columns": dict(columns), "responses": path.name},
+        deciding_settings | {"columns": dict(columns), "responses": path.name},
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    digests = digests_of([path])  # before it is read, so that a later change shows
+    # Before the file is read, so that a change after this shows.
+    digests = digests_of([path])
     responses = read_responses(path, columns)
     responses_by_question = Counter(response.question for response in responses)
     ks = chosen_ks(np.array(list(responses_by_question.values())), ks)
@@ -68,7 +69,7 @@ def verify_file(
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
-            verdicts = verified(output, responses, verify, decides)
+            verdicts = verified(output, responses, verify, deciding_settings)
         _write_verdicts(output, responses, verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}

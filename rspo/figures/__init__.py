@@ -58,7 +58,7 @@ def register(figure: Figure) -> None:
     """Add a figure to `FIGURES`.
 
     Raises: ValueError for a name that is taken, or does not begin with "fig_", and for grids that
-    are text instead of a tuple.
+        are text instead of a tuple.
     """
     if not figure.name.startswith("fig_") or not figure.name.replace("_", "").isalnum():
         raise ValueError(f"figure {figure.name!r}: allowed: fig_ and letters, digits or _")
@@ -72,8 +72,8 @@ def register(figure: Figure) -> None:
 def figures_of(experiment: Experiment) -> dict[str, Figure]:
     """The figures of a config by name.
 
-    These are the figures of `FIGURES` whose grids it has, and fig_<grid> for each grid entry or
-    study that none of them draws.
+    These are the figures of `FIGURES` whose grids the config has, and fig_<grid> for each grid
+    entry or study that no figure of `FIGURES` draws.
 
     Raises: InputError if fig_<grid> is the name of another figure.
     """

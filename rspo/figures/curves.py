@@ -2,7 +2,7 @@
 
 The numbers are those of the paper's figures. With several seeds, a figure shows the mean of their
 estimates. Its table also has the mean of the ends of their intervals. All seeds answer the same
-problems, so errors from the choice of problems do not average out over seeds; the mean of the
+problems, so errors from the choice of problems do not average out over seeds. The mean of the
 intervals is at least as wide as the interval of the mean. These intervals do not include the spread
 between seeds; those of differences do.
 """
@@ -149,7 +149,7 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 def _title(title: str, panels: int, rows: pd.DataFrame) -> str:
     """The name of a panel, on several lines if it is long, and the number of problems."""
     points = style.TEXT_WIDTH * 72 / panels  # width of a panel
-    letters = int(points / 6)
+    letters = int(points / 6)  # a letter of a title takes less than 6 points
     # A long title with a part in brackets breaks before the bracket first.
     name, bracket, more = title.partition(" (")
     parts = [name, f"({more}"] if bracket and len(title) > letters else [title]
@@ -165,7 +165,7 @@ def _draw_pair(
     figure: Figure,
     title: str,
 ) -> None:
-    """Draw levels in one panel, and in the other differences to the reference with intervals."""
+    """Draw levels in the first panel, and differences to the reference with bands in the second."""
     levels, differences = pair
     looks = style.looks(methods)
     style.draw(levels, rows, looks, "k", "estimate")

@@ -83,7 +83,10 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
 
 
 def _adjusted(points: pd.DataFrame, computed: str) -> list[float]:
-    """The p-values of a column, adjusted by Holm over all points, as `with_floor` allows them."""
+    """The p-values of a column, adjusted by Holm over all points.
+
+    None is below the smallest that its number of seeds supports (`with_floor`).
+    """
     adjusted = holm(points[computed])
     return [with_floor(p, seeds) for p, seeds in zip(adjusted, points["seeds"], strict=True)]
 
@@ -117,7 +120,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     )
     axes.grid(visible=False, axis="x")
     axes.margins(y=0.12)
-    # Each k has the look of the method that is subtracted; the legend has the middle one.
+    # A point has the look of the subtracted method, which differs with k. The legend shows the look
+    # for the middle k.
     entries = [f"{name}, k = {ks[len(ks) // 2]}" for name in shown]
     style.legend(picture, {entry: f"RSPO minus {entry.partition(',')[0]}" for entry in entries})
     notes = [run_description(experiment, figure.methods(experiment))]

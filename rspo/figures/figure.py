@@ -50,8 +50,9 @@ class Figure:
     draw: returns the picture of this table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
     inputs: what it reads, as names in `INPUTS`: curves, scores and training_logs are those of its
-        policies, comparisons those of the claims, and study is the table of the study that is its
-        only grid. objectives is no file, but the code of every objective in the registry.
+        policies, training_set is the table of training problems, comparisons are those of the
+        claims, and study is the table of the study that is its only grid. objectives is no file,
+        but the code of the objectives that `compared` names.
     objectives: it draws only the cells with these objectives; empty means all.
     metric: metric of its curves, pass_at_k or max_at_k.
     """
@@ -82,7 +83,7 @@ class Figure:
     def policies(self, experiment: Experiment) -> list[str]:
         """Names of the policies that it draws, each once.
 
-        Base policies come first; a figure that reads neither curves nor scores has none.
+        Base policies come first; they are left out if the figure reads neither curves nor scores.
         """
         policies = []
         if self.reads("curves", "scores"):

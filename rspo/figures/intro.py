@@ -5,7 +5,8 @@ Two pairs of policies, small enough for exact rational arithmetic:
     Max@k, one prompt with rewards R:   E[max of k] = sum_r r * (P(R <= r)^k - P(R < r)^k)
     Pass@k, prompts solved with w_x:    mean over prompts x of 1 - (1 - w_x)^k
 
-k = 1 is the objective of risk-neutral training. Policy A is steady, policy B takes risks.
+w_x is the probability that a response to prompt x is correct. k = 1 is the objective of
+risk-neutral training. Policy A is steady, policy B takes risks.
 """
 
 from collections.abc import Mapping

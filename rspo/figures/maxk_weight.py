@@ -6,6 +6,9 @@ The weight of a response with reward R, where rewards are standard normal (secti
                  = k int_{-inf}^{R} (R - r) (k-1) Phi(r)^(k-2) phi(r) dr
                  = k int_{-inf}^{R} Phi(r)^(k-1) dr                 (by parts)
 
+Response y' has the probability pi(y'), and a reward of at most R(y') has the probability P_<=(y').
+Phi and phi are the distribution function and the density of the standard normal distribution.
+
 For k = 2 this is twice the area under the cumulative distribution Phi up to R, which is
 R Phi(R) + phi(R).
 """
@@ -23,6 +26,7 @@ Floats = NDArray[np.float64]
 
 KS = (2, 4, 8)
 R = 1.0  # right end of the filled area
+# The smallest and the largest reward that the panels show.
 LEFT = -3.0
 RIGHT = 3.0
 GRID_STEP = 0.05

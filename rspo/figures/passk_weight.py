@@ -1,6 +1,6 @@
 """RSPO's Pass@k weight of a correct response, in closed form (the paper's figure 4).
 
-With p = P(a response is correct), the weight of a correct response is (section 4.2)
+If p is the probability of a correct response, the weight of a correct response is (section 4.2)
 
     weight(k, p) = k (1 - p)^(k-1)
 
@@ -36,9 +36,10 @@ def table() -> pd.DataFrame:
     probabilities = np.arange(101) / 100
     rows = []
     for k in KS:
-        # F'(p) follows from the weights that training uses. RSPO with k = 1 is policy gradient.
+        # `diagnose` computes this slope from the weights that training uses; it equals the formula.
+        # RSPO with k = 1 is policy gradient. The column `w` has p.
         slope = diagnose("rspo_pass_at_k", k, max(KS), probabilities).weights.slope
-        rows += [("weight", k, w, weight) for w, weight in zip(probabilities, slope, strict=True)]
+        rows += [("weight", k, p, weight) for p, weight in zip(probabilities, slope, strict=True)]
     rows += [("boundary", k, boundary(k), 1.0) for k in BOUNDARY_KS]
     # The type `object` keeps integers: the CSV has k = 2 for the left panel, 2.0 for the right.
     return pd.DataFrame(rows, columns=["panel", "k", "w", "weight"], dtype=object)

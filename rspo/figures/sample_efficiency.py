@@ -35,7 +35,7 @@ COLUMNS = [
 
 
 def first_pass(experiment: Experiment) -> int:
-    """The number of training steps before prompts repeat, or of all steps if none repeats."""
+    """The number of training steps before prompts repeat; all steps if no prompt repeats."""
     training = experiment.config.training
     problems = read_table(experiment.files.problems("train"), PROBLEMS)
     return min(training.steps, len(problems) // training.prompts_per_step)
@@ -46,7 +46,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     methods = figure.methods(experiment)
     steps = first_pass(experiment)
     half = steps // 10  # the window is a fifth of the first pass
-    # The logs have Pass@k for the powers of two up to n; the largest that all of them have.
+    # The logs have Pass@k for the powers of two up to n. This is the largest that all logs have.
     k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     lines = []
     for method in methods:

@@ -186,7 +186,7 @@ def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
 
 def _orders(levels: pd.DataFrame) -> list[str]:
     """For the small print, the variants that each line connects, if their points have no labels."""
-    if len(levels) <= 2 * _LABEL_LIMIT:  # two levels are one point
+    if len(levels) <= 2 * _LABEL_LIMIT:  # a point has two levels, one for each axis
         return []
     lines = _lines(levels["variant"][levels["variant"] != ""])
     return [f"lines: {', '.join(names)}" for names in lines.values() if len(names) > 1]
@@ -341,8 +341,8 @@ def _named(points: pd.DataFrame) -> pd.DataFrame:
     if len(points) > _LABEL_LIMIT:
         ends = points.drop_duplicates("line", keep="last")
         return ends.assign(label=ends["line"]).sort_values(["faint", "y"], ascending=[True, False])
-    # The default variant is labelled with its method. Other variants are labelled with their own
-    # name, and with the method too if this has no other variant.
+    # The default variant is labelled with its method. Any other variant is labelled with its own
+    # name, preceded by the method if the method has only this variant.
     plain = points["variant"].isin(("", DEFAULT_VARIANT))
     own = points.groupby("method")["variant"].transform("nunique") == 1
     labels = points["variant"].mask(own, points["method"] + ", " + points["variant"])

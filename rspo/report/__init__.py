@@ -59,8 +59,8 @@ def figures(experiment: Experiment) -> list[Figure]:
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
     """Each policy whose responses are shown, with each of its benchmarks: (policy, benchmark).
 
-    The policies are the first RSPO cell, or else the first cell, of the first grid entry on the
-    suite, and the entry's policy gradient.
+    For each suite, these are policies of the first grid entry that has this suite: its first RSPO
+    cell, or its first cell if it has no RSPO, and its first policy gradient.
     """
     suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():

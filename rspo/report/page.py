@@ -1,6 +1,6 @@
 """Write the report, which is one HTML file, and the results, a Markdown page of docs/.
 
-Every sentence of theirs is in a template; sentences.jinja has those that both pages share.
+The templates contain every sentence of the two pages; sentences.jinja has those that both share.
 """
 
 import inspect

@@ -99,9 +99,9 @@ def claims(experiment: Experiment) -> list[Row]:
     reason: why a claim is not tested; empty if it is.
     deciding: the comparisons that decide the claim.
     weakest: that of `deciding` with the weakest evidence; None for a claim that is not tested.
-    not_as_claimed: those that are against the claim, then the open ones by p, then the ties, each
-        with `seeds_to_halve`.
-    transfer: the differences between two suites, the same ones for every claim.
+    not_as_claimed: the comparisons of `deciding` that are not as claimed, each with
+        `seeds_to_halve`: first those against the claim, then the open ones by p, then the ties.
+    transfer: the comparisons of RSPO's advantage on two suites; every claim has the same list.
     """
     comparisons = _comparisons(experiment)
     by_id = {comparison["id"]: comparison for comparison in comparisons}
@@ -137,7 +137,7 @@ def _rank(comparison: Row) -> tuple[int, float]:
 
 
 def by_verdict(claims: list[Row]) -> list[tuple[str, int]]:
-    """Each verdict without its reason, and the number of claims with it; none is left out.
+    """Each verdict that a claim has, without its reason, and the number of claims with it.
 
     Args:
         claims: the rows of `claims`.
@@ -168,7 +168,8 @@ def _seeds_to_halve(comparison: Row) -> float:
     if isnan(error_seeds) or isnan(error) or error == 0:
         return nan
     half = (comparison["high"] - comparison["low"]) / 2
-    constant = max(0.0, error**2 - error_seeds**2)  # the variance that no seed reduces
+    # The variance that more seeds do not reduce.
+    constant = max(0.0, error**2 - error_seeds**2)
     for seeds in range(int(comparison["seeds"]) + 1, SEEDS_LIMIT + 1):
         fraction = comparison["seeds"] / seeds
         seed_variance = error_seeds**2 * fraction
@@ -197,7 +198,7 @@ def pictures(experiment: Experiment) -> Iterator[Row]:
         yield {
             "figure": figure,
             "alt": figure.caption.partition(";")[0],  # without the details
-            # A part of the page, which has no files beside it.
+            # The picture is part of the page, because the report has no files beside it.
             "png": b64encode(image.read_bytes()).decode(),
         }
 
@@ -246,8 +247,8 @@ def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:
     """
     for policy, benchmark in readable(experiment):
         frame = scored_samples(experiment, policy, benchmark)
-        problems = frame.groupby("problem_id")["correct"]
-        frame = frame.assign(right=problems.transform("sum"), total=problems.transform("size"))
+        correct = frame.groupby("problem_id")["correct"]
+        frame = frame.assign(right=correct.transform("sum"), total=correct.transform("size"))
         kinds = {
             "right": frame[frame["correct"]].head(1),
             "wrong": frame[~frame["correct"]].head(1),

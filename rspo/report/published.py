@@ -130,6 +130,6 @@ def _temporary_project() -> Iterator[None]:
             os.symlink(template, templates / template.name)
         with contextlib.chdir(folder):
             yield
-    # The command names the files that it wrote; those of the temporary folder, whose paths are
-    # relative, no longer exist.
+    # Forget the files of the temporary folder, which no longer exist, so that the command does not
+    # print them. Their paths are relative.
     WRITTEN[:] = [path for path in WRITTEN[written:] if path.is_absolute()]

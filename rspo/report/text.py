@@ -60,9 +60,10 @@ def clock(seconds: float) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace every character that is invisible or moves others by its name; keep line feeds.
+    """Replace each invisible character by a visible symbol or its code point, such as ⟨U+200B⟩.
 
-    Does not escape HTML: the template does.
+    Characters that change the direction of text are replaced too. Line feeds stay. HTML is not
+    escaped here, because the template does that.
     """
     return "".join(map(_visible, text))
 

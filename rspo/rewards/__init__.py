@@ -147,7 +147,7 @@ def texts_of(answer: Any) -> list[Any]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether a value is a collection of items, that is, iterable and no text or mapping."""
+    """Whether a value is a collection of items: iterable, but neither text nor a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 

@@ -63,6 +63,7 @@ def rewards_of(
             f"expected {len(correct)} finite numbers"
         )
     if len(correct) > 1 and reward not in _INDEPENDENT:
+        # Rewards of low precision may differ by more through rounding.
         error = max(LEAST_DEPENDENCE, TOLERANCE.get(precision_of(returned), 0.0))
         _require_independence(reward, responses, rewards, error)
         _INDEPENDENT.add(reward)
@@ -78,7 +79,7 @@ def _require_independence(
 
     Args:
         error: differences up to this fraction of the largest reward are allowed, because the
-            outputs of a reward model depend on its batches by rounding.
+            rounding errors of a reward model depend on how responses are batched.
     """
     half = len(rewards) // 2
     first_half = VerifiedResponses(

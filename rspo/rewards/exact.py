@@ -25,9 +25,13 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
-    """Compute the verdicts of `exact`.
+    """The verdict on each response, in order.
 
-    Small policies repeat themselves, so equal pairs of response and answer are verified once.
+    Equal pairs of a response and an answer are verified once, because small policies repeat
+    themselves.
+
+    Args:
+        answers: the accepted forms of each answer.
     """
     pairs = list(zip(responses, answers, strict=True))
     verdicts = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
@@ -54,7 +58,8 @@ def solves_countdown(numbers: Sequence[str], target: int, expression: str) -> bo
     """Whether an expression uses each number exactly once and equals the target.
 
     An expression consists of the numbers, the operators + - *, parentheses and spaces, and has at
-    most 100 characters. A minus may be a sign. The expression is parsed, but never executed.
+    most 100 characters. A minus may also be a sign, as in -(1 - 8). The expression is parsed, but
+    never executed.
     """
     compact = expression.replace(" ", "")
     if len(expression) > _LONGEST_EXPRESSION or not _CHARACTERS.fullmatch(compact):
@@ -75,7 +80,7 @@ class _NotAnExpression(Exception):
 
 
 def _value(node: ast.expr) -> int:
-    """The value of a syntax tree of integers and the operations.
+    """The value of a syntax tree of integers, minus signs and `_OPERATIONS`.
 
     Raises: _NotAnExpression for any other node.
     """

@@ -6,11 +6,11 @@ from collections import deque
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")  # the command of a box
 # A brace, or a backslash with its character: \{ and \} are skipped, because they do not nest.
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-# Only a line that starts with % is a comment: n % 2 is a remainder, and 5 % a percentage.
+# Only a line that starts with % is a comment, because n % 2 is a remainder and 5 % a percentage.
 _COMMENT = re.compile(r"^[ \t]*%.*", re.MULTILINE)
 # What may stand between boxes of one answer, as in \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}:
-# any sequence of spaces, signs and delimiters of formulas; "and" or "or", perhaps after a word; and
-# a name with an equals sign.
+# spaces, separators and delimiters of formulas, "and" or "or", perhaps after a word, and names with
+# an equals sign, in any number and order.
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad"
     r"|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
@@ -20,7 +20,7 @@ _SIGNS = re.compile(r"[^\w.!?=<>%]{0,9}")  # a few signs that neither end a sent
 _LONGEST_JOINT = 40  # characters between two boxes of one answer
 _MOST_JOINED = 20  # boxes of one answer
 # An argument without braces: everything up to a space, a dollar sign, or a backslash that ends the
-# formula, such as that of \). A backslash of a command, as in \pi, is part of it.
+# formula, such as that of \). A backslash of a command, as in \pi, belongs to the argument.
 _WITHOUT_BRACES = re.compile(r"[^\s$\\]*(?:\\[a-zA-Z{},;!%][^\s$\\]*)*")
 
 
@@ -47,19 +47,19 @@ def last_box(text: str) -> str | None:
 def final_answers(text: str) -> list[str]:
     r"""The answers that a text may give: a list of its last boxes, and the last box alone.
 
-    If only a comma, `and` or `or` separates the last box from boxes before it, as in
-    `\boxed{1} and \boxed{2}`, the first result is the list `1, 2` and the second one is the last
-    box. With `or`, the list is the only result, because a text that offers two answers gives
-    neither. If there is a single box, its content is the only result.
+    If only commas, `and` or `or` stand between the last boxes, as in `\boxed{1} and \boxed{2}`,
+    the first result is the list `1, 2`, and the second result is the last box. With `or`, the list
+    is the only result, because a text that offers two answers gives neither. If there is a single
+    box, or all of these boxes are equal, their content is the only result.
 
     Returns: an empty list if the text has no box with content.
     """
-    boxes, offered = _boxes(text)
+    boxes, joined_by_or = _boxes(text)
     if not boxes:
         return []
     joined = ", ".join(dict.fromkeys(boxes))
     last = boxes[-1]
-    return [joined] if offered or joined == last else [joined, last]
+    return [joined] if joined_by_or or joined == last else [joined, last]
 
 
 def extracted_answer(response: str, verifier: str) -> str | None:
@@ -81,9 +81,9 @@ def _boxes(text: str) -> tuple[list[str], bool]:
     """
     text = _without_comments(text)
     boxes: list[str] = []
-    offered = False
+    joined_by_or = False
     following = None  # where the box after the current one starts
-    # From the last box backwards, until something else than a joint stands between two boxes.
+    # Go from the last box backwards, until anything but a joint stands between two boxes.
     for opening in reversed(deque(_BOX.finditer(text), maxlen=_MOST_JOINED)):
         content, end = _argument(text[:following], opening.end())
         if not content:
@@ -93,10 +93,10 @@ def _boxes(text: str) -> tuple[list[str], bool]:
             if not _joined(between):
                 break
             if re.search(r"\bor\b", between):
-                offered = True
+                joined_by_or = True
         boxes.insert(0, content)
         following = opening.start()
-    return boxes, offered
+    return boxes, joined_by_or
 
 
 def _without_comments(text: str) -> str:
@@ -107,14 +107,14 @@ def _without_comments(text: str) -> str:
 def _joined(between: str) -> bool:
     """Whether two boxes belong together, given the text between them.
 
-    They do if only a few signs separate them, or a conjunction, perhaps with the name of the next
-    value.
+    They do if the text has only a few signs, or only commas, semicolons and conjunctions, perhaps
+    with the name of the next value.
     """
     if _SIGNS.fullmatch(between):
         return True
     if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
         return False
-    # A joint may consist of spaces and names only, which join nothing.
+    # The pattern also matches a text of spaces and names only, which joins nothing.
     return re.search(r",|;|and|or", between) is not None
 
 

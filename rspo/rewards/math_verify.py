@@ -1,7 +1,7 @@
 """The verifier `math_verify`: the library math-verify with its default settings.
 
 Only worker processes import this module (`rspo.rewards.sandbox`). The workers limit time and
-memory. The time limits of the library use the same timer as those of the worker, so they are off.
+memory. The library's own time limits are off, because they use the same timer as the worker's.
 """
 
 import logging

@@ -2,10 +2,10 @@
 
 A worker is a plain subprocess (`rspo.rewards.sandbox_worker`) that communicates over pipes. It
 imports neither torch nor the main module of the caller, and can be started from threads, from
-daemons and inside Ray. Each worker runs only one verifier, because `rules` disables SymPy's
-evaluation of text, and `math_verify` needs it. Workers start on demand, at most one per CPU and
-verifier, and later batches reuse them. They end with the process that started them: `close` kills
-them at exit. If the process is killed, the kernel kills them, or they end because their input
+daemonic processes and inside Ray. Each worker runs only one verifier, because `rules` disables
+SymPy's evaluation of text, and `math_verify` needs it. Workers start on demand, at most one per CPU
+and verifier, and later batches reuse them. They end with the process that started them: `close`
+kills them at exit. If the process is killed, the kernel kills them, or they end because their input
 closes.
 """
 
@@ -37,7 +37,8 @@ from rspo.rewards.verdict import (
 
 Worker: TypeAlias = "subprocess.Popen[str]"
 
-# The longest answer of the eight benchmarks has 210 characters; a box may hold a full sentence.
+# Characters of a box that is compared. The longest answer of the eight benchmarks has 210
+# characters, but a box may hold a full sentence.
 LONGEST_ANSWER = 10_000
 
 
@@ -132,6 +133,7 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
 
 def _start(verifier: str) -> Worker:
     """Start a process that runs a verifier. It writes READY once its libraries are imported."""
+    # `rules` needs the library too, for formulas that its own parser does not support.
     if importlib.util.find_spec("math_verify") is None:
         raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
     # The worker must import the same package, which may be in a checkout that is not installed.
@@ -167,7 +169,7 @@ def _end(worker: Worker) -> int:
 # --- the workers of this process ------------------------------------------------------------------
 
 _lock = threading.Lock()
-_shared: ThreadPoolExecutor | None = None  # one thread per row in progress
+_shared: ThreadPoolExecutor | None = None  # its threads verify one row at a time each
 _all: set[Worker] = set()  # idle and busy workers; a worker that is not in it was closed
 # Idle workers by verifier. Each list is a stack, so a series of single rows uses one worker only.
 _idle: dict[str, list[Worker]] = {}

@@ -45,6 +45,7 @@ def main(verifier: str, parent: int) -> None:
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not be read as a result
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    # A signal that the parent ignores would be ignored here too.
     for number in SIGNALS_OF_LIMITS:
         signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses; the time limit remains
@@ -75,7 +76,7 @@ def _end_with(parent: int) -> None:
     """Make the kernel kill this process when the thread that started it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the call
+        if os.getppid() != parent:  # the parent ended before the call
             sys.exit(1)
 
 

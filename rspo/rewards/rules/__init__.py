@@ -9,7 +9,7 @@ expressions  tokens of a formula -> a tree of known operations
 values       the value of such a tree
 numerals     numbers in words and in scientific notation
 units        units of measurement and currencies
-labels       names of the items of a list: maximum: 2, minimum: 1
+labels       names of the items of a list, as in `maximum: 2, minimum: 1`
 quantities   equality of two formulas: as numbers, rounded, in other units
 roundings    formulas in which constants are rounded decimals
 relations    equations and names

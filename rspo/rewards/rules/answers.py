@@ -16,8 +16,10 @@ REVERSED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq", "=": "=", r"
 _RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
 _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
+# Environments of matrices and of systems of equations; an array may be either.
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
 _SYSTEMS = {"cases", "array", "aligned", "align", "gathered"}
+# Exponents of a matrix that denote its transpose.
 _TRANSPOSED = (("^", "T"), ("^", "{", "T", "}"), ("^", r"\top"), ("^", "{", r"\top", "}"))
 _DEEPEST = 20  # nested structures; deeper ones are read as formulas
 PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
@@ -72,7 +74,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval with a closed end or an end at infinity. An open one, (a, b), may be a point."""
+    """An interval.
+
+    (a, b) with finite ends may also be a point, so `read` returns it as `Ordered` instead.
+    """
 
     left: Tokens
     right: Tokens
@@ -137,7 +142,7 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
 def as_interval(answer: Answer) -> Interval | None:
     """The interval that an answer denotes; None for anything else.
 
-    An interval with two open ends was read as a point, `Ordered`.
+    The open interval (a, b) was read as `Ordered`, because it may also be a point.
     """
     if isinstance(answer, Interval):
         return answer
@@ -176,7 +181,7 @@ def enclosed(tokens: Tokens) -> bool:
 
 
 def parameter(tokens: Tokens) -> str | None:
-    r"""The letter that denotes any integer, as k does in `k \in \mathbb{Z}` and `for integers k`.
+    r"""The letter that denotes any whole number: the k of `k \in \mathbb{Z}` and `for integers k`.
 
     Returns: None if the tokens have no such letter.
     """
@@ -227,7 +232,8 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
     r"""Remove `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
 
     These restrict nothing. A condition with a number or an inequality restricts the answer, so it
-    stays. Whole numbers next to an inequality stay too.
+    stays. If the answer has an inequality, a remark about whole numbers stays too: it changes the
+    solutions of x > 5.
     """
     if not INEQUALITIES.isdisjoint(tokens) and whole_numbers(tokens) is not None:
         return tokens
@@ -237,7 +243,8 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
             while end < len(tokens) and (tokens[end] in _DOMAIN or _is_letter(tokens[end])):
                 end += 1
             after = tokens[end:]
-            # The remark must have a domain, and end where the answer or its item ends.
+            # The remark must go on after its first token, and end at the end of the answer or of
+            # an item of it.
             if end > index + 1 and after[:1] in ((), (",",), (";",), ("and",), ("or",)):
                 before = tokens[:index]
                 if before[-1:] == ("(",) and tokens[end - 1] == ")":
@@ -261,6 +268,7 @@ def _is_letter(token: str) -> bool:
     return (len(bare) == 1 and bare.isalpha()) or token == PARAMETER
 
 
+# Tokens that begin a remark such as `for all real x`, and tokens that may follow in it.
 _QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
 _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb", "{", "}", "(", ")"}
 
@@ -354,7 +362,7 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         signs.append(tokens[index])
     if not members[0] and signs[0] in ("=", r"\approx"):  # "= 5" is 5
         return read(tokens[1:], depth)
-    # x = 1/3, then roughly 0.33: leave out the rounded value.
+    # Leave out the rounded value of x = 1/3 \approx 0.33.
     if r"\approx" in signs[1:]:
         exact = signs.index(r"\approx", 1)
         members = members[: exact + 1]
@@ -419,7 +427,7 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
         if around_matrix or (opening, closing) == ("(", ")"):
             return read(inside, depth)
         return None
-    if tokens.count(r"\pm") == 1:  # two points
+    if tokens.count(r"\pm") == 1:  # two points, as in (1, \pm 2)
         return _plus_minus(tokens, depth)
     # ((1, 2), (3, 4)) and [(1, 2), (3, 4)] are lists of points.
     if all(enclosed(trimmed(item)) for item in items):
@@ -438,7 +446,7 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _turned_interval(tokens: Tokens) -> Answer | None:
-    """]a, b[, as some countries write the open interval."""
+    """An interval in which a turned bracket marks an open end: ]a, b[, ]a, b] or [a, b[."""
     if len(tokens) < 5 or tokens[0] not in "]([" or tokens[-1] not in "[])":
         return None
     ends = split(tokens[1:-1], (",", ";"))

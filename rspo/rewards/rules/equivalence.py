@@ -121,7 +121,7 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
         return _same_formulas(gold.tokens, prediction.tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
-    # A matrix or vector may be written with nested brackets on the other side.
+    # A matrix or vector may be written with nested brackets in the other answer.
     if isinstance(gold, Matrix) or isinstance(prediction, Matrix):
         gold = answers.as_matrix(answers.as_vector(gold))
         prediction = answers.as_matrix(answers.as_vector(prediction))
@@ -194,7 +194,7 @@ def _words(tokens: Tokens) -> list[str]:
     words = [word.lower() if len(word) > 1 else word for word in words]
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
-    # If there are no numbers or variables, hyphens and brackets are punctuation.
+    # Without numbers and variables, hyphens, brackets and periods are punctuation.
     return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
 
 
@@ -277,7 +277,7 @@ def _items(answer: Answer) -> tuple[Answer, ...] | None:
 
 
 def _labels_decide(gold: Listed, prediction: Listed) -> bool:
-    """Whether one side names different unknowns (b=-3, c=0) and the other gives only values."""
+    """Whether one list names different unknowns (b=-3, c=0) and the other gives only values."""
     fewer, more = sorted([len(_unknowns(gold)), len(_unknowns(prediction))])
     return fewer == 0 and more == len(gold.items) > 1
 
@@ -315,7 +315,7 @@ def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
             entries = answers.by_entry(relation)
             if entries and any(isinstance(item, Relation) for item in listed.items):
                 return _same_collections(entries, listed)
-    # Only one side is an equation: it must give the other side as the value of a name.
+    # Only one answer is a relation. It must give the other answer as the value of a name.
     if isinstance(gold, Relation):
         value = relations.value(gold, relations.is_quantity)
         return value is not None and same(value, prediction)

@@ -70,7 +70,7 @@ FUNCTIONS = _commands(
     "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil"}
-_DIGITS = ""  # stands for digits, which is no token
+_DIGITS = ""  # stands for any token of digits in `_FRACTIONS`; no token is empty
 # Forms of the fraction in a mixed number.
 _FRACTIONS = (
     [r"\frac", "{", _DIGITS, "}", "{", _DIGITS, "}"],
@@ -100,7 +100,7 @@ class _Reader:
     """A recursive-descent parser. 1/2x means (1/2)x, by the order of operations.
 
     Each method that returns an expression removes the tokens of that expression, and raises
-    Unreadable if the next tokens are none.
+    Unreadable if the next tokens are no such expression.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -153,7 +153,8 @@ class _Reader:
     def _starts_factor(self) -> bool:
         """Whether another factor follows without a sign, as in 2x.
 
-        A number may do so only after brackets: (x)2, but not x2. A bar within bars closes them.
+        A number follows without a sign only after brackets: (x)2, but not x2. A bar within bars
+        closes them.
         """
         following = self.next
         if following is None or following in _FACTOR_ENDS or following in _PAIRS.values():

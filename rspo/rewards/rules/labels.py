@@ -1,7 +1,7 @@
 """Reads labels of values: `maximum: 2, minimum: 1`, `A: 1, B: 2`, `(1) 5; (2) 7`.
 
 A label becomes the name in an equation, `maximum = 2`. Words that change the value are no label. An
-introduction, such as `the roots are` before `1 and 2`, is removed.
+introduction, such as `the solutions are` before `1 and 2`, is removed.
 """
 
 from itertools import pairwise
@@ -12,6 +12,7 @@ from rspo.rewards.rules.notation import TEXT, Tokens
 _ENDS = {":", TEXT + "is", "is"}  # tokens after a label
 _ENDS_OF_ITEMS = _ENDS | {"="}  # tokens after the label of an item of a list
 _ARE = {"are", TEXT + "are"}  # tokens after an introduction
+# Tokens of a label, and the word that stands for them in the name.
 _SAME = {r"\max": "maximum", r"\min": "minimum", "max": "maximum", "min": "minimum"}
 _LEFT_OUT = {"the", "value"}  # words of a label that are not part of the name
 _ROMAN = ("i", "ii", "iii", "iv", "v", "vi")
@@ -92,7 +93,7 @@ def _labelled_item(item: Tokens, place: int) -> Tokens | None:
 
 
 def _without_introduction(item: Tokens) -> Tokens:
-    """Remove an introduction such as `the roots are`."""
+    """Remove an introduction such as `the solutions are`."""
     end = _first_place(item, _ARE)
     if end is None:
         return item

@@ -32,7 +32,8 @@ from rspo.rewards.rules.notation import Tokens
 _MOST_ENDS = 60  # largest number of ends of both sets together
 _DIGITS = 60  # precision of numbers, in decimal digits
 _CLOSE = "1e-40"  # numbers that differ by less are equal
-_COMPLEX = {"z", "w"}  # usual names of complex numbers: for them, a range of |z| has no real ends
+# Usual names of complex numbers. A range of |z| is then a set of values of |z|, not of z.
+_COMPLEX = {"z", "w"}
 _BOUNDS = INEQUALITIES | {r"\neq"}
 
 Real = Any  # a real number of mpmath, which has no type hints
@@ -185,7 +186,7 @@ class _Side:
         has = self._related(relation, place)
         if name == member:
             return has
-        # The member is |x|, whose ends are those of x on both sides of 0.
+        # The member is |x|: each of its ends is an end of x on both sides of 0.
         self.ends += [mpmath.mpf(0)] + [-end for end in self.ends]
         if is_complex:
             return lambda point: point >= 0 and has(point)

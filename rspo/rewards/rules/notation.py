@@ -20,7 +20,7 @@ import re
 Tokens = tuple[str, ...]
 
 TEXT = '"'  # prefix of a token of running text
-LONGEST = 2000  # tokens; answers need fewer
+LONGEST = 2000  # tokens that are read of a text; answers need fewer
 
 # Each item is a sign and the name of the command that replaces it: ≤ becomes \leq.
 _COMMANDS_OF_SIGNS = (
@@ -133,6 +133,7 @@ _NAMES = {
     TEXT + "pound": "£",
 }
 _CANONICAL = {name: canonical for canonical, names in _NAMES.items() for name in names.split()}
+# Commands and signs that do not change what a text means.
 _DROPPED_COMMANDS = (
     r"\left \right \middle \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl "
     r"\Biggr \displaystyle \textstyle \scriptstyle \limits \nolimits \hfill \mathbf \mathit "
@@ -180,8 +181,8 @@ def repaired(text: str) -> str:
 def spellings(text: str) -> list[Tokens]:
     """The sequences of tokens that a text may mean.
 
-    There are several only if digits and commas are ambiguous: 1,234,5 is two numbers or three, and
-    2,74 at the beginning is a decimal number or two numbers.
+    There are several only if digits and commas are ambiguous: `1,234, 5` is two numbers or three,
+    and 2,74 at the beginning is a decimal number or two numbers.
     """
     text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)

@@ -41,7 +41,7 @@ def decimal(tokens: Tokens) -> Decimal | None:
     sign = -1 if tokens[:1] == ("-",) else 1
     if tokens[:1] in (("-",), ("+",)):
         tokens = tokens[1:]
-    # isdigit is also true for digits of other scripts, which Fraction reads too.
+    # Reject digits of other scripts, which `isdigit` and `Fraction` accept.
     if not tokens or not tokens[0].isascii() or not tokens[0].strip(".")[:1].isdigit():
         return None
     exponent = _power_of_ten(tokens[1:])
@@ -140,7 +140,7 @@ def _number_in_words(words: list[str]) -> int | None:
         return 0
     total = 0
     part = 0  # the number since the last word of `_POWERS`, such as thousand
-    largest = max(_POWERS.values()) + 1  # the last power of ten; they must decrease
+    largest = max(_POWERS.values()) + 1  # exponent of the last power; exponents must decrease
     for word in words:
         value = _VALUES.get(word, 0)
         after_hundred = part % 100 == 0

@@ -52,14 +52,15 @@ _CONCLUSION_ITSELF = re.compile(r"\b(?:therefore|thus|hence|so)[, ]*$", re.IGNOR
 _IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow)(?![a-zA-Z])|⇒")
 _MARKED = re.compile(r"####[ ]*([^#\n]+)$")  # the answer after a worked solution, as in GSM8K
 _LONGEST_STATEMENT = 60  # characters before a number that are searched for words that state it
-# Text after the number may change or withdraw it. Only the text up to the next clause, which begins
-# with one of these words, is searched for that.
+# A remark after the number may change its value. Only the text up to the next clause, which begins
+# with one of these words, is a remark. `_OFFERS` and `_DENIES` are searched for in the whole
+# sentence after the number.
 _CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
 _IS_THE_ANSWER = re.compile(r"\s*is (?:the|our) (?:final )?(?:answer|result|solution)\b")
 # A remark or unit after a number: text without digits and signs of arithmetic, except cm^{2}.
 _REMARK = re.compile(r"(?:[ckm]?m\^\{[23]\})?[^0-9!+*/^=<>\\{}|~#@&_]*")
 _VERB = re.compile(r"\b(?:is|are|was|were|be)\b", re.IGNORECASE)
-# Words that offer several answers, or none for certain.
+# Words that offer several answers, or leave it uncertain which one is meant.
 _OFFERS = re.compile(
     r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.IGNORECASE
 )
@@ -98,7 +99,8 @@ def formula_in(text: str, only: bool = False) -> str:
     if not _has_words(plain) or not (formulas or _is_sentence(plain)):  # no sentence
         return text
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
-        return text  # a formula with its unit: "$5$ cm"
+        # Never reached, because every formula becomes three spaces or more.
+        return text
     # Start and end of each formula and number.
     places = sorted(formulas + _numbers(plain))
     if not places or (only and len(places) > 1 and not _concludes(sentence, places)):

@@ -59,7 +59,7 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
 
 
 def _times_unit(tokens: Tokens, unit: Tokens) -> Tokens:
-    """The value of a quantity with its unit as a factor, if that is a percent or degree sign."""
+    """The value of a quantity, times its unit if the unit is a percent or degree sign."""
     if unit == _PERCENT and decimal(tokens):
         return tokens + ("*", "10", "^", "-", "2")
     if unit in (_PERCENT, _DEGREE):

@@ -48,9 +48,9 @@ def _is_one_name(tokens: Tokens) -> bool:
 
 
 def is_quantity(tokens: Tokens) -> bool:
-    """Whether an answer may leave these tokens out and only give their value.
+    """Whether these tokens denote a quantity, so that a response may give only its value.
 
-    They are a name, an integral, a sum, a product, a limit or a probability.
+    A quantity is a name, an integral, a sum, a product, a limit or a probability.
     """
     probability = tokens[:1] == ("P",) and answers.enclosed(tokens[1:])
     return is_name(tokens) or probability or tokens[0] in _OPERATORS

@@ -41,8 +41,9 @@ def same(formula: Expression, other: Expression) -> bool:
 def _is_rounded(exact: Expression, rounded: Expression) -> bool:
     """Whether the second formula is the first one with some constants as rounded decimals.
 
-    They are compared term by term; a term may be a decimal times a rest, which then must have the
-    rounded ratio; other terms are compared argument by argument.
+    Both are compared term by term, in any order. If a term of the second formula is a decimal times
+    a rest, the term of the first formula, divided by this rest, must round to the decimal. Other
+    terms are compared argument by argument.
     """
     if values.same(exact, rounded):
         return True

@@ -59,7 +59,7 @@ class _Reader(_Latex2Sympy):
 
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether math-verify finds two formulas equal. A formula that it cannot parse equals none."""
+    """Whether math-verify can parse two formulas and finds them equal."""
     if not (_may_be_read(gold) and _may_be_read(prediction)):
         return False
     _lock()
@@ -74,11 +74,10 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _may_be_read(tokens: Tokens) -> bool:
-    """Whether math-verify may read a formula.
+    """Whether math-verify reads a formula as it is meant, and in a short time.
 
-    It may not read words, which it takes for products of letters; 7', which it takes for a
-    transpose; 204_5, whose 5 it drops; and deeply nested brackets, for which its parser takes
-    minutes.
+    It takes words for products of letters and 7' for a transpose, drops the 5 of 204_5, and takes
+    minutes to parse deeply nested brackets.
     """
     if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
         return False

@@ -140,7 +140,7 @@ def is_known(word: str) -> bool:
 
 
 def _is_unit(tokens: Tokens) -> bool:
-    """Whether all tokens may belong to a unit with its powers, or to a remark: `different ways`."""
+    """Whether all tokens may belong to a unit with its powers, or to a remark: `possible ways`."""
     if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
         return False
     in_exponent = False  # a number may only follow ^, as in m^{-2}
@@ -175,7 +175,7 @@ def _canonical_unit(tokens: Tokens) -> Tokens:
 def differ(unit: Tokens, other: Tokens) -> bool:
     """Whether two units differ. They do not if either is missing.
 
-    A remark may have further words in front: `ways` and `different ways` are the same.
+    A remark may have further words in front: `ways` and `possible ways` are the same.
     """
     longer, shorter = sorted((unit, other), key=len, reverse=True)
     if not shorter or unit == other:

@@ -20,7 +20,8 @@ from rspo.rewards.rules.notation import Tokens
 _DIGITS = 120  # default precision of inexact values, in decimal digits
 _SPARE_DIGITS = 45  # more than rounding errors add up to
 _LARGEST_SIZE = 2500  # digits before the point, or zeros after it, of inexact values
-_LARGEST_EXPONENT = 10**6  # bits of a power; longer ones are equal only in identical notation
+# Bits of a power. A longer power is undefined, so it equals only a power that is written alike.
+_LARGEST_EXPONENT = 10**6
 _LARGEST_EXACT = 20_000  # bits of an exact fraction; longer ones become inexact
 _LARGEST_FACTORIAL = 2000  # the largest n of n!
 _LARGEST_GAMMA = 60  # the largest x of x! for an x that is not an integer
@@ -258,8 +259,10 @@ def same(left: Expression, right: Expression) -> bool:
             continue
         if _real(value) and _real(other_value):
             return False
-        # Outside the domains of functions, where variables are negative, complex branches may
-        # differ, and so may two complex values of formulas without i.
+        # Not every difference counts. At negative points, an argument may be outside the real
+        # domain of a function, such as log or a root, and equal formulas may then take different
+        # complex branches. At positive points, this is possible only if both values are complex and
+        # neither formula has i.
         positive = all(coordinate > 0 for coordinate in point.values())
         if positive and (has_i or _real(value) or _real(other_value)):
             return False
@@ -384,7 +387,7 @@ def _place_of(item: Item, others: Sequence[Item], same: Callable[[Item, Item], b
 
 
 def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
-    """Whether a value is real and within a distance of a fraction."""
+    """Whether a value, which may be complex, is within a distance of a fraction."""
     if isinstance(value, Fraction):
         return abs(value - centre) <= distance
     with mpmath.workdps(_DIGITS):
@@ -436,7 +439,7 @@ def _point(names: set[str], shift: int, scale: Fraction) -> dict[str, Fraction]:
 
 
 def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    r"""Consecutive integers, because \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
+    r"""Consecutive integers; at some, such as n = 3, \lfloor n/2 \rfloor is \lfloor n/3 \rfloor."""
     for size in range(1, 40):
         yield {name: Fraction(size + 5 * index) for index, name in enumerate(sorted(names))}
 

@@ -3,7 +3,7 @@
 A judge is a language model that gets a question, a response and the answer, and replies "correct"
 or "incorrect".
 
-download   downloads the prompt of its authors at a pinned commit, and the model
-server     starts vLLM servers and stops them together with the process that uses them
+download   downloads the model, and its authors' prompt at a pinned commit
+server     starts vLLM servers, which stop together with the process that uses them
 judge      sends concurrent requests, retries them, and keeps the verdicts on disk
 """

@@ -1,6 +1,6 @@
 """Download the judge's model and its prompt, for nodes without network access.
 
-The licence of the prompt (CC BY-NC-ND 4.0) does not allow a copy in this project.
+This project has no copy of the prompt, because its licence (CC BY-NC-ND 4.0) does not allow one.
 """
 
 import ast
@@ -27,6 +27,9 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
 
     `results/SCALE/judge` gets `prompt.py`, the authors' file at the pinned commit, and the folder
     `model`.
+
+    Args:
+        mirror: folder with models, which are otherwise downloaded.
     """
     task = tasks.fetch_judge(experiment)
     settings = experiment.config.xverify
@@ -37,7 +40,8 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
         source, origin = _file_at_commit(settings.prompt)
         template_in(source, origin)
         sources = [origin]
-        # The prompt gets its name last, so if it exists, the model is complete too.
+        # The prompt is renamed into place when its block ends, after the model. If the file of the
+        # prompt exists, the model is therefore complete too.
         with atomic_write(prompt) as file:
             file.write_text(source)
             for folder in model:
@@ -51,8 +55,8 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool 
 def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
     """Download the authors' file. Returns its text and its origin, for messages and provenance."""
     origin = f"{upstream.repository}/{_FILE} @ {upstream.commit}"
-    # Fetch one commit without its files; `git show` then downloads this file only. The repository
-    # has gigabytes of data.
+    # Fetch the commit without its files, because the repository has gigabytes of data. `git show`
+    # then downloads this file only.
     fetch = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", upstream.commit]
     with tempfile.TemporaryDirectory() as folder:
         for arguments in (

@@ -216,7 +216,10 @@ class XVerify:
             ) from None
 
     def _store(self, key: str, reason: str, reply: str) -> None:
-        """Store a verdict in memory and in the file, which is flushed in case of a kill."""
+        """Store a verdict in memory and in the file.
+
+        The file is flushed, so that a killed process loses no verdict.
+        """
         self._stored[key] = reason
         line = {"key": key, "verdict": reason, "reply": reply[:_STORED_CHARACTERS]}
         self._file.write(json.dumps(line) + "\n")
@@ -295,7 +298,10 @@ def _as_text(text: str) -> str:
 
 
 class _FailedError(Exception):
-    """A request got no chat completion. Its response gets a verdict with this reason."""
+    """A request got no chat completion.
+
+    reason: the reason of the verdict on the response that the judge should have judged.
+    """
 
     reason: str
 

@@ -118,7 +118,7 @@ def _wait_until_ready(server: JudgeServer, deadline: float, seconds: float) -> N
 
     Args:
         deadline: until when, as a value of `time.monotonic`.
-        seconds: the time that it had, for the message.
+        seconds: the time that the server had to start, for the message.
 
     Raises: InputError if the server exits or is not ready in time.
     """
@@ -126,7 +126,8 @@ def _wait_until_ready(server: JudgeServer, deadline: float, seconds: float) -> N
         while time.monotonic() < deadline:
             try:
                 server.check()
-            except LostProcess as error:  # mostly a wrong setting, because it is still starting
+            # A server that exits while it starts usually has a wrong setting.
+            except LostProcess as error:
                 raise InputError(str(error)) from None
             with contextlib.suppress(httpx.TransportError):
                 if client.get(f"{server.url}/health", timeout=5).status_code == 200:
@@ -138,7 +139,7 @@ def _wait_until_ready(server: JudgeServer, deadline: float, seconds: float) -> N
 
 
 def last_error(log: Path) -> str:
-    """The last line of a log that has an error, or else the last line; with the path of the log."""
+    """The last line of a log with the text "Error", or else its last line; then the log's path."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
     if errors:
