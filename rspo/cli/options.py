@@ -79,7 +79,7 @@ def load_experiment(
     if results is None and from_snakemake.get("results"):
         results = Path(from_snakemake["results"])
     experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
-    if by_hand and not experiment.files.has_own_results:
+    if by_hand and not experiment.files.are_elsewhere:
         # `rspo.pipeline.run` compares with the config alone, because it refuses to write results of
         # other settings into the folder of the config's own results.
         return replace(experiment, as_configured=Experiment.load(scale))

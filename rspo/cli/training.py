@@ -75,6 +75,6 @@ def status(experiment: "Experiment") -> str:
     """Show which policies are finished and which are running."""
     from rspo.status.display import table_text
 
-    if experiment.files.has_own_results and not experiment.files.results.is_dir():
+    if experiment.files.are_elsewhere and not experiment.files.results.is_dir():
         raise InputError(f"--results {experiment.files.results}: no such folder")
     return table_text(experiment)

@@ -363,7 +363,7 @@ class Experiment:
         command.extend(words)
         if self.scale != "tiny":  # the default
             command += ["--scale", self.scale]
-        if self.files.has_own_results:
+        if self.files.are_elsewhere:
             command += ["--results", str(self.files.results)]
         command.extend(_options(self.overrides))
         return shlex.join(command)

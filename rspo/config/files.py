@@ -40,8 +40,8 @@ class Files:
         return cls(results, results / "reports")
 
     @property
-    def has_own_results(self) -> bool:
-        """Whether the results are in another folder than `results/<scale>`."""
+    def are_elsewhere(self) -> bool:
+        """Whether the results are in another folder than `results/<scale>`, with the reports."""
         return self.reports.parent == self.results
 
     def problems(self, data_set: str) -> Path:

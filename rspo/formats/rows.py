@@ -74,8 +74,8 @@ def rows_of(path: Path) -> Iterator[Row]:
 def rows_of_source(path: Path, source: str) -> list[Row]:
     """Read the rows of a file of problems, with their source, revision and number."""
     rows = rows_of(path)
-    # `rows` is an iterator that has read nothing yet, so the digest is computed before the rows are
-    # read.
+    # `rows` is an iterator that has read nothing yet. The digest is computed first, so that a file
+    # that changes meanwhile does not have the recorded digest any more.
     revision = f"sha256:{digest(path)}"
     return [
         replace(row, source=source, revision=revision, number=number)

@@ -59,7 +59,8 @@ def reward_of(row: Row) -> float | None:
 def with_values(row: Row) -> Row:
     """Convert the verdict and the numbers of a row of a CSV file, whose values are all text.
 
-    A text that cannot be converted stays as it is, and the functions above refuse it.
+    A text that cannot be converted stays as it is, and the function that reads the value refuses
+    it: `correct_of`, `reward_of`, and for `sample_index` the one of `rspo.formats.scores`.
     """
     texts: Mapping[str, str] = row.values
     values: dict[str, Any] = dict(texts)

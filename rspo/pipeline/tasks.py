@@ -58,8 +58,8 @@ def with_command(
 ) -> Callable[Concatenate[Experiment, Words], Task]:
     """Decorate a function that returns a task: add the fields that all tasks get in the same way.
 
-    command: consists of the function's name and positional arguments.
-    replace_above: is the limit of the config.
+    command: the function's name and positional arguments.
+    replace_above: the config's limit in minutes above which Snakemake does not replace outputs.
     configured: the settings that the function returns for the config without the command line.
     """
 
@@ -414,6 +414,7 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
     """The settings that decide verdicts, without the address and limits of a judge's server."""
     settings: Settings = {"verifier": verifier}
     if verifier in VERIFIER_VERSIONS:
+        # The key is "rules" for every verifier: another one would make all results out of date.
         settings["rules"] = VERIFIER_VERSIONS[verifier]
     if verifier == "xverify" and config and config.xverify:
         judge = config.xverify.model_dump(mode="json", include={"prompt", "model", "revision"})

@@ -128,8 +128,8 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
         if path in expanded:
             yield f"{indent}{path} (see above)"
             return
-        # At the last level that is shown, a file has no inputs. They may follow where the same file
-        # appears at a level before it.
+        # At the last level that is shown, inputs are not printed, so the file does not count as
+        # expanded: if it appears again at a level before, its inputs are printed there.
         if level < depth:
             expanded.add(path)
         note = notes[path]

@@ -63,8 +63,8 @@ def verify(
     """Verify each response against the answer at the same index.
 
     Args:
-        responses: full responses. xverify reads all of a response, the other verifiers only its
-            last \\boxed{}.
+        responses: full responses. xverify and registered verifiers get all of a response; the other
+            verifiers read only its last \\boxed{}.
         answers: for each response an answer, or several accepted forms of it: texts or numbers, as
             in a file of `rspo verify`. A number stands for its digits; 142.0 stands for 142.
         verifier: a name in `VERIFIERS`, or a registered one (docs/add/verifier.md).

@@ -90,7 +90,7 @@ def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
     Returns: its folder among the results of the scale; None if it is not finished, or if the
         experiment is no trial run.
     """
-    if not experiment.files.has_own_results:
+    if not experiment.files.are_elsewhere:
         return None
     files = Files.of_scale(experiment.scale, experiment.root)
     task = tasks.pretrain(replace(experiment, files=files), model)

@@ -26,7 +26,7 @@ def test_the_files_of_a_scale_are_below_its_root(experiment: Experiment) -> None
     results = ROOT / "results" / "tiny"
     folder = results / "cells" / CELL
     assert (files.results, files.reports) == (results, ROOT / "reports")
-    assert not files.has_own_results
+    assert not files.are_elsewhere
     assert files.problems("train") == results / "problems" / "train.parquet"
     assert files.folder(CELL) == folder
     assert files.policy(CELL) == folder / "policy"
@@ -47,12 +47,12 @@ def test_another_folder_of_results_has_the_reports_too(
     monkeypatch.chdir(tmp_path)
     files = Files.of_scale("tiny", Path(), Path("trial"))
     assert (files.results, files.reports) == (Path("trial"), Path("trial/reports"))
-    assert files.has_own_results
+    assert files.are_elsewhere
     own = tmp_path / "results" / "tiny"
     assert Files.of_scale("tiny", Path(), own) == Files(Path("results/tiny"), Path("reports"))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Files.of_scale("tiny", Path(), Path("~/trial")).results == tmp_path / "trial"
-    assert not Files.of_scale("tiny", Path(), Path("~/results/tiny")).has_own_results
+    assert not Files.of_scale("tiny", Path(), Path("~/results/tiny")).are_elsewhere
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -12,16 +12,17 @@ _NUMBER_ONE = Number(Fraction(1))
 
 
 def is_rounding(rounded: Decimal, value: Value) -> bool:
-    """Whether a decimal is a value that was rounded to the last digit of the decimal.
+    """Whether a decimal is a value that has further digits and was rounded to those of the decimal.
 
-    If the value has no further digits, it has no other rounded form: 0.2499 is wrong for 1/4, which
-    is 0.2500.
+    A decimal that equals the value is none: callers compare exact values first. So 0.3333 is a
+    rounding of 1/3, and neither 0.25 nor 0.2499 is one of 1/4.
     """
     if not rounded.may_be_rounded or values.is_multiple(value, rounded.unit):
         return False
     if values.within(value, rounded.value, rounded.unit / 2):
         return True
-    # With four digits or more, the decimal may be truncated: 0.6666.
+    # With four digits or more, the decimal may be truncated, as 0.6666 for 2/3: the value is
+    # between it and the next decimal away from 0.
     further = rounded.unit / 2 if rounded.value > 0 else -rounded.unit / 2
     return rounded.digits >= 4 and values.within(value, rounded.value + further, rounded.unit / 2)
 

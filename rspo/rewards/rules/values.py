@@ -20,7 +20,8 @@ from rspo.rewards.rules.notation import Tokens
 _DIGITS = 120  # default precision of inexact values, in decimal digits
 _SPARE_DIGITS = 45  # more than rounding errors add up to
 _LARGEST_SIZE = 2500  # digits before the point, or zeros after it, of inexact values
-# Bits of a power. A longer power is undefined, so it equals only a power that is written alike.
+# Bits of a power before the point. A longer power has no value here, so it equals only a power that
+# is written alike.
 _LARGEST_EXPONENT = 10**6
 _LARGEST_EXACT = 20_000  # bits of an exact fraction; longer ones become inexact
 _LARGEST_FACTORIAL = 2000  # the largest n of n!
@@ -138,7 +139,8 @@ def _power(base: Value, exponent: Value) -> Value:
         if mpmath.re(_mpmath(exponent)) < 0:
             raise Undefined
         return Fraction(0)
-    # The length of the result. Check it before computing a number that might fill the memory.
+    # How many bits the result has before the point, or zeros after it. Check this before computing
+    # a number that might fill the memory.
     bits = abs(mpmath.log(abs(_mpmath(base)), 2)) * abs(_mpmath(exponent))
     if bits > _LARGEST_EXPONENT:
         raise Undefined
@@ -242,9 +244,10 @@ _STEPWISE = (r"\lfloor", r"\lceil")  # functions that are constant between integ
 
 
 def same(left: Expression, right: Expression) -> bool:
-    """Whether two formulas agree at every point at which both have a value.
+    """Whether two formulas agree at the points at which both have a value.
 
-    With variables, they must have a value at _LEAST_COMPARED points at least.
+    Differences that different branches of complex functions can explain do not count. With
+    variables, the formulas must agree at _LEAST_COMPARED points at least.
     """
     names = symbols(left) | symbols(right)
     has_i = _mentions(("i",), left) or _mentions(("i",), right)
@@ -259,10 +262,10 @@ def same(left: Expression, right: Expression) -> bool:
             continue
         if _real(value) and _real(other_value):
             return False
-        # Not every difference counts. At negative points, an argument may be outside the real
-        # domain of a function, such as log or a root, and equal formulas may then take different
-        # complex branches. At positive points, this is possible only if both values are complex and
-        # neither formula has i.
+        # A difference of two real values proves that the formulas differ. So does a difference at a
+        # point with positive coordinates, unless both values are complex and neither formula has i:
+        # then, as at negative points, an argument is outside the real domain of a function, such as
+        # log or a root, and equal formulas may take different branches.
         positive = all(coordinate > 0 for coordinate in point.values())
         if positive and (has_i or _real(value) or _real(other_value)):
             return False
