@@ -8,6 +8,8 @@ import pytest
 
 from tests import long
 from tests.long import STAGES, digest, outdated, rows
+from tests.mutants import EQUIVALENT, GROUPS
+from tests.support import ROOT
 
 
 class OutdatedResults(UserWarning):
@@ -69,3 +71,23 @@ def test_only_a_change_of_code_counts(tmp_path: Path) -> None:
     changed = [digest_of(function.replace("1", other)) for other in ("2", "1.0", "True", "x")]
     changed.append(digest_of(function, "rule a:\n    shell: 'false'\n"))
     assert len({*changed, digest_of(function)}) == 6
+
+
+def code_of_module(name: str) -> str:
+    """The text of a module with faults."""
+    for group in GROUPS.values():
+        for file in (file for pattern in group.modules for file in ROOT.glob(pattern)):
+            if ".".join(file.relative_to(ROOT).with_suffix("").parts) == name:
+                return file.read_text()
+    raise LookupError(f"no stage has faults in {name}")
+
+
+@pytest.mark.parametrize("block", EQUIVALENT.read_text().strip().split("\n\n"))
+def test_a_fault_that_changes_no_result_is_of_the_code_as_it_is_now(block: str) -> None:
+    """An entry names a function, then has the lines of the code that the fault changes."""
+    head, *lines = block.splitlines()
+    module = head.partition(":")[0].rpartition(".x")[0]
+    assert {line[0] for line in lines} <= {"-", "+"}, head
+    code = code_of_module(module)
+    for line in lines:
+        assert line[0] == "+" or line[1:].strip() in code, line

@@ -51,7 +51,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
-Files = Mapping[Path, Task]  # each with the task that writes it
+TaskOfFile = Mapping[Path, Task]  # the task that writes each file
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Evidence:
         """The policies whose results the file has."""
         return [name for name in self.rows["policy"].unique() if name != PROBLEMS]
 
-    def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
+    def faults(self, experiment: Experiment, files: TaskOfFile) -> dict[str, str]:
         """Why policies of the file do not fit the config, by policy.
 
         The config lacks the policy or one of its files, or has other settings for it.
@@ -115,7 +115,7 @@ class Evidence:
                 faults[policy] = f"{path} was made with other settings than {config} ({text})"
         return faults
 
-    def require(self, experiment: Experiment, files: Files, hint: str) -> None:
+    def require(self, experiment: Experiment, files: TaskOfFile, hint: str) -> None:
         """Raise an InputError if a policy has one of the `faults`; `hint` ends its message."""
         for text in self.faults(experiment, files).values():
             raise InputError(f"{self.path}: {text}; {hint}")
@@ -124,7 +124,7 @@ class Evidence:
 def add(
     path: Path,
     experiment: Experiment,
-    files: Files,
+    files: TaskOfFile,
     keys: Sequence[str],
     rewards: Container[str],
     force: bool,
@@ -180,7 +180,7 @@ def add(
 
 
 def _known(
-    path: Path, experiment: Experiment, files: Files, force: bool
+    path: Path, experiment: Experiment, files: TaskOfFile, force: bool
 ) -> dict[str, pd.DataFrame]:
     """The rows of each policy in the file that fits the config; empty if there is no file yet.
 
@@ -214,7 +214,7 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
                 )
 
 
-def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
+def restore(evidence: Evidence, experiment: Experiment, files: TaskOfFile) -> None:
     """Write the files of the evidence into an empty folder of results.
 
     Restored scores have the original number of correct responses to each problem, and list them
@@ -234,7 +234,7 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> None:
         write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
-def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Task]]:
+def _by_policy(experiment: Experiment, files: TaskOfFile) -> dict[str, dict[Path, Task]]:
     """The files that evidence keeps of each policy, each with its content or only its provenance.
 
     The data sets, of which only the provenance is kept, are under `PROBLEMS`.
@@ -260,7 +260,7 @@ def _has_content(path: Path) -> bool:
     return _is_scores(path) or path.name == "training.jsonl"
 
 
-def _is_finished(files: Files) -> bool:
+def _is_finished(files: TaskOfFile) -> bool:
     """Whether all files with content are current, and nothing they are made from has a fault."""
     for path, task in files.items():
         if not _has_content(path):
@@ -284,7 +284,7 @@ def _notes(
 def _rows(
     experiment: Experiment,
     policy: str,
-    files: Files,
+    files: TaskOfFile,
     keys: Sequence[str],
     rewards: Container[str],
 ) -> pd.DataFrame:
