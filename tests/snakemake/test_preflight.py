@@ -106,9 +106,9 @@ JUDGE = "verifier = 'xverify' without xverify.url needs the package vllm: "
 ALL_RULES = {"prepare", "train", "sample", "score"}
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Config:
-    return tiny_world.load(tmp_path).config
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return tiny_world.load(tmp_path_factory.mktemp("config")).config
 
 
 def with_judge(config: Config, url: str | None) -> Config:
