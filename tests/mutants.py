@@ -121,6 +121,13 @@ GROUPS = {
     ),
     "report": folder("report", 12),
     "slurm": folder("slurm", 15, "--ignore=tests/slurm/test_without_slurm.py"),
+    "snakemake": Group(
+        # Without the modules whose tests run Snakemake in a folder where mutmut finds no settings.
+        [f"rspo/snakemake/{name}.py" for name in ("preflight", "progress", "start")],
+        [f"tests/snakemake/test_{name}.py" for name in ("preflight", "progress", "start")],
+        one_in=8,
+        least=0.85,
+    ),
     "status": folder("status", 4, "--ignore=tests/status/test_log_handler.py"),
     "executor-plugin": Group(
         # Without start.py, whose tests run it in a folder where mutmut finds no settings.

@@ -12,6 +12,7 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
+from rspo.evaluation.read_outcomes import scored_samples
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.pipeline import tasks
@@ -105,6 +106,22 @@ def test_a_killed_job_resumes_from_its_journal_to_the_same_file(
     assert drawn == [(BENCHMARKS[1], 0)]
     assert path.read_bytes() == whole
     assert not journal_of(path).exists()
+
+
+def test_samples_are_read_with_their_scores_and_problems(experiment: Experiment) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    score(experiment, POLICY, SUITE)
+    frame = scored_samples(experiment, POLICY, BENCHMARKS[1])
+    rows = [
+        {key: row[key] for key in ("problem_id", "sample_index", "text")}
+        for row in read_table(experiment.files.samples(POLICY, SUITE, 0), SAMPLES)
+        if row["benchmark"] == BENCHMARKS[1]
+    ]
+    assert frame[["problem_id", "sample_index", "text"]].to_dict("records") == rows
+    problems = read_table(experiment.files.problems(BENCHMARKS[1]), PROBLEMS)
+    places = {problem["id"]: problem["row"] for problem in problems}
+    assert list(frame["row"]) == [places[row["problem_id"]] for row in rows]
+    assert set(frame["correct"]) <= {True, False}
 
 
 def test_more_samples_add_a_block_and_keep_the_old_file(

@@ -164,6 +164,7 @@ def test_files_are_compared_on_the_problems_that_both_have(
     assert list(table) == [1]
     assert "left out: 2 problems only in A, 1 only in B" in output
     assert "--k 2 would leave out 1 problem with fewer responses" in output
+    assert re.search(r"^  [+-]\d\.\d{3}  \d of \d against \d of \d correct  ", output, re.M)
     table, output = compared(capsys, *names, "--k=1", "--k=4")
     assert 'k = 4 leaves out 1 problem with fewer responses, such as "p3"' in output
     for k, (one, other, difference, *_) in table.items():
@@ -174,6 +175,9 @@ def test_files_are_compared_on_the_problems_that_both_have(
         ]
         expected = [*values, values[0] - values[1]]
         assert [float(one), float(other), float(difference)] == pytest.approx(expected, abs=5.1e-4)
+    del second["more"]
+    _, output = compared(capsys, names[0], write_verdicts("b.jsonl", second))
+    assert "left out: 2 problems only in A, 0 only in B" in output
 
 
 @pytest.mark.parametrize(

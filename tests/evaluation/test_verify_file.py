@@ -75,6 +75,8 @@ def test_a_row_a_response_says_what_was_extracted_and_why(
         "verdicts: 3 correct, 1 no answer, 1 incorrect\n"
         "accuracy: 60.0% of the responses are correct\n"
     )
+    header = next(row for row in output.splitlines() if "Pass@k" in row)
+    assert header.split()[:4] == ["k", "Pass@k", "error", "within"]
     assert output.endswith("\nwrote responses.verdicts.jsonl\n")
 
 
@@ -82,9 +84,12 @@ def test_a_row_a_response_says_what_was_extracted_and_why(
     ("response", "extracted"),
     [(r"\boxed{1} and \boxed{2}", "1, 2"), (r"\boxed{1}, no: \boxed{2}", "2"), ("2", None)],
 )
-def test_the_extracted_answer_is_what_the_rules_read(response: str, extracted: str | None) -> None:
+def test_the_extracted_answer_is_what_the_rules_read(
+    response: str, extracted: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("one.jsonl").write_text(text_of([line("a", "1,2", response)]))
     assert main(["verify", "one.jsonl"]) == 0
+    assert capsys.readouterr().out.startswith("1 response to 1 problem, ")
     (row,) = rows_of("one.verdicts.jsonl")
     assert row["extracted"] == extracted
     assert row["correct"] == (extracted == "1, 2")

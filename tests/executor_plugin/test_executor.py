@@ -5,6 +5,8 @@ Faults that tests can cause on a real SLURM are in test_on_slurm.py.
 
 import asyncio
 import os
+import shlex
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -16,12 +18,14 @@ from typing import Any
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from snakemake.iocontainers import ResourceList
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
 from snakemake_executor_plugin_slurm_patient import executor as executor_module
 from snakemake_executor_plugin_slurm_patient import queue as queue_module
+from snakemake_executor_plugin_slurm_patient import start as start_module
 from snakemake_executor_plugin_slurm_patient.executor import Executor
 from snakemake_executor_plugin_slurm_patient.failures import failure
 from snakemake_executor_plugin_slurm_patient.queue import QueuedJob
@@ -53,7 +57,7 @@ class Job:
 
     def __init__(self) -> None:
         self.log = ["logs/align/a/1.log"]
-        self.resources: dict[str, str] = {}
+        self.resources: dict[str, Any] = {}
 
     def is_group(self) -> bool:
         return False
@@ -210,6 +214,44 @@ def test_the_command_of_a_job_begins_with_the_file_of_its_task(harness: Harness)
     assert task.finished_suffix == ".done"
     assert task.step is not None
     assert task.step[:2] == ["-n1", "--cpu-bind=q"]
+
+
+def test_the_prefix_of_the_slurm_plugin_stays(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin.Executor, "get_job_exec_prefix", lambda executor, job: "cd /scratch")
+    prefix = harness.executor.get_job_exec_prefix(Job())
+    assert prefix == f"cd /scratch && export SLURM_PATIENT_TASK={harness.task().file}"
+
+
+@pytest.mark.parametrize(
+    ("resources", "option"),
+    [({}, "--cpus-per-task=1"), ({"cpus_per_gpu": 4}, "--cpus-per-gpu=4")],
+)
+def test_the_step_of_a_job_gets_the_cores_that_the_job_requests(
+    harness: Harness, resources: dict[str, int], option: str
+) -> None:
+    job = Job()
+    job.resources = ResourceList(fromdict=resources)
+    harness.executor.get_job_exec_prefix(job)
+    step = Task.read(harness.task().file).step
+    assert step is not None
+    assert option in step
+
+
+def test_a_job_starts_the_program_of_this_plugin_which_starts_the_step(harness: Harness) -> None:
+    words = shlex.split(harness.executor.get_python_executable())
+    assert words == ["exec", sys.executable, str(Path(start_module.__file__).resolve())]
+    assert harness.executor.additional_general_args() == ""
+
+
+def test_a_job_that_shares_no_folder_starts_as_with_the_slurm_plugin(harness: Harness) -> None:
+    harness.workflow.storage_settings.shared_fs_usage = frozenset()
+    harness.settings.pass_command_as_script = False
+    assert harness.executor.get_job_exec_prefix(Job()) == ""
+    assert not harness.task().file.exists()
+    assert harness.executor.get_python_executable() == "python"
+    assert harness.executor.additional_general_args() == "--executor slurm-jobstep --jobs 1"
 
 
 def test_a_controller_that_does_not_answer_is_said_once_and_so_is_its_answer(
@@ -466,6 +508,14 @@ def test_what_becomes_of_a_job_that_slurm_shows_like_this_for_a_minute(
     said = [line.partition(": SLURM job 12 ")[2] for line in harness.printed]
     assert len(said) == len(messages)
     assert all(map(str.startswith, said, messages)), said
+
+
+def test_a_job_that_a_person_holds_is_a_line_at_the_first_check_only(harness: Harness) -> None:
+    info = harness.submitted("12")
+    harness.set_queue(queued("12", "JobHeldUser", "PENDING"))
+    for _ in range(3):
+        assert harness.check(info) == ["12"]
+        assert harness.messages() == ["12 is held (JobHeldUser) and waits: scontrol release 12"]
 
 
 def test_a_job_of_an_earlier_run_that_has_ended_without_slurms_notice_is_cancelled(
