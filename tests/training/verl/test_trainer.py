@@ -6,17 +6,24 @@ own queue, agent loops and servers.
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from rspo.config.experiment import base_name
 from rspo.core.errors import InputError, LostProcess
+from rspo.policies.tokenizer import save_tokenizer
 from rspo.training.logs import steps_above
+from rspo.training.progress import read_progress
 from rspo.training.verl import batches
+from rspo.training.verl import trainer as module
 from rspo.training.verl.batches import kept_rows, sampler_difference, sort_by_prompt
 from rspo.training.verl.checkpoints import CHECKPOINT_BYTES_PER_PARAMETER, LATEST_FILE
 from rspo.training.verl.trainer import RSPOTrainer
@@ -203,6 +210,67 @@ def test_memory_is_recorded_in_gigabytes_with_two_decimals() -> None:
     trainer.memory, trainer.memory_gb = SimpleNamespace(take=lambda: 3_141_592_653), {}
     trainer._note_memory("sample")
     assert trainer.memory_gb == {"sample": 3.14}
+
+
+def test_a_phase_has_the_highest_memory_of_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that was in use for a while, and is free when the phase ends, counts."""
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"device": "cpu", "ranks": 1})
+    cell = next(iter(experiment.cells.values()))
+    base = experiment.files.policy(base_name(cell.model))
+    save_tokenizer(base, prompt_tokens=10, context=28)
+
+    def init(trainer: RSPOTrainer, config: Any) -> None:
+        trainer.replay_buffer = SimpleNamespace()
+
+    used = [1]
+    monkeypatch.setattr(PPOTrainerSync, "__init__", init)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(used=used[0]))
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN_READINGS", 0.01)
+    trainer = RSPOTrainer(verl_config(experiment, cell.name), lambda *_: [])
+    with trainer.memory:
+        used[0] = 2_000_000_000
+        end = time.monotonic() + 20  # seconds, of which the next reading needs a fraction
+        while trainer.memory.highest != used[0] and time.monotonic() < end:
+            time.sleep(0.01)
+        used[0] = 1
+        trainer._note_memory("update")
+    assert trainer.memory_gb == {"update": 2.0}
+
+
+def test_progress_begins_at_the_step_of_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = RSPOTrainer.__new__(RSPOTrainer)
+    trainer.experiment = tiny_world.load(tmp_path, engine="verl")
+    trainer.cell = next(iter(trainer.experiment.cells.values()))
+    trainer.training = trainer.experiment.config.training
+    trainer.config = verl_config(trainer.experiment, trainer.cell.name)
+    trainer.global_steps = 4
+    monkeypatch.setattr(PPOTrainerSync, "_load_checkpoint", lambda self: None)
+    trainer._records_file.parent.mkdir(parents=True)
+    trainer._records_file.write_text(json.dumps([{"step": 4}]))
+    trainer._load_checkpoint()
+    progress = read_progress(trainer.experiment.files.checkpoint(trainer.cell.name))
+    assert progress is not None
+    assert (progress.step, progress.steps, trainer.records) == (4, 6, [{"step": 4}])
+
+
+@pytest.mark.parametrize(("step", "saves"), [(2, 0), (3, 1), (4, 0)])
+def test_a_stop_saves_a_step_only_if_verl_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, saves: int
+) -> None:
+    """Checkpoints are due every two steps."""
+    trainer = RSPOTrainer.__new__(RSPOTrainer)
+    trainer.training = tiny_world.load(tmp_path, engine="verl").config.training
+    trainer.global_steps = step
+    saved: list[int] = []
+    monkeypatch.setattr(module, "is_requested", lambda: True)
+    monkeypatch.setattr(RSPOTrainer, "_save_checkpoint", lambda self: saved.append(step))
+    trainer.on_step_end()
+    assert trainer.stopping
+    assert saved == [step] * saves
 
 
 def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
