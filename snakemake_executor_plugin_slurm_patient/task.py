@@ -39,8 +39,8 @@ class Task:
     finished_suffix: the ending of a file that the job's command writes beside each output when the
         output is whole; empty if the command writes no such files.
     step: the options of the `srun` that starts the step; None if the job starts its steps itself.
-    submitted: when the run first submitted the job, in seconds since 1970 by the clock of the
-        shared file system.
+    submitted: the Unix time at which the run first submitted the job. It is the time of the shared
+        file system, because the clocks of nodes may differ.
     """
 
     file: Path

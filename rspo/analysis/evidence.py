@@ -235,9 +235,10 @@ def restore(evidence: Evidence, experiment: Experiment, files: TaskOfFile) -> No
 
 
 def _by_policy(experiment: Experiment, files: TaskOfFile) -> dict[str, dict[Path, Task]]:
-    """The files that evidence keeps of each policy, each with its content or only its provenance.
+    """The files that evidence keeps of each policy: their provenance, and the contents of some.
 
-    The data sets, of which only the provenance is kept, are under `PROBLEMS`.
+    Files of data sets have the key `PROBLEMS` instead of a policy. Evidence keeps only their
+    provenance.
     """
     by_policy: dict[str, dict[Path, Task]] = {}
     for path, task in files.items():
@@ -294,7 +295,7 @@ def _rows(
         note = read_provenance(path)
         if not note:  # the policy or its samples were removed
             continue
-        rows: list[dict[str, Any]] = [{}]  # one row for a file of which only provenance is kept
+        rows: list[dict[str, Any]] = [{}]  # one row if evidence keeps only the provenance
         if _is_scores(path):
             rows = _counted(read_frame(path, SCORES), policy in rewards)
         elif _has_content(path):

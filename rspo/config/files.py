@@ -33,9 +33,9 @@ class Files:
             special characters in its path.
         """
         default = root / "results" / scale
-        if results is None or results.expanduser().resolve() == default.resolve():
+        results = default if results is None else results.expanduser()
+        if results.resolve() == default.resolve():
             return cls(default, root / "reports")
-        results = results.expanduser()
         _require_folder_of_results(results)
         return cls(results, results / "reports")
 

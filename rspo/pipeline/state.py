@@ -244,8 +244,7 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
     Snakemake asks this for every job that it plans, so it reads provenance, names and sizes but no
     contents. Snakemake makes stale results again and acts on no other state. It does not replace a
     damaged or foreign result, because that is the decision of its owner; the check of the plan
-    reports it. If a result was removed on purpose, a change of its inputs is no reason to make it
-    again.
+    reports it. A result that somebody has removed stays removed if its inputs change.
 
     Args:
         settings_hash: the fingerprint of the task's settings now.

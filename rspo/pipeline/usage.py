@@ -1,4 +1,4 @@
-"""Usage: the seconds that a process took by the clock, and its processor and GPU seconds."""
+"""The resources that a process uses: its wall-clock, processor and GPU seconds."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ class Usage:
 
     job: the SLURM job ID; empty outside SLURM.
     process: the process ID on the host.
-    wall_seconds: the time that the process took by the clock.
+    wall_seconds: the wall-clock time of the process.
     cpu_seconds: the sum over processors, in user and in system mode.
     gpu_seconds: the sum over GPUs.
     """

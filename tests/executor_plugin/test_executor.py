@@ -545,7 +545,7 @@ def test_the_first_jobs_of_another_run_are_named_and_all_are_counted(harness: Ha
 
 
 def test_a_job_that_squeue_lists_again_is_not_forgotten(harness: Harness) -> None:
-    """The time begins anew when it is missing again."""
+    """The time for which it was missing counts from the last time that it was listed."""
     info = harness.submitted("12")
     for harness.time, jobs in ((0, []), (40, [queued("12")]), (80, []), (120, [])):
         harness.set_queue(*jobs)

@@ -46,11 +46,16 @@ def _read_again() -> None:
     provenance._processor.cache_clear()
 
 
+@pytest.fixture
+def _two_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpuinfo").write_text(TWO_PROCESSORS)
+    monkeypatch.setattr(provenance, "CPU_INFORMATION", tmp_path / "cpuinfo")
+
+
+@pytest.mark.usefixtures("_two_processors")
 def test_processors_of_one_name_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "cpuinfo").write_text(TWO_PROCESSORS)
-    monkeypatch.setattr(provenance, "CPU_INFORMATION", tmp_path / "cpuinfo")
     monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     file = tmp_path / "result.csv"
     file.write_text("1\n")
@@ -221,10 +226,9 @@ def test_without_git_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch) -> N
         provenance._git_commit.cache_clear()
 
 
+@pytest.mark.usefixtures("_two_processors")
 def test_the_instructions_that_pytorch_was_told_to_use_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "cpuinfo").write_text(TWO_PROCESSORS)
-    monkeypatch.setattr(provenance, "CPU_INFORMATION", tmp_path / "cpuinfo")
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
     assert provenance._processor() == "AMD EPYC (avx2)"
