@@ -1,4 +1,4 @@
-# The config, the wildcards, and functions of the other rule files: inputs, and the command of a rule.
+# The config, the wildcards, and the functions that other rule files use for inputs and commands.
 
 import shlex
 from pathlib import Path
