@@ -212,11 +212,12 @@ def test_memory_is_recorded_in_gigabytes_with_two_decimals() -> None:
     assert trainer.memory_gb == {"sample": 3.14}
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_phase_has_the_highest_memory_of_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
     """Memory that was in use for a while, and is free when the phase ends, counts."""
-    experiment = tiny_world.load(tmp_path, engine="verl", verl={"device": "cpu", "ranks": 1})
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"device": device, "ranks": 1})
     cell = next(iter(experiment.cells.values()))
     base = experiment.files.policy(base_name(cell.model))
     save_tokenizer(base, prompt_tokens=10, context=28)
@@ -226,7 +227,10 @@ def test_a_phase_has_the_highest_memory_of_its_time(
 
     used = [1]
     monkeypatch.setattr(PPOTrainerSync, "__init__", init)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(used=used[0]))
+    if device == "cuda":
+        monkeypatch.setattr(module, "gpu_bytes", lambda which: {"used": used[0]}[which])
+    else:
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(used=used[0]))
     monkeypatch.setattr(module, "_SECONDS_BETWEEN_READINGS", 0.01)
     trainer = RSPOTrainer(verl_config(experiment, cell.name), lambda *_: [])
     with trainer.memory:
