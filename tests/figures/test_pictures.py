@@ -318,3 +318,66 @@ def test_draw_leaves_nothing_when_it_fails(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match="No space"):
         draw(experiment_in(tmp_path), "fig_disjoint")
     assert list((tmp_path / "reports").iterdir()) == []
+
+
+def test_only_the_best_responses_of_the_baseline_have_bars_without_hatching(drawn: Drawn) -> None:
+    """Its weight counts for all responses of a group, but only the best one earns it."""
+    table, picture = drawn("tiny", "fig_hitchhiking")
+    rewards = table[table["quantity"] == "reward"]
+    best = set(rewards.loc[rewards.groupby("group")["value"].idxmax(), "response"])
+    panels = dict(zip(table["quantity"].unique(), picture.axes, strict=True))
+    for quantity, axes in panels.items():
+        rows = table[(table["quantity"] == quantity) & (table["value"] != 0)]
+        bars = {round(bar.get_x() + bar.get_width() / 2): bar for bar in axes.patches}
+        assert sorted(bars) == sorted(rows["response"])
+        for row in rows.itertuples():
+            bar = bars[row.response]
+            assert bar.get_height() == pytest.approx(row.value)
+            is_full = quantity != "baseline weight" or row.response in best
+            assert (bar.get_hatch() == "") == is_full, (quantity, row.response)
+
+
+FOREST = pd.DataFrame(
+    {
+        "method": ["RSPO k=4", "RSPO k=4", "GRPO"],
+        "variant": ["default", "slow", "slow"],
+        "claim": ["", "", ""],
+    }
+)
+
+
+def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
+    assert study._labels(FOREST).tolist() == ["RSPO k=4, default", "RSPO k=4, slow", "GRPO, slow"]
+    assert study._labels(FOREST[1:]).tolist() == ["RSPO k=4", "GRPO"]
+    assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
+
+
+def test_of_many_points_only_the_end_of_each_line_is_labelled() -> None:
+    places = list(range(study._LABEL_LIMIT + 1))
+    points = pd.DataFrame(
+        {
+            "method": [f"method {place}" for place in places],
+            "variant": "",
+            "line": ["first" if place < 5 else "second" for place in places],
+            "faint": False,
+            "x": places,
+            "y": places,
+        }
+    )
+    labelled = study._named(points)
+    assert dict(zip(labelled["label"], labelled["x"], strict=True)) == {
+        "first": 4,
+        "second": places[-1],
+    }
+    assert len(study._named(points[:3])) == 3
+
+
+def test_differences_are_to_the_only_line_of_policy_gradient_of_the_model_or_to_its_base() -> None:
+    experiment = Experiment.load("tiny", root=ROOT)
+    names = ["small--policy-gradient--k1--n16--s0", "small--rspo-pass--k4--n16--s0"]
+    gradient, rspo, base, other = methods_of(experiment, [*names, "small--base", "medium--base"])
+    methods = [gradient, rspo, base, other]
+    assert curves._reference(experiment, rspo, methods) == gradient
+    assert curves._reference(experiment, rspo, [rspo, base, other]) == base
+    assert curves._reference(experiment, rspo, [rspo, gradient, gradient, base]) == base
+    assert curves._reference(experiment, other, methods) == other
