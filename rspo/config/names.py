@@ -9,7 +9,7 @@ VERIFIERS = ("exact", "rules", "math_verify", "xverify")
 # Raise the version of a verifier when any of its verdicts changes: the fingerprint of scores
 # contains the version, so that Snakemake scores again. For xverify, the fingerprint contains the
 # judge's model and prompt instead.
-VERIFIER_VERSIONS = {"exact": 1, "rules": 5, "math_verify": 3}
+VERIFIER_VERSIONS = {"exact": 1, "rules": 6, "math_verify": 4}
 # How the judge xVerify samples: its authors' values, and values that are set explicitly because a
 # server may have other defaults.
 JUDGE_SAMPLING = {

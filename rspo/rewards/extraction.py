@@ -49,15 +49,15 @@ def final_answers(text: str) -> list[str]:
 
     If only commas, `and` or `or` stand between the last boxes, as in `\boxed{1} and \boxed{2}`,
     the first result is the list `1, 2`, and the second result is the last box. With `or`, the list
-    is the only result, because a text that offers two answers gives neither. If there is a single
-    box, or all of these boxes are equal, their content is the only result.
+    `1 or 2` is the only result, because a text that offers two answers gives neither. If there is a
+    single box, or all of these boxes are equal, their content is the only result.
 
     Returns: an empty list if the text has no box with content.
     """
     boxes, joined_by_or = _boxes(text)
     if not boxes:
         return []
-    joined = ", ".join(dict.fromkeys(boxes))
+    joined = (" or " if joined_by_or else ", ").join(dict.fromkeys(boxes))
     last = boxes[-1]
     return [joined] if joined_by_or or joined == last else [joined, last]
 

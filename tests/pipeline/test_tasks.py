@@ -106,8 +106,8 @@ def test_a_verdict_is_decided_by_the_version_of_the_rules_or_by_the_judge() -> N
     config = load("paper", "verifier=xverify").config
     assert config.xverify is not None
     judge = config.xverify
-    assert tasks.verifier_settings(None, "rules") == {"verifier": "rules", "rules": 5}
-    assert tasks.verifier_settings(config, "math_verify") == {"verifier": "math_verify", "rules": 3}
+    assert tasks.verifier_settings(None, "rules") == {"verifier": "rules", "rules": 6}
+    assert tasks.verifier_settings(config, "math_verify") == {"verifier": "math_verify", "rules": 4}
     assert tasks.verifier_settings(config, "xverify") == {
         "verifier": "xverify",
         "xverify": {

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rspo.rewards import is_correct
+from rspo.rewards.rules import values
 from rspo.rewards.rules.expressions import Apply, Number, Symbol, read
 from rspo.rewards.rules.notation import tokens
 from tests.support import ROOT
@@ -59,6 +60,14 @@ def test_a_different_answer_in_similar_notation_is_refused(kind: str) -> None:
 )
 def test_a_name_may_have_an_accent_or_an_index_in_braces(text: str, name: str) -> None:
     assert read(tokens(text)) == Apply("+", (Symbol(name), Number(Fraction(1))))
+
+
+def test_a_power_near_1_is_exact_only_if_its_digits_are_few() -> None:
+    """The numerator of 1.000001^19999 has 400,000 bits, although the power is 1.02."""
+    long, _ = values.evaluate(read(tokens("1.000001^{19999}")), {})
+    short, _ = values.evaluate(read(tokens("1.000001^{9}")), {})
+    assert not isinstance(long, Fraction)
+    assert isinstance(short, Fraction)
 
 
 FIRST_INTEGRAL = r"""

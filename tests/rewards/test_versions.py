@@ -18,9 +18,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "0ce00544556e",
-    ("rules", 5): "2e20389fe120",
-    ("math_verify", 3): "88ee4f676c3c",
+    ("exact", 1): "fdedd310d3a9",
+    ("rules", 6): "11cd91b8d882",
+    ("math_verify", 4): "93e431e1c82d",
 }
 
 

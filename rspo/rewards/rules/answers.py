@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from rspo.rewards.rules import labels
+from rspo.rewards.rules import labels, units
 from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
@@ -22,6 +22,7 @@ _SYSTEMS = {"cases", "array", "aligned", "align", "gathered"}
 # Exponents of a matrix that denote its transpose.
 _TRANSPOSED = (("^", "T"), ("^", "{", "T", "}"), ("^", r"\top"), ("^", "{", r"\top", "}"))
 _DEEPEST = 20  # nested structures; deeper ones are read as formulas
+_NOT_IN_LABELS = ("^", "*", "/", r"\pm", r"\mp", r"\sqrt", r"\frac")  # see `_may_be_label`
 PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
 # Words of a remark that restricts nothing, such as `for all real numbers x`.
 _DOMAIN_WORDS = (
@@ -44,7 +45,10 @@ class Formula:
 
 @dataclass(frozen=True)
 class Listed:
-    """Several answers without brackets; `joined_by` is "and", "or" or empty."""
+    r"""Several answers without brackets.
+
+    joined_by: "and", "or" or empty. The two values of a \pm b are joined by "or".
+    """
 
     items: tuple["Answer", ...]
     joined_by: str = ""
@@ -335,6 +339,8 @@ def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
     others = items[1:]
     if not isinstance(first, Relation) or any(isinstance(item, Relation) for item in others):
         return Listed(tuple(items), joined_by)
+    if set(first.signs) == {"="} and not _may_be_label(first.members[0]):
+        return Listed(tuple(items), joined_by)
     if set(first.signs) == {"="}:
         value = read(first.members[-1])
         if not isinstance(value, Relation):
@@ -347,6 +353,19 @@ def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
         if isinstance(item, Formula):
             unequal.append(Relation((first.members[0], item.tokens), first.signs))
     return Listed(tuple([first] + (unequal or others)), "and")
+
+
+def _may_be_label(tokens: Tokens) -> bool:
+    r"""Whether the tokens may be the name of several values: x, x_1, (x, y), a + b.
+
+    `2x`, `\pm x` and `half of x` may not.
+    """
+    for part in split(tokens, ("+", "-")):
+        if not part or part[0][0].isdigit() or any(sign in part for sign in _NOT_IN_LABELS):
+            return False
+        if any(units.changes_value(word.removeprefix(TEXT)) for word in part):
+            return False
+    return True
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
@@ -575,4 +594,4 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
     lower_signs = {r"\pm": "-", r"\mp": "+"}
     upper = tuple(upper_signs.get(token, token) for token in tokens)
     lower = tuple(lower_signs.get(token, token) for token in tokens)
-    return Listed((read(upper, depth), read(lower, depth)))
+    return Listed((read(upper, depth), read(lower, depth)), "or")

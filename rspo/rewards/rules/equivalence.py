@@ -63,7 +63,7 @@ def _equivalent(form: str, prediction: str) -> bool:
     form = repaired(boxed[0] if boxed else form)
     prediction = repaired(prediction)
     # Multiple choice: if both choose a letter, only the letters count.
-    choice = prose.choice_in(form)
+    choice = prose.choice_in(form, only=True)
     if choice is not None:
         chosen = prose.choice_in(prediction)
         if chosen is not None:
@@ -205,6 +205,7 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     """Whether two lists, points, sets or vectors have the same items.
 
     The order counts for points, vectors, and lists whose items belong to different unknowns.
+    Alternatives, such as `1 or 2` and `\\pm 1`, have no order, so they are never a point or vector.
     """
     items = _items(gold)
     other_items = _items(prediction)
@@ -249,15 +250,15 @@ def _lists_points(answer: Answer) -> bool:
 def _is_ordered(answer: Answer) -> bool:
     """Whether the items of an answer may be the coordinates of a point, in their order.
 
-    They may in (1, 2), in 1, 2 and in x = 1, y = 2; not in a set, nor in y = 1, x = 2.
+    They may in (1, 2), in 1, 2 and in x = 1, y = 2; not in a set, in `1 or 2`, or in y = 1, x = 2.
     """
     if isinstance(answer, Collected):
         return False
     if not isinstance(answer, Listed):
         return True
-    names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
-    if names and answer.joined_by == "or":
+    if answer.joined_by == "or":
         return False
+    names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
     return names == sorted(set(names))
 
 

@@ -12,6 +12,7 @@ from rspo.rewards.rules.notation import TEXT, Tokens
 _ENDS = {":", TEXT + "is", "is"}  # tokens after a label
 _ENDS_OF_ITEMS = _ENDS | {"="}  # tokens after the label of an item of a list
 _ARE = {"are", TEXT + "are"}  # tokens after an introduction
+_SOLUTIONS = {"roots", "zeros", "zeroes"}  # not the root or the zero of `has_meaning`
 # Tokens of a label, and the word that stands for them in the name.
 _SAME = {r"\max": "maximum", r"\min": "minimum", "max": "maximum", "min": "minimum"}
 _LEFT_OUT = {"the", "value"}  # words of a label that are not part of the name
@@ -98,7 +99,8 @@ def _without_introduction(item: Tokens) -> Tokens:
     if end is None:
         return item
     words = item[:end]
-    if not any(map(units.is_word, words)) or _have_meaning(words):
+    qualifying = tuple(word for word in words if word.removeprefix(TEXT).lower() not in _SOLUTIONS)
+    if not any(map(units.is_word, words)) or _have_meaning(qualifying):
         return item
     return item[end + 1 :] if all(word.lstrip(TEXT).isalpha() for word in words) else item
 

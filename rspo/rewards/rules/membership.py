@@ -160,8 +160,11 @@ class _Side:
     def _listed(self, answer: Listed) -> Has:
         """Sets that are joined by a word or a comma.
 
-        Between intervals, any of them means the union. Between inequalities, the word decides.
+        Between intervals, any of them means the union. Between inequalities, the word decides. A
+        number beside them is no set: `x > 5 or 7` offers two answers.
         """
+        if any(isinstance(item, Formula) for item in answer.items):
+            raise _NotASet
         parts = [self.membership(item) for item in answer.items]
         if not all(isinstance(item, Relation) for item in answer.items):
             return _any(parts)

@@ -31,7 +31,7 @@ _COMMANDS_OF_SIGNS = (
 )
 _SIGNS = {
     **{sign[0]: f" \\{sign[1:]} " for sign in _COMMANDS_OF_SIGNS.split()},
-    **dict(zip("−–—÷∕’′＞＜＝，（）：", "---//''><=,():", strict=True)),
+    **dict(zip("−–—÷∕’′＞＜＝，（）：？。、", "---//''><=,():?.,", strict=True)),
     "²": "^{2}",
     "³": "^{3}",
     "⁻": "^-",
@@ -58,6 +58,7 @@ _SPELLINGS = [
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"\bnp\."), ""),  # NumPy's functions in code
     (re.compile(r"(?<![a-zA-Z])([aApP])\.[ ]?([mM])\b\.?"), r"\1\2"),  # a.m. as am
+    (re.compile(r"\.(?:[ ]?\.)+"), r"\\ldots "),  # an omission, which is no punctuation
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),
@@ -130,7 +131,7 @@ _NAMES = {
     r"\%": "%",
     TEXT + "dollar": r"\$",
     TEXT + "euro": "€",
-    TEXT + "pound": "£",
+    TEXT + "GBP": "£",
 }
 _CANONICAL = {name: canonical for canonical, names in _NAMES.items() for name in names.split()}
 # Commands and signs that do not change what a text means.
@@ -222,7 +223,8 @@ def trimmed(items: Tokens) -> Tokens:
     return items[start:end]
 
 
-_PUNCTUATION = {".", ",", ";", ":", "\\\\", "&", "?"}
+# A question mark is not punctuation: `7?` leaves open whether the answer is 7.
+_PUNCTUATION = {".", ",", ";", ":", "\\\\", "&"}
 
 
 def _canonical(text: str, in_text: bool) -> list[str]:

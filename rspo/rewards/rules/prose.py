@@ -50,6 +50,11 @@ _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|finally|answer)\b", re.I
 _CONCLUSION_ITSELF = re.compile(r"\b(?:therefore|thus|hence|so)[, ]*$", re.IGNORECASE)
 # An arrow between two steps of a calculation.
 _IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow)(?![a-zA-Z])|⇒")
+# A sign of a currency directly before a number, and the words after a number.
+_CURRENCY = re.compile(r"[$€£]$")
+_WORDS_AFTER = re.compile(r"[ ]*(?P<words>[A-Za-z]+(?:[ ][A-Za-z]+)*)(?P<power>\^\{?[23]\}?)?")
+_UNCERTAIN = re.compile(r"[ $},]*(?:\?|\.[ ]?\.)")  # `7?`, `7...`, `A?` leave the answer open
+_WORD_OF_UNIT = re.compile(r"[A-Za-z]+")
 _MARKED = re.compile(r"####[ ]*([^#\n]+)$")  # the answer after a worked solution, as in GSM8K
 _LONGEST_STATEMENT = 60  # characters before a number that are searched for words that state it
 # A remark after the number may change its value. Only the text up to the next clause, which begins
@@ -62,7 +67,8 @@ _REMARK = re.compile(r"(?:[ckm]?m\^\{[23]\})?[^0-9!+*/^=<>\\{}|~#@&_]*")
 _VERB = re.compile(r"\b(?:is|are|was|were|be)\b", re.IGNORECASE)
 # Words that offer several answers, or leave it uncertain which one is meant.
 _OFFERS = re.compile(
-    r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.IGNORECASE
+    r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b|\?",
+    re.IGNORECASE,
 )
 # Words that withdraw an answer.
 _DENIES = re.compile(
@@ -91,22 +97,53 @@ def formula_in(text: str, only: bool = False) -> str:
         result = _result_of_solution(text)
         if result is not None:
             return result
-    sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
+    with_dollars = _AFTERWORD.sub(" ", text)
+    sentence = _DOLLARS.sub(" ", with_dollars)
     # The sentence with spaces in place of its formulas, so that positions are the same. Line breaks
     # stay, because numbers are looked for line by line.
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
     if not _has_words(plain) or not (formulas or _is_sentence(plain)):  # no sentence
         return text
-    if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
-        # Never reached, because every formula becomes three spaces or more.
-        return text
     # Start and end of each formula and number.
     places = sorted(formulas + _numbers(plain))
     if not places or (only and len(places) > 1 and not _concludes(sentence, places)):
         return text
     start, end = _last_stated(plain, places)
-    return sentence[start:end] if _is_stated(sentence, start, end) else text
+    unit, end_of_unit = _unit_after(sentence, end)
+    if not _is_stated(sentence, start, end) or _UNCERTAIN.match(sentence, end_of_unit):
+        return text
+    # Dollar signs of amounts were removed, but stand at the same place in the text before.
+    currency = _CURRENCY.search(with_dollars[:start])
+    return (currency[0] if currency else "") + sentence[start:end] + unit
+
+
+def _unit_after(sentence: str, end: int) -> tuple[str, int]:
+    r"""The unit after a number as running text, such as ` \text{cm}^2`, and where it ends.
+
+    Args:
+        end: where the number ends.
+
+    Returns: an empty unit if there is none.
+    """
+    following = _WORDS_AFTER.match(sentence, end)
+    if following is None:
+        return "", end
+    unit: list[str] = []
+    words = list(_WORD_OF_UNIT.finditer(sentence, end, following.end("words")))
+    end_of_unit = end
+    for word in words:
+        if not (units.is_known(word[0]) or word[0] in units.IN_UNITS):
+            break
+        unit.append(word[0])
+        end_of_unit = word.end()
+    if not any(map(units.is_known, unit)):
+        return "", end
+    power = ""
+    if len(unit) == len(words) and following["power"]:
+        power = following["power"]
+        end_of_unit = following.end()
+    return rf" \text{{{' '.join(unit)}}}{power}", end_of_unit
 
 
 def _result_of_solution(text: str) -> str | None:
@@ -197,7 +234,7 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
     # The rest of the sentence must not offer another answer or withdraw this one.
     begin = _start_of_sentence(sentence, start)
     sentence_end = _SENTENCE_END.search(sentence, end)
-    after = sentence[end : sentence_end.start()] if sentence_end else sentence[end:]
+    after = sentence[end : sentence_end.start() + 1] if sentence_end else sentence[end:]
     if _OFFERS.search(sentence[begin:start] + after) or _DENIES.search(after):
         return False
     if _IS_THE_ANSWER.match(after):
@@ -235,28 +272,39 @@ _STATED_CHOICE = re.compile(
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
 _NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
+_WITHDRAWN = re.compile(r"\bis (?:wrong|incorrect|false|not (?:the|correct|right|true))\b")
 # A second letter directly after the first: "or C", ", C", "(C)".
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
 
 
-def choice_in(text: str) -> str | None:
-    """The letter that a text chooses: `C`, `(C)`, `C. Paris`, `the answer is C`; or None."""
+def choice_in(text: str, only: bool = False) -> str | None:
+    """The letter that a text chooses: `C`, `(C)`, `C. Paris`, `the answer is C`; or None.
+
+    Args:
+        only: whether the text is an accepted answer of a data set, not a response. A letter within
+            a sentence is then a name: `Room B costs 5 dollars` is no choice.
+    """
+    if text.rstrip(" .$}").endswith("?"):
+        return None
     stated = list(_STATED_CHOICE.finditer(text))
     if stated:
         before, letter, after = stated[-1].group("before", "letter", "after")
         hedged = _DENIES.search(before) or _OFFERS.search(before) or _ANOTHER.match(after)
+        hedged = hedged or _UNCERTAIN.match(after)
         return None if hedged else letter
     leading = _LEADING_CHOICE.match(text)
     if leading is None:
-        return _only_letter(text)
-    if _NEXT_LABEL.search(text, leading.end()):
+        return None if only else _only_letter(text)
+    if _NEXT_LABEL.search(text, leading.end()) or _WITHDRAWN.search(text, leading.end()):
         return None
     letter = leading[1]
     rest = text[leading.end() :]
+    if _UNCERTAIN.match(rest):
+        return None
     alone = not rest.strip(" .$}")
     if alone or leading[0].endswith(")") or rest[0] in ".:" or _begins_with_name(rest, letter):
         return None if _ANOTHER.match(rest) else letter
-    return _only_letter(text)
+    return None if only else _only_letter(text)
 
 
 def _begins_with_name(rest: str, letter: str) -> bool:

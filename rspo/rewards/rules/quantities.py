@@ -12,6 +12,7 @@ from rspo.rewards.rules.numerals import Decimal, decimal
 
 _PERCENT = (r"\%",)
 _DEGREE = (r"\degree",)
+_OMISSION = (r"\ldots",)
 
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
@@ -71,10 +72,16 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two formulas have the same value, or one is a decimal to which the other rounds."""
     if gold == prediction:
         return bool(gold)
+    if _is_time(gold) or _is_time(prediction):
+        return _is_time(gold) and _is_time(prediction) and _numbers(gold) == _numbers(prediction)
+    if gold[-1:] == _OMISSION or prediction[-1:] == _OMISSION:
+        return _is_truncated(prediction, gold) or _is_truncated(gold, prediction)
     number = decimal(gold)
     other_number = decimal(prediction)
     if number and other_number:
         return numerals.is_rounded(number, other_number)
+    if _has_other_words(gold, prediction) or _has_other_words(prediction, gold):
+        return False
     try:
         formula = read(gold)
         other_formula = read(prediction)
@@ -97,3 +104,45 @@ def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
         return False
     value = values.constant(tokens)
     return value is not None and roundings.is_rounding(rounded, value)
+
+
+def _is_truncated(truncated: Tokens, exact: Tokens) -> bool:
+    r"""Whether a decimal that goes on, such as 0.333\ldots, has the first digits of a formula.
+
+    A number whose digits end, such as 0.333, does not go on.
+    """
+    if truncated[-1:] != _OMISSION:
+        return False
+    number = decimal(truncated[:-1])
+    value = values.constant(exact)
+    if number is None or value is None or decimal(exact) is not None:
+        return False
+    return roundings.is_truncation(number, value)
+
+
+def _is_time(tokens: Tokens) -> bool:
+    """Whether the tokens may be a time of day or a duration: 3:45, 12:30, 1:02:03.
+
+    Numbers with a colon between them are also a ratio, as 3:4 is. The last number of a time has two
+    digits and is less than 60.
+    """
+    if len(tokens) not in (3, 5) or set(tokens[1::2]) != {":"}:
+        return False
+    if not all(token.isascii() and token.isdigit() for token in tokens[::2]):
+        return False
+    return len(tokens[0]) <= 2 and all(len(token) == 2 and token < "60" for token in tokens[2::2])
+
+
+def _numbers(tokens: Tokens) -> list[int]:
+    """The numbers of a time."""
+    return [int(token) for token in tokens[::2]]
+
+
+def _has_other_words(tokens: Tokens, other: Tokens) -> bool:
+    """Whether a formula has a word that changes a value, with letters that the other has not.
+
+    As products of letters, `not 0` and `half of 0` would be 0.
+    """
+    letters = set("".join(other))
+    words = [token for token in tokens if token.isalpha() and len(token) > 1]
+    return any(units.has_meaning(word) and not letters.issuperset(word) for word in words)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 
-from rspo.rewards.rules import answers, values
+from rspo.rewards.rules import answers, units, values
 from rspo.rewards.rules.answers import Answer, Formula, Relation
 from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens
@@ -36,6 +36,8 @@ def _is_one_name(tokens: Tokens) -> bool:
     """Whether the tokens are one symbol, which may have an index, an argument or bars."""
     plain = [token for token in tokens if token not in _NAME_SIGNS]
     names = [token for token in plain if not token.isdigit()]
+    if any(units.changes_value(name.removeprefix(TEXT)) for name in names):
+        return False
     if not names or tokens[0][0].isdigit() or not _NOT_IN_NAMES.isdisjoint(names):
         return False
     # AB in capitals is a segment, and \vec a vector: between bars, they denote a length.

@@ -21,10 +21,19 @@ def is_rounding(rounded: Decimal, value: Value) -> bool:
         return False
     if values.within(value, rounded.value, rounded.unit / 2):
         return True
-    # With four digits or more, the decimal may be truncated, as 0.6666 for 2/3: the value is
-    # between it and the next decimal away from 0.
-    further = rounded.unit / 2 if rounded.value > 0 else -rounded.unit / 2
-    return rounded.digits >= 4 and values.within(value, rounded.value + further, rounded.unit / 2)
+    # With four digits or more, the decimal may be truncated, as 0.6666 for 2/3.
+    return rounded.digits >= 4 and is_truncation(rounded, value)
+
+
+def is_truncation(truncated: Decimal, value: Value) -> bool:
+    """Whether a value has further digits after those of a decimal, as 2/3 has after 0.66.
+
+    The value is then between the decimal and the next decimal away from 0.
+    """
+    if not truncated.may_be_rounded or values.is_multiple(value, truncated.unit):
+        return False
+    further = truncated.unit / 2 if truncated.value > 0 else -truncated.unit / 2
+    return values.within(value, truncated.value + further, truncated.unit / 2)
 
 
 def same(formula: Expression, other: Expression) -> bool:

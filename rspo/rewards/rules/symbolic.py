@@ -19,6 +19,7 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy.integrals import meijerint
 from sympy.parsing import sympy_parser
 
+from rspo.rewards.rules import units
 from rspo.rewards.rules.answers import nesting
 from rspo.rewards.rules.notation import TEXT, Tokens
 
@@ -48,6 +49,7 @@ def _lock() -> None:
 
 _LONGEST = 500  # characters of a formula
 _DEEPEST = 12  # nested brackets
+_WITH_INFINITY = {r"\int", r"\sum", r"\prod", r"\lim"}  # what infinity may be an end of
 _MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}  # tokens that math-verify takes for something else
 
 
@@ -76,12 +78,15 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 def _may_be_read(tokens: Tokens) -> bool:
     """Whether math-verify reads a formula as it is meant, and in a short time.
 
-    It takes words for products of letters and 7' for a transpose, drops the 5 of 204_5, and takes
-    minutes to parse deeply nested brackets.
+    It takes words for products of letters and 7' for a transpose, drops the 5 of 204_5, calculates
+    with infinity, and takes minutes to parse deeply nested brackets.
     """
     if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
         return False
+    if r"\infty" in tokens and _WITH_INFINITY.isdisjoint(tokens):
+        return False
     words = any(token.startswith(TEXT) and len(token) > 2 for token in tokens)
+    words |= any(len(token) > 1 and units.has_meaning(token) for token in tokens)
     if words or not _MISREAD.isdisjoint(tokens):
         return False
     return not any(token[0].isdigit() and following == "_" for token, following in pairwise(tokens))

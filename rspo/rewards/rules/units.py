@@ -19,7 +19,8 @@ _UNITS = {
     "mi": "mile miles",
     "kg": "kilogram kilograms",
     "g": "gram grams",
-    "lb": "lbs pound pounds",
+    "lb": "lbs",
+    "pound": "pounds",  # a mass or money, see `differ`
     "s": "sec secs second seconds",
     "min": "minute minutes mins",
     "h": "hr hrs hour hours",
@@ -30,6 +31,7 @@ _UNITS = {
     "dollar": "dollars USD",
     "cent": "cents",
     "euro": "euros EUR",
+    "GBP": "",
     "mph": "",
     "unit": "units",
     "L": "liter liters litre litres",
@@ -42,6 +44,8 @@ _UNITS = {
     "Hz": "hertz",
     "erg": "ergs",
     "K": "kelvin",
+    "am": "AM",
+    "pm": "PM",
     r"\%": "",
     r"\degree": "",
 }
@@ -50,11 +54,18 @@ for _unit, _names in _UNITS.items():
     _CANONICAL.update(dict.fromkeys(_names.split(), _unit))
 # Names that are units even if they are not running text. A single letter is a variable.
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
+# These are units after a time only: 7am is a product.
+_HALVES_OF_DAY = {"am", "AM", "pm", "PM"}
+_BARE -= _HALVES_OF_DAY
 # Other ways to write a part of a unit, and the words that mean the same.
 _ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
+# Words of units that are no units themselves.
+IN_UNITS = frozenset(("per", "square", "sq", "cubic", "cu"))
 # Words before a unit, as in square meter, and the power that they mean.
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _ORDINALS = ("th", "st", "nd", "rd")
+_CURRENCIES = (TEXT + "dollar", TEXT + "euro", TEXT + "GBP")
+_POUNDS = ("lb", "GBP")  # the units that the word pound may mean
 # Words that change the value or the statement.
 _WORDS_WITH_MEANING = (
     "or and not no nor neither either if unless when except but then else than to from between "
@@ -70,6 +81,9 @@ _WORDS_WITH_MEANING = (
     "decreasing infinity e i isn t doesn never different other"
 )
 _MEANINGFUL = frozenset(_WORDS_WITH_MEANING.split()) | numerals.WORDS
+# Words with a meaning that names have too, as in `\text{number of ways} = 7`.
+_WORDS_IN_NAMES = "of from to between at by all every over off score and other"
+_IN_NAMES = frozenset(_WORDS_IN_NAMES.split())
 _ENDINGS = ("s", "th", "ths", "ves", "es")  # endings of plurals and fractions, such as twelfths
 
 
@@ -78,17 +92,22 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
     if not tokens:
         return (), ()
     # A currency before the value.
-    if len(tokens) > 1 and tokens[0] in (TEXT + "dollar", TEXT + "euro", TEXT + "pound"):
+    if len(tokens) > 1 and tokens[0] in _CURRENCIES:
         return tokens[1:], (tokens[0].removeprefix(TEXT),)
     if len(tokens) > 2 and tokens[0] == "-" and tokens[1] == TEXT + "dollar":
         return ("-",) + tokens[2:], ("dollar",)
-    if tokens[0].isdigit() and _ending(tokens[1:]) in _ORDINALS:  # 7th
-        return tokens[:1], ()
+    if tokens[0].isdigit():  # 7th, 7th day
+        ending, rest = _ending(tokens[1:])
+        noun = tuple(word.lower() for word in rest)
+        if ending in _ORDINALS and (not noun or (_starts_unit(noun[0]) and _is_unit(noun))):
+            return tokens[:1], ()
     # The longest unit: the first place from which on all tokens may belong to it.
     for start in range(1, len(tokens)):
         if tokens[start] == r"\degree" and not FUNCTIONS.isdisjoint(tokens[:start]):
             continue  # sin 30 degrees is not a number of degrees
-        if _starts_unit(tokens[start]) and _is_unit(tokens[start:]):
+        after_time = tokens[start] in _HALVES_OF_DAY and ":" in tokens[:start]
+        starts_unit = after_time or _starts_unit(tokens[start])
+        if starts_unit and _is_unit(tokens[start:]):
             body = tokens[:start]
             if body[-1:] == ("*",):
                 body = body[:-1]
@@ -96,12 +115,20 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
     return tokens, ()
 
 
-def _ending(tokens: Tokens) -> str:
-    """The ending after a number, such as the th of 7th, which may be raised as an exponent."""
-    for sign in ("^", "{"):
-        if tokens[:1] == (sign,):
-            tokens = tokens[1:]
-    return tokens[0].removeprefix(TEXT) if tokens else ""
+def _ending(tokens: Tokens) -> tuple[str, Tokens]:
+    """The ending after a number, such as the th of 7th, and the tokens after the ending.
+
+    The ending may be raised as an exponent.
+    """
+    closing: Tokens = ()
+    if tokens[:1] == ("^",):
+        tokens = tokens[1:]
+    if tokens[:1] == ("{",):
+        tokens = tokens[1:]
+        closing = ("}",)
+    if not tokens or tokens[1 : 1 + len(closing)] != closing:
+        return "", ()
+    return tokens[0].removeprefix(TEXT), tokens[1 + len(closing) :]
 
 
 def _starts_unit(token: str) -> bool:
@@ -132,6 +159,13 @@ def has_meaning(word: str) -> bool:
     stems.add(word.removesuffix("ves") + "f")  # halves
     stems.add(word.removesuffix("s").removesuffix("ieth") + "y")  # twentieths
     return not stems.isdisjoint(_MEANINGFUL) or word.removesuffix("s").endswith("illion")
+
+
+def changes_value(word: str) -> bool:
+    """Whether a word before a name changes its value, as in `half of x = 7`."""
+    if len(word) < 2 or word.isupper():  # NO may be a segment
+        return False
+    return has_meaning(word) and word.lower() not in _IN_NAMES
 
 
 def is_known(word: str) -> bool:
@@ -180,9 +214,17 @@ def differ(unit: Tokens, other: Tokens) -> bool:
     longer, shorter = sorted((unit, other), key=len, reverse=True)
     if not shorter or unit == other:
         return False
+    for pound in _POUNDS:
+        if "pound" in unit + other and pound in unit + other:
+            return differ(_pounds_as(pound, unit), _pounds_as(pound, other))
     before = longer[: -len(shorter)]
     if any(word in _UNITS or word == "per" for word in before):
         return True
     if not "".join(longer).isalpha():
         return True
     return longer[-len(shorter) :] != shorter
+
+
+def _pounds_as(name: str, unit: Tokens) -> Tokens:
+    """A unit with the word pound replaced by what it means: lb for the mass, GBP for the money."""
+    return tuple(name if word == "pound" else word for word in unit)

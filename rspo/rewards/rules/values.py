@@ -145,7 +145,9 @@ def _power(base: Value, exponent: Value) -> Value:
     if bits > _LARGEST_EXPONENT:
         raise Undefined
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
-        small = bits + base.denominator.bit_length() < _LARGEST_EXACT
+        # Close to 1, a small result may have a long numerator and denominator.
+        longest = max(abs(base.numerator), base.denominator)
+        small = mpmath.log(longest, 2) * abs(_mpmath(exponent)) < _LARGEST_EXACT
         if exponent.denominator == 1 and small and abs(exponent) < _LARGEST_EXACT:
             return base ** int(exponent)
     return mpmath.power(_mpmath(base), _mpmath(exponent))
@@ -390,11 +392,14 @@ def _place_of(item: Item, others: Sequence[Item], same: Callable[[Item, Item], b
 
 
 def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
-    """Whether a value, which may be complex, is within a distance of a fraction."""
+    """Whether a value is real and within a distance of a fraction."""
     if isinstance(value, Fraction):
         return abs(value - centre) <= distance
     with mpmath.workdps(_DIGITS):
-        return bool(abs(value - _mpmath(centre)) <= _mpmath(distance))
+        # The real roots of a cubic equation may have an imaginary part that is a rounding error.
+        if abs(mpmath.im(value)) > mpmath.mpf(10) ** -_SPARE_DIGITS:
+            return False
+        return bool(abs(mpmath.re(value) - _mpmath(centre)) <= _mpmath(distance))
 
 
 def is_multiple(value: Value, unit: Fraction) -> bool:
