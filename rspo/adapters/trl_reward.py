@@ -8,6 +8,7 @@ The data set needs a column `solution`, and this module needs the extra `math` o
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rspo.config.names import BOX_ONLY
 from rspo.rewards import Answer, verify
 
 
@@ -17,6 +18,7 @@ def accuracy_reward(
     log_extra: Callable[[str, list[str]], None] | None = None,
     verifier: str = "rules",
     time_limit: float = 5.0,
+    extract: str | Sequence[str] = BOX_ONLY,
     **_: Any,
 ) -> list[float]:
     r"""Compute the reward of each completion. It is safe to call this from threads and processes.
@@ -29,9 +31,9 @@ def accuracy_reward(
             forms of an answer are a list.
         log_extra: a function that TRL passes. With it, TRL's table of completions gets the column
             `verdict` with the reasons.
-        verifier, time_limit: see `rspo.rewards.verify`. Set them with `functools.partial`.
+        verifier, time_limit, extract: see `rspo.rewards.verify`. Set them with `functools.partial`.
     """
-    verdicts = verify(map(_text, completions), solution, verifier, time_limit)
+    verdicts = verify(map(_text, completions), solution, verifier, time_limit, extract=extract)
     if log_extra is not None:
         log_extra("verdict", [verdict.reason for verdict in verdicts])
     return [float(verdict.correct) for verdict in verdicts]

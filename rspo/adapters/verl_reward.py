@@ -6,8 +6,10 @@
 This module needs the extra `math` of this package.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from rspo.config.names import BOX_ONLY
 from rspo.rewards import Answer, verify
 
 
@@ -20,6 +22,7 @@ def compute_score(
     time_limit: float = 5.0,
     reward_router_address: Any = None,
     reward_model_tokenizer: Any = None,
+    extract: str | Sequence[str] = BOX_ONLY,
 ) -> dict[str, Any]:
     r"""Compute the score of a response. It is safe to call this from threads and processes.
 
@@ -31,12 +34,12 @@ def compute_score(
             passes; they have no effect.
         solution_str: the response.
         ground_truth: the answer, or a list of its accepted forms.
-        verifier, time_limit: see `rspo.rewards.verify`. Set them as
+        verifier, time_limit, extract: see `rspo.rewards.verify`. Set them as
             `reward.custom_reward_function.reward_kwargs.verifier`.
 
     Returns: `score`, which verl trains on; `acc`, the same number, which verl reports in
         validation; and `reason`, that of the verdict.
     """
-    (verdict,) = verify([solution_str], [ground_truth], verifier, time_limit)
+    (verdict,) = verify([solution_str], [ground_truth], verifier, time_limit, extract=extract)
     correct = float(verdict.correct)
     return {"score": correct, "acc": correct, "reason": verdict.reason}

@@ -20,7 +20,7 @@ from rspo.cli.options import (
     has_config,
     load_experiment,
 )
-from rspo.config.names import VERIFIERS, Metric
+from rspo.config.names import EXTRACTIONS, VERIFIERS, Metric
 from rspo.config.registered import verifier_names
 from rspo.core.errors import InputError, errors_of, require_name
 
@@ -81,6 +81,14 @@ def verify(
             help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
         ),
     ] = "rules",
+    extract: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACES",
+            help="Where the answer stands in a response, tried in this order: "
+            f"{','.join(EXTRACTIONS)}, or some of these.",
+        ),
+    ] = "box",
     problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
     answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
@@ -106,7 +114,9 @@ def verify(
         experiment = load_experiment(scale, overrides, results)
     require_name(f"verifier {verifier!r}", verifier, verifier_names())
     columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
-    return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
+    return verify_file(
+        responses, output, verifier, columns, k, experiment, replace=force, extract=extract
+    )
 
 
 @command(PANEL, "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl")

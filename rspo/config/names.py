@@ -10,6 +10,10 @@ VERIFIERS = ("exact", "rules", "math_verify", "xverify")
 # contains the version, so that Snakemake scores again. For xverify, the fingerprint contains the
 # judge's model and prompt instead.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 6, "math_verify": 4}
+# Where an answer may stand in a response. Each place is named in docs/verification.md.
+EXTRACTIONS = ("box", "answer-line", "answer-tag", "hashes", "minerva", "last-number")
+BOX_ONLY = ("box",)  # the default
+EXTRACTING = ("exact", "rules", "math_verify")  # the verifiers that read only these places
 # How the judge xVerify samples: its authors' values, and values that are set explicitly because a
 # server may have other defaults.
 JUDGE_SAMPLING = {

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from rspo.config.merge import merge
-from rspo.config.names import TABLES, Family, StudyColumn, TemplateName
+from rspo.config.names import BOX_ONLY, EXTRACTIONS, TABLES, Family, StudyColumn, TemplateName
 from rspo.config.registered import reward_names, verifier_names
 from rspo.core.errors import allowed_names, errors_of
 from rspo.core.gpus import GPUS
@@ -55,12 +55,20 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 
 
 VerifierName = Annotated[str, _one_of(verifier_names)]
+PlaceOfAnswer = Annotated[str, _one_of(lambda: EXTRACTIONS)]
 RewardName = Annotated[str, _one_of(reward_names)]
 
 
 def _listed(value: Any) -> Any:
     """The value itself if it is a list, otherwise a list with this one value."""
     return value if isinstance(value, list | tuple) else [value]
+
+
+def _between_commas(value: Any) -> Any:
+    """The names in a text with commas between them; any other value as it is."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",")]
+    return value
 
 
 Integers = Annotated[tuple[Integer, ...], BeforeValidator(_listed), Field(min_length=1)]
@@ -561,6 +569,11 @@ class Config(Section):
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
     verifier: VerifierName
+    # Where the answer may stand in a response, in the order in which the places are tried
+    # (docs/verification.md). exact, rules and math_verify read it.
+    extract: Annotated[
+        tuple[PlaceOfAnswer, ...], BeforeValidator(_between_commas), Field(min_length=1)
+    ] = BOX_ONLY
     xverify: XVerifySettings | None = None
     data: Data
     models: dict[Name, Model]

@@ -10,7 +10,7 @@ from typing import Any
 from rspo.config.schema import Columns
 from rspo.formats.rows import Row
 from rspo.rewards import digits
-from rspo.rewards.extraction import final_answers
+from rspo.rewards.extraction import solution_forms
 
 
 def passes(columns: Columns, row: Row) -> bool:
@@ -48,8 +48,7 @@ def accepted_forms(columns: Columns, row: Row) -> list[str]:
     if columns.answer_in == "box":
         if not isinstance(row.value(columns.answer), str):
             raise row.refuse(columns.answer, "text")
-        # `final_answers` gives a list of boxes before the last box; here the last box comes first.
-        forms = [box for solution in forms for box in reversed(final_answers(solution))]
+        forms = [form for solution in forms for form in solution_forms(solution)]
     unit = _written(row, columns.unit, row.value(columns.unit)) if columns.unit else None
     if unit is None:
         return forms

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rspo.config.experiment import Experiment
+from rspo.config.names import BOX_ONLY
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.evaluation.journal import journal_of
@@ -21,7 +22,7 @@ from rspo.formats.verdicts import verdict_row
 from rspo.pipeline.run import digests_of, require_replaceable, run
 from rspo.pipeline.task import Done, Task
 from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
-from rspo.rewards import Verdict
+from rspo.rewards import Verdict, extraction_of
 from rspo.rewards.configured import verifier_of
 
 
@@ -33,6 +34,7 @@ def verify_file(
     ks: Sequence[int] | None = None,
     experiment: Experiment | None = None,
     replace: bool = True,
+    extract: str | Sequence[str] = BOX_ONLY,
 ) -> str:
     """Verify the responses of a file and write a row for each, in the order of the file.
 
@@ -44,6 +46,7 @@ def verify_file(
         experiment: has the settings of a judge model; only the verifier xverify needs it.
         replace: whether to replace an output that was made with other settings, or from another
             file.
+        extract: where the answer may stand in a response, see `rspo.rewards.verify`.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
@@ -51,7 +54,9 @@ def verify_file(
     stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
     output = output or path.parent / f"{stem}.verdicts.jsonl"
     _check_output(path, output)
-    deciding_settings = verifier_settings(experiment.config if experiment else None, verifier)
+    places = extraction_of(extract)
+    config = experiment.config if experiment else None
+    deciding_settings = verifier_settings(config, verifier, places)
     task = Task(
         (output,),
         deciding_settings | {"columns": dict(columns), "responses": path.name},
@@ -68,9 +73,10 @@ def verify_file(
     reasons: Counter[str] = Counter()
 
     def work() -> Done:
-        with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
+        stored = output.with_suffix(".judge.jsonl")
+        with verifier_of(experiment, verifier, stored, extract=places) as verify:
             verdicts = verified(output, responses, verify, deciding_settings)
-        _write_verdicts(output, responses, verdicts)
+        _write_verdicts(output, responses, verdicts, places)
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}
         return Done(notes=notes, originals=digests, clean_up=journal_of(output).unlink)
@@ -85,12 +91,15 @@ def verify_file(
 
 
 def _write_verdicts(
-    output: Path, responses: Sequence[Response], verdicts: Sequence[Verdict]
+    output: Path,
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    extract: Sequence[str],
 ) -> None:
     """Write a row for each response as JSON lines."""
     lines = []
     for response, verdict in zip(responses, verdicts, strict=True):
-        row = verdict_row(response, verdict)
+        row = verdict_row(response, verdict, extract)
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     with atomic_write(output) as partial:
         # UTF-8 cannot encode a lone surrogate, which is therefore written as in JSON: \udXXX.

@@ -4,8 +4,10 @@ Each row has the verdict on a response, with the keys `problem` (text), `correct
 1 or 0) and perhaps `reward`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from rspo.config.names import BOX_ONLY
 from rspo.config.registered import OWN_VERIFIERS
 from rspo.formats.responses import Response
 from rspo.formats.rows import Row
@@ -24,7 +26,9 @@ def read_verdict(row: Row) -> VerifiedResponse:
     return VerifiedResponse(problem, correct, reward_of(row))
 
 
-def verdict_row(response: Response, verdict: Verdict) -> dict[str, Any]:
+def verdict_row(
+    response: Response, verdict: Verdict, extract: Sequence[str] = BOX_ONLY
+) -> dict[str, Any]:
     """The row that `rspo verify` writes for a response. Its most informative keys come first.
 
     A verifier that the user registered does not say which answer it extracts from a response, so
@@ -32,7 +36,7 @@ def verdict_row(response: Response, verdict: Verdict) -> dict[str, Any]:
     """
     row: dict[str, Any] = {"correct": verdict.correct, "reason": verdict.reason}
     if verdict.verifier not in OWN_VERIFIERS:  # those that the user registered
-        row["extracted"] = extracted_answer(response.text, verdict.verifier)
+        row["extracted"] = extracted_answer(response.text, verdict.verifier, extract)
     row["answer"] = response.answers
     row["verifier"] = verdict.verifier
     row["problem"] = response.question

@@ -33,6 +33,8 @@ from typing import Any, Concatenate, ParamSpec
 
 from rspo.config.experiment import BASE, Experiment, base_name
 from rspo.config.names import (
+    BOX_ONLY,
+    EXTRACTING,
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
@@ -410,12 +412,22 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
     return settings
 
 
-def verifier_settings(config: Config | None, verifier: str) -> Settings:
-    """The settings that decide verdicts, without the address and limits of a judge's server."""
+def verifier_settings(
+    config: Config | None, verifier: str, extract: tuple[str, ...] | None = None
+) -> Settings:
+    """The settings that decide verdicts, without the address and limits of a judge's server.
+
+    Args:
+        extract: where the answer may stand in a response; default: as the config says.
+    """
     settings: Settings = {"verifier": verifier}
     if verifier in VERIFIER_VERSIONS:
         # The key is "rules" for every verifier: another one would make all results out of date.
         settings["rules"] = VERIFIER_VERSIONS[verifier]
+    # Only if it is not the default, because another key would make all results out of date.
+    extract = extract or (config.extract if config else BOX_ONLY)
+    if extract != BOX_ONLY and verifier in EXTRACTING:
+        settings["extract"] = list(extract)
     if verifier == "xverify" and config and config.xverify:
         judge = config.xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
         settings["xverify"] = judge | {"sampling": JUDGE_SAMPLING}

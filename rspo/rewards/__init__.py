@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.names import VERIFIERS
+from rspo.config.names import BOX_ONLY, EXTRACTIONS, VERIFIERS
 from rspo.config.registered import (
     OWN_VERIFIERS,
     Reward,
@@ -29,7 +29,7 @@ from rspo.config.registered import (
     register,
     verifier_names,
 )
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError, allowed_names, require_name
 from rspo.rewards import exact, sandbox
 from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 
@@ -59,12 +59,13 @@ def verify(
     time_limit: float = 5.0,
     questions: Sequence[str] | None = None,
     judge: "XVerify | None" = None,
+    extract: str | Sequence[str] = BOX_ONLY,
 ) -> list[Verdict]:
     """Verify each response against the answer at the same index.
 
     Args:
         responses: full responses. xverify and registered verifiers get all of a response; the other
-            verifiers read only its last \\boxed{}.
+            verifiers read only the answer that `extract` finds in it.
         answers: for each response an answer, or several accepted forms of it: texts or numbers, as
             in a file of `rspo verify`. A number stands for its digits; 142.0 stands for 142.
         verifier: a name in `VERIFIERS`, or a registered one (docs/add/verifier.md).
@@ -72,6 +73,9 @@ def verify(
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
             "timeout".
         questions, judge: required by xverify.
+        extract: where the answer may stand in a response: names of `EXTRACTIONS`, as a list or
+            separated by commas, in the order in which they are tried. By default, only its last
+            \\boxed{} counts.
 
     Returns: a verdict for each response, in order.
 
@@ -95,10 +99,11 @@ def verify(
     for index, response in enumerate(responses):
         if not isinstance(response, str):
             raise InputError(f"response {index} is {response!r}; expected a text")
+    places = extraction_of(extract)
     forms = [_forms(answer, index) for index, answer in enumerate(answers)]
     # Let the chosen verifier decide.
     if verifier == "exact":
-        results = exact.verify(responses, forms)
+        results = exact.verify(responses, forms, places)
     elif verifier in OWN_VERIFIERS:
         results = []
         for response, accepted in zip(responses, forms, strict=True):
@@ -110,8 +115,22 @@ def verify(
             raise InputError(f"{len(responses)} responses but {len(questions)} questions")
         results = judge.judge(questions, responses, forms)
     else:
-        results = sandbox.verify(verifier, responses, forms, time_limit)
+        results = sandbox.verify(verifier, responses, forms, time_limit, places)
     return [Verdict(result.reason, verifier) for result in results]
+
+
+def extraction_of(extract: str | Sequence[str]) -> tuple[str, ...]:
+    """The places of an answer in a response, from their names in a list or separated by commas.
+
+    Raises: InputError if there is none, or one is unknown.
+    """
+    names = extract.split(",") if isinstance(extract, str) else list(extract)
+    places = tuple(str(name).strip() for name in names)
+    if not places:
+        raise InputError(f"extract is empty; {allowed_names('', EXTRACTIONS)}")
+    for place in places:
+        require_name(f"extract {place!r}", place, EXTRACTIONS)
+    return places
 
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
+from rspo.config.names import BOX_ONLY
 from rspo.config.registered import OWN_REWARDS, Reward, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
@@ -98,7 +99,11 @@ def _require_independence(
 
 @contextmanager
 def verifier_of(
-    experiment: Experiment | None, verifier: str, verdicts: Path, gpus: Sequence[str] = ()
+    experiment: Experiment | None,
+    verifier: str,
+    verdicts: Path,
+    gpus: Sequence[str] = (),
+    extract: Sequence[str] | None = None,
 ) -> Iterator[Verify]:
     """Yield `verify` with all arguments set except responses, answers and questions.
 
@@ -109,8 +114,10 @@ def verifier_of(
         verdicts: file in which the judge stores its verdicts.
         gpus: values of CUDA_VISIBLE_DEVICES. Start one of the judge's servers on each of these
             GPUs, and wait until all are ready. By default, one server starts when it is needed.
+        extract: where the answer may stand in a response; default: as the config says.
     """
-    configured = partial(verify, verifier=verifier)
+    extract = extract or (experiment.config.extract if experiment else BOX_ONLY)
+    configured = partial(verify, verifier=verifier, extract=extract)
     if verifier != "xverify":
         yield configured
         return

@@ -1,9 +1,9 @@
 r"""The verifier `exact`: text comparison and integer arithmetic in this process.
 
-The content of the last \boxed{} must equal the answer, ignoring surrounding spaces. An answer of
-the form `4,5,8=37` is a countdown task: its numbers are 4, 5 and 8, and its target is 37. Any
-expression of + - * and parentheses that uses each number exactly once and equals the target is then
-correct.
+The content of the last \boxed{}, even if that is empty, must equal the answer, ignoring surrounding
+spaces. An answer of the form `4,5,8=37` is a countdown task: its numbers are 4, 5 and 8, and its
+target is 37. Any expression of + - * and parentheses that uses each number exactly once and equals
+the target is then correct.
 """
 
 import ast
@@ -11,7 +11,8 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from rspo.rewards.extraction import last_box
+from rspo.config.names import BOX_ONLY
+from rspo.rewards.extraction import text_answer
 from rspo.rewards.verdict import CORRECT, INCORRECT, NO_ANSWER, Verdict
 
 _COUNTDOWN = re.compile(r"([0-9]+(?:,[0-9]+)*)=(-?[0-9]+)")  # the numbers and the target
@@ -24,7 +25,11 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
+def verify(
+    responses: Sequence[str],
+    answers: Sequence[tuple[str, ...]],
+    extract: Sequence[str] = BOX_ONLY,
+) -> list[Verdict]:
     """The verdict on each response, in order.
 
     Equal pairs of a response and an answer are verified once, because small policies repeat
@@ -32,14 +37,16 @@ def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list
 
     Args:
         answers: the accepted forms of each answer.
+        extract: see `rspo.rewards.verify`.
     """
     pairs = list(zip(responses, answers, strict=True))
-    verdicts = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
+    verdicts = {}
+    for response, accepted in dict.fromkeys(pairs):
+        verdicts[response, accepted] = _verdict(text_answer(response, extract), accepted)
     return [verdicts[pair] for pair in pairs]
 
 
-def _verdict(response: str, accepted: tuple[str, ...]) -> Verdict:
-    prediction = last_box(response)
+def _verdict(prediction: str | None, accepted: tuple[str, ...]) -> Verdict:
     if prediction is None:
         return Verdict(NO_ANSWER)
     correct = any(_accepts(answer.strip(), prediction) for answer in accepted)

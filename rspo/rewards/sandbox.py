@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import rspo
+from rspo.config.names import BOX_ONLY
 from rspo.core.errors import InputError
 from rspo.rewards.extraction import final_answers
 from rspo.rewards.sandbox_worker import READY, SIGNALS_OF_LIMITS
@@ -47,11 +48,15 @@ def verify(
     responses: Sequence[str],
     answers: Sequence[tuple[str, ...]],
     time_limit: float,
+    extract: Sequence[str] = BOX_ONLY,
 ) -> list[Verdict]:
     """Compute the verdicts of `rules` or `math_verify`, several rows at the same time.
 
     A row is a response with its answer. A row that times out or kills its worker does not affect
     other rows.
+
+    Args:
+        extract: see `rspo.rewards.verify`.
 
     Raises: CancelledError if this or another thread calls `close` meanwhile.
     """
@@ -59,7 +64,8 @@ def verify(
     pending: list[Future[Verdict]] = []
     try:
         for response, accepted in zip(responses, answers, strict=True):
-            row = _threads().submit(_verify_one, verifier, response, accepted, time_limit, stop)
+            predictions = final_answers(response, extract)
+            row = _threads().submit(_verify_one, verifier, predictions, accepted, time_limit, stop)
             pending.append(row)
         return [row.result() for row in pending]
     except BaseException:  # above all KeyboardInterrupt: do not wait for the remaining rows
@@ -72,7 +78,7 @@ def verify(
 
 def _verify_one(
     verifier: str,
-    response: str,
+    predictions: list[str],
     accepted: tuple[str, ...],
     time_limit: float,
     stop: threading.Event,
@@ -80,11 +86,11 @@ def _verify_one(
     """The verdict on one response. It needs a worker only if comparing the texts does not decide.
 
     Args:
+        predictions: the answers that the response may give.
         accepted: accepted forms of the answer.
         time_limit: in seconds of processor time.
         stop: set if no further worker may start.
     """
-    predictions = final_answers(response)
     if not predictions:
         return Verdict(NO_ANSWER)
     if any(form.strip() in predictions for form in accepted):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 CORRECT = "correct"
 INCORRECT = "incorrect"
-NO_ANSWER = "no answer"  # no \boxed{} in the response, or the last one is empty or not closed
+NO_ANSWER = "no answer"  # none at the places that are read, or in a box that is not closed
 TOO_LONG = "too long"  # the content of the box is longer than any answer
 TIMEOUT = "timeout"
 WORKER_DIED = "worker died"  # over the memory limit, or a crash

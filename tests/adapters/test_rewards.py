@@ -71,6 +71,14 @@ def test_a_misspelled_option_is_an_error() -> None:
         compute_score("data", boxed("8"), "8", verifer="exact")  # type: ignore[call-arg]
 
 
+def test_both_functions_read_the_places_that_are_chosen() -> None:
+    texts = ["Answer: 7", "#### 7", boxed("7")]
+    for extract, rewards in (("box", [0, 0, 1]), ("box,hashes", [0, 1, 1]), ("hashes", [0, 1, 0])):
+        assert accuracy_reward(texts, ["7"] * 3, extract=extract) == rewards
+        scores = [compute_score("data", text, "7", extract=extract)["score"] for text in texts]
+        assert scores == rewards
+
+
 def test_the_former_places_of_both_functions_still_have_them() -> None:
     """A config of verl names its module as pkg://rspo.rewards.verl."""
     assert import_module("rspo.rewards.trl").accuracy_reward is accuracy_reward

@@ -34,6 +34,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["data.suites.standard.linear: unknown key lable = 'x'; did you mean label?"],
     ),
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
+    ({"extract": "boxes"}, ["extract", "did you mean box? Allowed: box, answer-line"]),
     ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, engine"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
     ({"training": 3}, ["training = 3"]),
@@ -350,6 +351,21 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     monkeypatch.setitem(VERIFIER_VERSIONS, "rules", -1)
     assert settings()[0] != before[0]
     assert settings()[1] == before[1]
+
+
+def test_other_places_of_answers_make_new_scores_and_policies_and_the_default_makes_none() -> None:
+    def settings(changes: dict[str, Any]) -> tuple[str, str]:
+        experiment = Experiment.load("tiny", changes, root=ROOT)
+        cell = next(iter(experiment.cells))
+        score = task_of(experiment, "score", "standard").settings_hash
+        return score, task_of(experiment, "train", cell).settings_hash
+
+    before = settings({})
+    assert settings({"extract": "box"}) == before
+    after = settings({"extract": "box, last-number"})
+    assert after == settings({"extract": ["box", "last-number"]})
+    assert after[0] != before[0]
+    assert after[1] != before[1]
 
 
 def test_the_judge_but_not_its_server_changes_fingerprints() -> None:

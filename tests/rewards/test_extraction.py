@@ -1,8 +1,11 @@
-"""The final answer of a text is the content of its last box."""
+"""The final answer of a text is the content of its last box, or stands at a chosen place."""
 
 import pytest
 
-from rspo.rewards.extraction import final_answers, last_box
+from rspo.config.names import EXTRACTIONS
+from rspo.core.errors import InputError
+from rspo.rewards import is_correct, verify
+from rspo.rewards.extraction import extracted_answer, final_answers, last_box
 
 
 @pytest.mark.parametrize(
@@ -84,3 +87,84 @@ def test_boxes_that_a_conjunction_joins_may_be_one_answer(text: str, answers: li
 )
 def test_a_line_that_starts_with_a_percent_sign_is_a_comment(text: str, answer: str | None) -> None:
     assert last_box(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed{5} and that is all: \boxed{}", "5"),
+        (r"\boxed{5} \boxed{ } \boxed{}", "5"),
+        (r"\framebox{5}", "5"),
+    ],
+)
+def test_an_empty_box_does_not_hide_the_box_before_it(text: str, answer: str) -> None:
+    assert final_answers(text) == [answer]
+    assert is_correct([text] * 2, ["5", "6"]) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "answer"),
+    [
+        ("answer-line", "So m+n = 34.\n\nAnswer: 34", "34"),
+        ("answer-line", "Answer: 1\nNo, wait.\nAnswer: 34", "34"),
+        ("answer-line", "**Answer:** 34", "34"),
+        ("answer-line", "**Final Answer**: $34$.", "$34$"),
+        ("answer-line", "**Answer:**\n\n34", "34"),
+        ("answer-line", "Thus the answer is 3.5. I checked it.", "3.5"),
+        ("answer-line", "The answer is **34**.", "34"),
+        ("answer-line", r"Answer: $\boxed{34}$", "34"),
+        ("answer-line", "Answer: (C) 42", "(C) 42"),
+        ("answer-line", "Answer: 5 or 6", "5 or 6"),
+        ("answer-line", "Answer: 1, 2, ...", "1, 2, ..."),
+        ("answer-line", "所以答案是34。", "34"),
+        ("answer-line", "Final Answer: The final answer is $5$. I hope it is correct.", "$5$"),
+        ("answer-line", "I have no answer", None),
+        ("answer-line", "Answer:", None),
+        ("answer-tag", "<answer>1</answer> <answer> 5 </answer>", "5"),
+        ("answer-tag", r"<answer>\boxed{5}</answer>", "5"),
+        ("answer-tag", "<answer>5", None),
+        ("answer-tag", "5</answer>", None),
+        ("hashes", "48/2=24\n48+24=72\n#### 72", "72"),
+        ("hashes", "#### 71 #### 72", "72"),
+        ("hashes", "## 72", None),
+        ("minerva", "Final Answer: The final answer is $5$. I hope it is correct.", "$5$"),
+        ("minerva", "The final answer is 3.5", "3.5"),
+        ("last-number", "I get 3, then 1,234.50.", "1,234.50"),
+        ("last-number", "x = -5", "-5"),
+        ("last-number", "so **42**", "42"),
+        ("last-number", "It rose by 50%", "50%"),
+        ("last-number", "the ratio is 3/4", "3/4"),
+        ("last-number", r"the ratio is \frac{3}{4}", None),
+        ("last-number", "2^{10}", None),
+        ("last-number", "It is 5 or 6", None),
+        ("last-number", "the numbers 1, 2", None),
+        ("last-number", "at least 7", None),
+        ("last-number", "none", None),
+    ],
+)
+def test_the_answer_at_a_place(place: str, text: str, answer: str | None) -> None:
+    assert final_answers(text, [place]) == ([] if answer is None else [answer])
+    assert extracted_answer(text, "exact", [place]) == answer
+
+
+def test_the_first_place_with_an_answer_decides() -> None:
+    text = "Answer: 1\n#### 2\n\\boxed{3}"
+    assert final_answers(text) == ["3"]
+    assert final_answers(text, ["hashes", "box"]) == ["2"]
+    assert final_answers(text, ["answer-tag", "answer-line"]) == ["1"]
+    assert final_answers(text, EXTRACTIONS) == ["3"]
+
+
+def test_every_verifier_of_texts_takes_the_places() -> None:
+    for verifier in ("exact", "rules", "math_verify"):
+        reasons = []
+        for extract in ("box", "box,hashes", ("hashes",)):
+            (verdict,) = verify(["#### 72"], ["72"], verifier, extract=extract)
+            reasons.append(verdict.reason)
+        assert reasons == ["no answer", "correct", "correct"]
+
+
+@pytest.mark.parametrize("extract", ["boxes", "", [], "box,"])
+def test_an_unknown_place_is_refused(extract: str | list[str]) -> None:
+    with pytest.raises(InputError, match=r"extract|allowed"):
+        verify(["5"], ["5"], extract=extract)

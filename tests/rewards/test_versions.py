@@ -18,9 +18,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "fdedd310d3a9",
-    ("rules", 6): "11cd91b8d882",
-    ("math_verify", 4): "93e431e1c82d",
+    ("exact", 1): "bd54b7c328c9",
+    ("rules", 6): "abfd84ee2c8e",
+    ("math_verify", 4): "4010d1520302",
 }
 
 
