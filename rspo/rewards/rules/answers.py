@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from rspo.rewards.rules import labels, units
+from rspo.rewards.rules import labels, phrases, units
 from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
@@ -122,7 +122,7 @@ EVERYTHING = Interval(MINUS_INFINITY, INFINITY, True, True)
 
 def read(tokens: Tokens, depth: int = 0) -> Answer:
     """The structure of an answer; a formula if no other structure fits."""
-    tokens = _without_quantifiers(trimmed(tokens))
+    tokens = phrases.in_signs(_without_quantifiers(trimmed(tokens)))
     if depth > _DEEPEST or (len(tokens) == 1 and tokens[0].isalnum()):
         return Formula(tokens)
     # The first reader that recognizes its structure decides, so the order is part of the rules.
@@ -478,9 +478,9 @@ def _turned_interval(tokens: Tokens) -> Answer | None:
 def _set(inside: Tokens, depth: int) -> Answer:
     r"""A set in braces: its items, or a condition as in \{x | x > 5\}, which is read as x > 5."""
     builder = split(inside, ("|", ":"))
+    if len(builder) > 1 and builder[0] and _is_unknown(trimmed(builder[0])):
+        return read(inside[len(builder[0]) + 1 :], depth)  # it may have bars, as in |x| > 5
     if len(builder) == 2 and builder[0]:
-        if _is_unknown(trimmed(builder[0])):
-            return read(builder[1], depth)
         inside = builder[0] + (",",) + builder[1]  # {2k : k in Z} as 2k, k in Z
     if not inside:
         return Collected(())

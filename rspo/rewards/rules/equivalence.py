@@ -38,6 +38,11 @@ from rspo.rewards.rules.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200  # items; comparing them in any order takes quadratic time
 _LONGEST_NUMBER = 2000  # digits; Python refuses to convert more than 4,300
+# Short names of months, and their full names.
+_MONTH_NAMES = (
+    "january february march april may june july august september october november december"
+)
+_MONTHS = {month[:3]: month for month in _MONTH_NAMES.split()} | {"sept": "september"}
 _SETS = (Interval, Union, Without)
 
 
@@ -75,7 +80,14 @@ def _equivalent(form: str, prediction: str) -> bool:
     guesses = list(_readings(stated))
     if stated != prediction:
         guesses += _readings(prediction)
-    golds = _readings(prose.formula_in(form, only=True))
+    golds = list(_readings(prose.formula_in(form, only=True)))
+    # The label of an option may be left out: 42 is (C) 42.
+    value = prose.without_label(prediction)
+    if value and choice is None:
+        guesses += _readings(value)
+    value = prose.without_label(form)
+    if value:
+        golds += _readings(value)
     return any(same(gold, guess) for gold in golds for guess in guesses)
 
 
@@ -192,6 +204,7 @@ def _words(tokens: Tokens) -> list[str]:
     """The words of an answer, in lower case except for single letters: A and a are different."""
     words = [token.removeprefix(TEXT) for token in tokens]
     words = [word.lower() if len(word) > 1 else word for word in words]
+    words = [_MONTHS.get(word, word) for word in words]
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
     # Without numbers and variables, hyphens, brackets and periods are punctuation.
@@ -211,6 +224,9 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     other_items = _items(prediction)
     if items is None or other_items is None:
         return False
+    if isinstance(gold, Collected) and isinstance(prediction, Collected):
+        items = tuple(dict.fromkeys(items))  # {1, 1, 2} is {1, 2}
+        other_items = tuple(dict.fromkeys(other_items))
     if len(items) != len(other_items) or len(items) > _LONGEST_LIST:
         return False
     if _lists_points(prediction) and isinstance(gold, Listed | Collected):

@@ -67,7 +67,7 @@ _GREEK = _commands(
 )
 _ACCENTS = _commands("vec bar hat overline tilde dot ddot")
 FUNCTIONS = _commands(
-    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
+    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp cis"
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil"}
 _DIGITS = ""  # stands for any token of digits in `_FRACTIONS`; no token is empty

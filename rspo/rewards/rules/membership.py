@@ -179,6 +179,8 @@ class _Side:
     def _relation(self, relation: Relation) -> Has:
         """A relation for one unknown: x < 5, 1 < x <= 3, x in S. It may have |x| in place of x."""
         places = [place for place, tokens in enumerate(relation.members) if _unknown(tokens)]
+        if relation.signs == (r"\in",):
+            places = places[:1]  # the set after it may look like a name
         if len(places) != 1:
             raise _NotASet
         place = places[0]

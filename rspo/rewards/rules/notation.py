@@ -62,15 +62,31 @@ _SPELLINGS = [
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),
+    # Colours, frames and sizes.
+    (re.compile(r"\\(?:text)?color(?:box)?[ ]?\{[^{}]*\}"), " "),
+    (re.compile(r"\\framebox(?![a-zA-Z])"), " "),
+    (re.compile(r"\\(?:tiny|small|normalsize|large|Large|LARGE|huge|Huge)(?![a-zA-Z])"), " "),
+    # Binomial coefficients: {10 \choose 3}, _{10}C_3, ^{10}C_3.
+    (re.compile(r"\{([^{}\\]{1,40})\\choose(?![a-zA-Z])([^{}\\]{1,40})\}"), r"\\binom{\1}{\2}"),
+    (re.compile(r"^([^{}\\]{1,40})\\choose(?![a-zA-Z])([^{}\\]{1,40})$"), r"\\binom{\1}{\2}"),
+    (
+        re.compile(
+            r"(?<![^\s(=+*-])(?:\{\})?[_^](?:\{([0-9a-z]{1,9})\}|([0-9a-z]))[ ]?"
+            r"(?:\\mathrm\{C\}|C)_(?:\{([0-9a-z]{1,9})\}|([0-9a-z]))"
+        ),
+        r"\\binom{\1\2}{\3\4}",
+    ),
     # Other ends of a row: \\[2pt], \cr, \newline.
     (re.compile(r"\\\\\[[0-9.]+[a-z]{2}\]|\\(?:cr|newline|tabularnewline)(?![a-zA-Z])"), r"\\\\ "),
     (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
     (re.compile(r"\\(?:left|right)\s?\.(?![0-9])"), " "),  # an invisible bracket
 ]
 
-# Groups of three digits: 12{,}000, 12,\!000 and 12 000 are one number in any context.
+# Groups of three digits: 12{,}000, 12,\!000, 12 000 and 12'000 are one number in any context.
 _COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
-_SPACED_THOUSANDS = re.compile(r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\,|[ ])[0-9]{3})+(?![0-9/])")
+_SPACED_THOUSANDS = re.compile(
+    r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\[,;: ]|[ '])[0-9]{3})+(?![0-9/])"
+)
 # Plain commas may also separate a list or, in brackets, a point.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 # (1,234) in any brackets, which is a point, an interval or a set.
@@ -98,7 +114,7 @@ _OF_TEXT = re.compile(r"\\(?:text|math|mbox|hbox|operatorname)[a-z]*\*?[ ]?\{")
 # The canonical name of a token, and its other names.
 _NAMES = {
     r"\frac": r"\dfrac \tfrac \cfrac \rac",
-    r"\binom": r"\dbinom \tbinom \choose",
+    r"\binom": r"\dbinom \tbinom",
     r"\leq": r"\le \leqslant",
     r"\geq": r"\ge \geqslant",
     "<": r"\lt",
@@ -144,7 +160,7 @@ _DROPPED_COMMANDS = (
 _DROPPED = set(_DROPPED_COMMANDS.split()) | {"\\"}
 _FUNCTIONS = (
     "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp sqrt gcd lcm "
-    "max min"
+    "max min cis"
 )
 # Words that stand for a command, in a formula or in running text.
 _WORDS = {
@@ -168,7 +184,21 @@ _REPAIRS = [
     (re.compile(r"\r(?=ight|ho)"), r"\\r"),
     (re.compile(r"<sup>([^<>]*)</sup>"), r"^{\1}"),
     (re.compile(r"<sub>([^<>]*)</sub>"), r"_{\1}"),
+    (re.compile(r"^\s*\*\*([^*]+)\*\*\s*$"), r"\1"),  # bold type of Markdown
 ]
+# Chinese words between values, and units. After a number, 个 and 种 only count things.
+_CHINESE_UNITS = (
+    "平方千米km^2 平方厘米cm^2 平方毫米mm^2 平方米m^2 立方厘米cm^3 立方米m^3 "
+    "千米km 公里km 厘米cm 毫米mm 米m 千克kg 公斤kg 克g 毫升mL 升L "
+    "小时hours 分钟minutes 秒s 天days 年years 元yuan"
+)
+_CHINESE_WORDS = {"和": " and ", "与": " and ", "且": " and ", "或": " or ", "个": "", "种": ""}
+for _item in _CHINESE_UNITS.split():
+    _name = _item.rstrip("abcdefghijklmnopqrstuvwxyzL^23")
+    _unit, _, _exponent = _item.removeprefix(_name).partition("^")
+    _CHINESE_WORDS[_name] = rf"\text{{ {_unit}}}" + ("^" + _exponent if _exponent else "")
+_CHINESE_WORDS["度"] = r"^\circ"
+_CHINESE = re.compile("|".join(_CHINESE_WORDS))
 
 
 def repaired(text: str) -> str:
@@ -176,6 +206,8 @@ def repaired(text: str) -> str:
     text = text.translate(_SIGNS_TABLE)
     for pattern, latex in _REPAIRS:
         text = pattern.sub(latex, text)
+    if not text.isascii():
+        text = _CHINESE.sub(lambda word: _CHINESE_WORDS[word[0]], text)
     return text
 
 

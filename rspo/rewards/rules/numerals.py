@@ -123,6 +123,9 @@ def in_digits(tokens: Tokens) -> Tokens:
         words[-1] = _ORDINALS.get(words[-1], words[-1])
     if words in (["infinite"], ["infinitely", "many"]):
         return (r"\infty",)
+    if words[:1] in (["minus"], ["negative"]) and len(words) > 1:
+        rest = in_digits(tokens[1:])
+        return ("-",) + rest if decimal(rest) is not None and rest[0] != "-" else tokens
     value = _number_in_words(words)
     if value is not None:
         return (str(value),)

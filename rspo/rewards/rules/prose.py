@@ -272,6 +272,12 @@ _STATED_CHOICE = re.compile(
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
 _NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
+# The label of an option before its value, and the label of another option.
+_LABEL = re.compile(
+    r"\s*\$?(?:\\(?:text|mathrm|mathbf|textbf)\s?\{\s*\([A-J]\)\s*\}|\([A-J]\))(?:\s|\\[ ,;:]|~)*"
+    r"(?=[^\s$}.,])"
+)
+_LABEL_WITHIN = re.compile(r"\([A-J]\)")
 _WITHDRAWN = re.compile(r"\bis (?:wrong|incorrect|false|not (?:the|correct|right|true))\b")
 # A second letter directly after the first: "or C", ", C", "(C)".
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
@@ -305,6 +311,17 @@ def choice_in(text: str, only: bool = False) -> str | None:
     if alone or leading[0].endswith(")") or rest[0] in ".:" or _begins_with_name(rest, letter):
         return None if _ANOTHER.match(rest) else letter
     return None if only else _only_letter(text)
+
+
+def without_label(text: str) -> str:
+    r"""The value of an option without its letter in brackets: 42 for `\text{(C) } 42`.
+
+    Returns: an empty text if there is no such label.
+    """
+    label = _LABEL.match(text)
+    if label is None or _LABEL_WITHIN.search(text, label.end()):
+        return ""
+    return text[label.end() :]
 
 
 def _begins_with_name(rest: str, letter: str) -> bool:

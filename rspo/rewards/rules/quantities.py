@@ -7,7 +7,7 @@ are units that also have a value.
 
 from rspo.rewards.rules import numerals, roundings, symbolic, units, values
 from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
-from rspo.rewards.rules.notation import Tokens
+from rspo.rewards.rules.notation import TEXT, Tokens
 from rspo.rewards.rules.numerals import Decimal, decimal
 
 _PERCENT = (r"\%",)
@@ -17,6 +17,8 @@ _OMISSION = (r"\ldots",)
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two quantities are the same."""
+    gold = _ratio(gold)
+    prediction = _ratio(prediction)
     if gold == prediction:
         return True
     # A base may be left out, as a unit may: 204 is 204_5, and 204_6 is not.
@@ -26,6 +28,10 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
         return prediction == digits or _in_base(prediction) == digits_and_base
     value, unit = _value_and_unit(gold)
     other_value, other_unit = _value_and_unit(prediction)
+    if not other_unit:
+        other_value = units.without_compound(other_value, unit)
+    elif not unit:
+        value = units.without_compound(value, other_unit)
     if units.differ(unit, other_unit):
         return False
     if same_value(value, other_value):
@@ -44,6 +50,14 @@ def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """The value and the unit of a quantity. Either may be empty. Numbers in words become digits."""
     value, unit = units.split(numerals.in_digits(tokens))
     return numerals.in_digits(value), unit
+
+
+def _ratio(tokens: Tokens) -> Tokens:
+    """The ratio `3 to 4` as 3 : 4; any other tokens as they are."""
+    if len(tokens) != 3 or tokens[1] not in ("to", TEXT + "to"):
+        return tokens
+    first, _, second = tokens
+    return (first, ":", second) if first.isdigit() and second.isdigit() else tokens
 
 
 def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:

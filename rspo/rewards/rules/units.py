@@ -188,7 +188,7 @@ def _is_unit(tokens: Tokens) -> bool:
         elif token.isdigit() or token == "-":
             if not in_exponent:
                 return False
-        elif token not in ("{", "}", "/", "*", ".", "C", "F", r"\min", "'", "(", ")"):
+        elif token not in ("per", "{", "}", "/", "*", ".", "C", "F", r"\min", "'", "(", ")"):
             return False
     return True
 
@@ -203,7 +203,59 @@ def _canonical_unit(tokens: Tokens) -> Tokens:
     if words and words[0] in _POWERS:
         words = words[1:] + ["^", _POWERS[words[0]]]
     words = [word for word in words if word not in ("(", ")")]
-    return tuple(_CANONICAL.get(word, word.removesuffix("s")) for word in words)
+    return compound(tuple(words)) or tuple(
+        _CANONICAL.get(word, word.removesuffix("s")) for word in words
+    )
+
+
+def compound(tokens: Tokens) -> Tokens:
+    """A unit of several units by their powers, in alphabetical order: m/s and m s^{-1} as m, s^-1.
+
+    Returns: an empty unit if the tokens are anything else.
+    """
+    words = [token.removeprefix(TEXT) for token in tokens if token not in ("{", "}", "*", "(", ")")]
+    powers: dict[str, int] = {}
+    sign = 1  # of the power of the next unit
+    last = ""
+    place = 0
+    while place < len(words):
+        word = words[place]
+        if word in ("/", "per") and last and sign == 1:
+            sign = -1
+        elif word == "^" and last:
+            negative = words[place + 1 : place + 2] == ["-"]
+            exponent = "".join(words[place + 1 + negative : place + 2 + negative])
+            if exponent not in ("1", "2", "3", "4"):
+                return ()
+            powers[last] *= -int(exponent) if negative else int(exponent)
+            place += 1 + negative
+        elif word in _CANONICAL:
+            last = _CANONICAL[word]
+            if last in powers:
+                return ()
+            powers[last] = sign
+            sign = 1
+        else:
+            return ()
+        place += 1
+    if len(powers) < 2 or sign == -1:
+        return ()
+    return tuple(sorted(f"{unit}^{power}" for unit, power in powers.items()))
+
+
+def without_compound(tokens: Tokens, unit: Tokens) -> Tokens:
+    r"""The value before a compound unit that is written without \text{}: 5 for `5 m/s`.
+
+    As a formula, it is a product of letters. It is a unit if the other answer has the same one.
+
+    Args:
+        unit: the unit of the other answer.
+
+    Returns: the same tokens if they do not end with this unit.
+    """
+    if len(unit) < 2 or compound(tokens[1:]) != unit:
+        return tokens
+    return tokens[:1]
 
 
 def differ(unit: Tokens, other: Tokens) -> bool:

@@ -231,6 +231,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     r"\lg": _logarithm,
     r"\ln": lambda number: mpmath.log(_mpmath(number)),
     r"\exp": lambda exponent: _power(mpmath.e(), exponent),
+    r"\cis": lambda angle: _power(mpmath.e(), mpmath.mpc(0, 1) * _mpmath(angle)),
     r"\tanh": _tanh,
 }
 _FUNCTIONS_OF_MPMATH = "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh"
@@ -242,6 +243,7 @@ for _name in _FUNCTIONS_OF_MPMATH.split():
 
 # --- equality -------------------------------------------------------------------------------------
 
+_IMAGINARY = ("i", r"\cis")
 _STEPWISE = (r"\lfloor", r"\lceil")  # functions that are constant between integers
 
 
@@ -252,7 +254,7 @@ def same(left: Expression, right: Expression) -> bool:
     variables, the formulas must agree at _LEAST_COMPARED points at least.
     """
     names = symbols(left) | symbols(right)
-    has_i = _mentions(("i",), left) or _mentions(("i",), right)
+    has_i = _mentions(_IMAGINARY, left) or _mentions(_IMAGINARY, right)
     compared = 0
     for point in _points_for(left, right, names):
         try:
