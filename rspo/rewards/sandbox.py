@@ -4,9 +4,10 @@ A worker is a plain subprocess (`rspo.rewards.sandbox_worker`) that communicates
 imports neither torch nor the main module of the caller, and can be started from threads, from
 daemonic processes and inside Ray. Each worker runs only one verifier, because `rules` disables
 SymPy's evaluation of text, and `math_verify` needs it. Workers start on demand, at most one per CPU
-and verifier, and later batches reuse them. They end with the process that started them: `close`
-kills them at exit. If the process is killed, the kernel kills them, or they end because their input
-closes.
+and verifier, and later batches reuse them. RSPO_WORKERS limits how many rows all processes of a
+node verify at the same time (`rspo.rewards.slots`). Workers end with the process that started
+them: `close` kills them at exit. If the process is killed, the kernel kills them, or they end
+because their input closes.
 """
 
 import atexit
@@ -23,7 +24,9 @@ from typing import TypeAlias
 
 import rspo
 from rspo.config.names import BOX_ONLY
+from rspo.core.cpus import usable_cpus
 from rspo.core.errors import InputError
+from rspo.rewards import slots
 from rspo.rewards.extraction import final_answers
 from rspo.rewards.sandbox_worker import READY, SIGNALS_OF_LIMITS
 from rspo.rewards.verdict import (
@@ -97,6 +100,18 @@ def _verify_one(
         return Verdict(CORRECT)
     if max(map(len, predictions)) > LONGEST_ANSWER:
         return Verdict(TOO_LONG)
+    with slots.slot(stop.is_set):
+        return _verify_in_worker(verifier, predictions, accepted, time_limit, stop)
+
+
+def _verify_in_worker(
+    verifier: str,
+    predictions: list[str],
+    accepted: tuple[str, ...],
+    time_limit: float,
+    stop: threading.Event,
+) -> Verdict:
+    """The verdict of a worker on one response; see `_verify_one` for the arguments."""
     worker = _take_worker(verifier, stop)
     row = {"accepted": accepted, "predictions": predictions, "seconds": time_limit}
     try:
@@ -184,13 +199,14 @@ _idle: dict[str, list[Worker]] = {}
 def _threads() -> ThreadPoolExecutor:
     """The threads that verify rows: one for each CPU that this process may use.
 
-    They are never shut down, because Linux kills a worker when the thread that started it ends.
+    RSPO_WORKERS limits their number, too. They are never shut down, because Linux kills a worker
+    when the thread that started it ends.
     """
     global _shared
     with _lock:
         if _shared is None:
-            affinity = getattr(os, "sched_getaffinity", None)
-            count = len(affinity(0)) if affinity else os.cpu_count()
+            cpus = usable_cpus()
+            count = min(cpus, slots.limit() or cpus)
             _shared = ThreadPoolExecutor(count, thread_name_prefix="verifier")
         return _shared
 
@@ -215,6 +231,7 @@ def _forget() -> None:
     _shared = None
     _all.clear()
     _idle.clear()
+    slots.forget()
 
 
 atexit.register(close)

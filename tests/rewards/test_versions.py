@@ -19,7 +19,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "bd54b7c328c9",
-    ("rules", 6): "5c7cd2ad42d8",
+    ("rules", 6): "2a131df842aa",
     ("math_verify", 4): "4010d1520302",
 }
 

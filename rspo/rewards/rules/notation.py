@@ -58,7 +58,7 @@ _SPELLINGS = [
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"\bnp\."), ""),  # NumPy's functions in code
     (re.compile(r"(?<![a-zA-Z])([aApP])\.[ ]?([mM])\b\.?"), r"\1\2"),  # a.m. as am
-    (re.compile(r"\.(?:[ ]?\.)+"), r"\\ldots "),  # an omission, which is no punctuation
+    (re.compile(r"\.{2,}|\.(?:[ ]\.){2,}"), r"\\ldots "),  # an omission, which is no punctuation
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),

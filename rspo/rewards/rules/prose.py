@@ -53,7 +53,9 @@ _IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow)(?![a-zA-Z])|⇒"
 # A sign of a currency directly before a number, and the words after a number.
 _CURRENCY = re.compile(r"[$€£]$")
 _WORDS_AFTER = re.compile(r"[ ]*(?P<words>[A-Za-z]+(?:[ ][A-Za-z]+)*)(?P<power>\^\{?[23]\}?)?")
-_UNCERTAIN = re.compile(r"[ $},]*(?:\?|\.[ ]?\.)")  # `7?`, `7...`, `A?` leave the answer open
+_UNCERTAIN = re.compile(
+    r"[ $},]*(?:\?|\.{2}|\.[ ]\.[ ]\.)"
+)  # `7?`, `7...`, `A?` leave the answer open
 _WORD_OF_UNIT = re.compile(r"[A-Za-z]+")
 _MARKED = re.compile(r"####[ ]*([^#\n]+)$")  # the answer after a worked solution, as in GSM8K
 _LONGEST_STATEMENT = 60  # characters before a number that are searched for words that state it
