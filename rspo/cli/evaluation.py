@@ -21,8 +21,7 @@ from rspo.cli.options import (
     load_experiment,
 )
 from rspo.config.names import EXTRACTIONS, VERIFIERS, Metric
-from rspo.config.registered import verifier_names
-from rspo.core.errors import InputError, errors_of, require_name
+from rspo.core.errors import InputError, errors_of
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -78,7 +77,8 @@ def verify(
         str,
         typer.Option(
             metavar="NAME",
-            help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
+            help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add. "
+            "With several, as rules,math_verify, the first decides.",
         ),
     ] = "rules",
     extract: Annotated[
@@ -109,10 +109,10 @@ def verify(
 
     # The config is read only if the verifier may need it: this command also works in other folders.
     experiment = None
-    may_be_extension = verifier not in VERIFIERS and has_config(scale)
-    if verifier == "xverify" or may_be_extension:
+    names = {name.strip() for name in verifier.split(",")}
+    may_be_extension = not names <= set(VERIFIERS) and has_config(scale)
+    if "xverify" in names or may_be_extension:
         experiment = load_experiment(scale, overrides, results)
-    require_name(f"verifier {verifier!r}", verifier, verifier_names())
     columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
     return verify_file(
         responses, output, verifier, columns, k, experiment, replace=force, extract=extract

@@ -42,3 +42,64 @@ def test_an_unknown_place_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     write(("5", r"\boxed{5}"))
     assert main(["verify", "own.jsonl", "--extract", "box,tag"]) == 2
     assert "extract 'tag'; " in capsys.readouterr().err
+
+
+NEEDS_A_LOOK = (
+    ("7", r"\boxed{7}"),
+    ("7", r"\boxed{7 \text{ or } 8}"),
+    ("7", r"\boxed{7, 8}"),
+    ("7", r"\boxed{6} or \boxed{7}"),
+    ("(1,2)", r"\boxed{(1,3)}"),
+    ("1, 2", r"\boxed{1, 3}"),
+    ("1,000", r"\boxed{1,001}"),
+)
+
+
+def test_responses_that_offer_several_values_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(*NEEDS_A_LOOK)
+    assert main(["verify", "own.jsonl"]) == 0
+    expected = (
+        r"incorrect because they offer several values: 3, such as 7 \text{ or } 8 | 7, 8 | 6 or 7"
+    )
+    assert expected in capsys.readouterr().out.splitlines()
+
+
+def test_answers_that_the_verifier_does_not_read_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(("7", r"\boxed{7}"), (r"\frac{1}{2", r"\boxed{7}"), ("7", r"\boxed{8}"))
+    assert main(["verify", "own.jsonl"]) == 0
+    expected = r"answers of which rules accepts only an identical copy: 1, such as \frac{1}{2"
+    assert expected in capsys.readouterr().out.splitlines()
+    assert main(["verify", "own.jsonl", "--verifier=exact", "--force"]) == 0
+    assert "identical copy" not in capsys.readouterr().out
+
+
+def test_timeouts_are_counted_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    write(("7", r"\boxed{10^{10^{10}}}"))
+    assert main(["verify", "own.jsonl", "--verifier=math_verify"]) == 0
+    expected = "over the time limit, which counts as incorrect: 1, such as 10^{10^{10}}"
+    assert expected in capsys.readouterr().out.splitlines()
+
+
+def test_two_verifiers_are_compared_and_the_first_decides(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(("7", r"\boxed{7}"), ("7", r"\boxed{|x| = 7}"), ("7", r"\boxed{8}"))
+    assert main(["verify", "own.jsonl", "--verifier", "rules,math_verify"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "verdicts: 2 incorrect, 1 correct" in lines
+    assert "rules and math_verify agree on 2 of 3 verdicts, Cohen's kappa 0.400" in lines
+    assert "only math_verify accepts 1, such as |x| = 7 for 7" in lines
+    rows = verdicts()
+    assert [row["correct"] for row in rows] == [True, False, False]
+    assert rows[1]["verdicts"] == {"rules": "incorrect", "math_verify": "correct"}
+    assert sorted(path.name for path in Path().iterdir() if "journal" in path.name) == []
+
+
+def test_each_verifier_must_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    write(("7", r"\boxed{7}"))
+    assert main(["verify", "own.jsonl", "--verifier", "rules,math"]) == 2
+    assert "no verifier 'math'" in capsys.readouterr().err
