@@ -5,23 +5,28 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.verifier.kinds import KINDS, kind_of
 from rspo.config.experiment import Experiment
+from rspo.config.names import BOX_ONLY, EXTRACTIONS
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, verify
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import last_box
 from tests.support.attacks import ATTACKS, boxed
+from tests.support.near_misses import near_misses
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "tests" / "rewards" / "data"
 SHARED = ROOT.parent / "shared" / "verification"
 HOSTILE = "hostile responses"
+NEAR_MISSES = "near misses, wrong by construction"
+REPORTED = "reported_pairs"  # the only set of which some responses have no box
+REPORTED_EVERYWHERE = "public reports and their kinds, answers at any place"
 # What the table calls the rows of each file. The rules were developed with all of these rows.
 SETS = {
     "hardverify_math": "HardVerify-Math, made to mislead",
@@ -29,6 +34,7 @@ SETS = {
     "lighteval_extractive_match_tests": "tests of lighteval",
     "published_false_accepts": "published false accepts of Math-Verify",
     "qwen_math_cot_100": "responses of a 7B model to MATH-like problems",
+    REPORTED: "public reports and their kinds, answers in boxes",
 }
 VERIFIERS = ("rules", "math_verify")
 JUDGE_URL = "XVERIFY_URL"
@@ -42,12 +48,14 @@ class Labelled:
     answers: the reference answers.
     correct: whether the response is correct, by the label.
     problems: the text of the problem; None if it is unknown.
+    extract: where the answer may stand in a response, for all rows.
     """
 
     answers: list[str] = field(default_factory=list)
     responses: list[str] = field(default_factory=list)
     correct: list[bool] = field(default_factory=list)
     problems: list[str | None] = field(default_factory=list)
+    extract: tuple[str, ...] = BOX_ONLY
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,14 @@ def labelled(name: str) -> Labelled | None:
     if name == HOSTILE:
         count = len(ATTACKS)
         return Labelled(["7"] * count, list(ATTACKS.values()), [False] * count, [None] * count)
+    if name == NEAR_MISSES:
+        pairs = list(near_misses(seed=0, rounds=1))
+        answers = [answer for answer, _ in pairs]
+        responses = [response({"prediction": prediction}) for _, prediction in pairs]
+        return Labelled(answers, responses, [False] * len(pairs), [None] * len(pairs))
+    if name == REPORTED_EVERYWHERE:
+        rows = labelled(REPORTED)
+        return replace(rows, extract=EXTRACTIONS) if rows else None
     files = [folder / f"{name}.jsonl" for folder in (SHARED, SHIPPED)]
     path = next((file for file in files if file.exists()), None)
     if path is None:
@@ -94,7 +110,7 @@ def labelled(name: str) -> Labelled | None:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return Labelled(
         [row["gold"] for row in rows],
-        [response(row) for row in rows],
+        [row["prediction"] if name == REPORTED else response(row) for row in rows],
         [row["expected"] for row in rows],
         [row.get("question") for row in rows],
     )
@@ -111,7 +127,7 @@ def verdicts(name: str, verifier: str) -> tuple[list[Verdict], float]:
     limit = 1.0 if name == HOSTILE else 5.0
     verify([boxed("1 + 1")], ["3"], verifier)  # starts a worker
     start = time.perf_counter()
-    results = verify(rows.responses, rows.answers, verifier, limit)
+    results = verify(rows.responses, rows.answers, verifier, limit, extract=rows.extract)
     return results, time.perf_counter() - start
 
 

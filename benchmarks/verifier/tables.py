@@ -6,6 +6,8 @@ from pathlib import Path
 from benchmarks import Row
 from benchmarks.verifier.accuracy import (
     HOSTILE,
+    NEAR_MISSES,
+    REPORTED_EVERYWHERE,
     ROOT,
     SETS,
     SHIPPED,
@@ -15,10 +17,14 @@ from benchmarks.verifier.accuracy import (
     by_set,
     labelled,
     of_judge,
+    verdicts,
 )
+from rspo.rewards.extraction import last_box
 
 PAGE = ROOT / "docs" / "verification.md"
 NAMES = list(SETS)
+NAMES.append(REPORTED_EVERYWHERE)
+NAMES.append(NEAR_MISSES)
 NAMES.append(HOSTILE)
 IN_REPOSITORY = [name for name in SETS if (SHIPPED / f"{name}.jsonl").exists()]
 
@@ -43,6 +49,31 @@ def table_of_kinds(verifiers: Sequence[str] = VERIFIERS) -> list[str]:
         cells = [str(column[kind]) for column in columns]
         lines.append(_line(f"{kind} ({first.rows})", cells))
     return lines
+
+
+def table_of_wins() -> list[str]:
+    """The rows of all sets that `math_verify` accepts rightly and `rules` refuses."""
+    pairs = []
+    for name in SETS:
+        answered = labelled(name)
+        if answered is None:
+            continue
+        own, _ = verdicts(name, "rules")
+        theirs, _ = verdicts(name, "math_verify")
+        for place, correct in enumerate(answered.correct):
+            if correct and theirs[place].correct and not own[place].correct:
+                prediction = last_box(answered.responses[place]) or answered.responses[place]
+                pairs.append((_code(answered.answers[place]), _code(prediction)))
+    lines = ["| answer | response |", "|---|---|"]
+    for answer, prediction in dict.fromkeys(pairs):
+        lines.append(_line(answer, [prediction]))
+    return lines
+
+
+def _code(text: str) -> str:
+    """A text as code in a cell of a table, on one line and shortened."""
+    line = " ".join(text.split()).replace("|", "\\|").replace("`", "'")
+    return f"`{line[:60]}`" + ("..." if len(line) > 60 else "")
 
 
 def rows() -> list[Row]:
@@ -71,7 +102,7 @@ def rows() -> list[Row]:
 
 def write(page: Path = PAGE) -> None:
     """Replace the tables of the page, between its markers."""
-    tables = {"sets": table_of_sets(), "kinds": table_of_kinds()}
+    tables = {"sets": table_of_sets(), "kinds": table_of_kinds(), "wins": table_of_wins()}
     text = page.read_text(encoding="utf-8")
     for name, lines in tables.items():
         before, start, rest = text.partition(f"<!-- {name} -->\n")
