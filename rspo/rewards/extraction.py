@@ -205,10 +205,13 @@ _LAST_NUMBER = re.compile(
     r"(?<![\w.])-?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?(?:\\?%)?"
 )
 # A number next to these signs belongs to a formula, whose value it is not.
-_FORMULA_BEFORE = re.compile(r"[\\^_{*/+(\[|-]$")
-# After these words, a number is not alone, or not the answer.
+_FORMULA_BEFORE = re.compile(r"(?:[\\^_{*/+(\[|<>≤≥-]|\\[a-zA-Z]+)[ ]*$")
+_FORMULA_AFTER = re.compile(r"[ ]*(?:[}^_*/+(\[!<>-]|\\(?![)\]]))|[a-zA-Z](?![a-zA-Z])")
+# Next to these words, a number is not alone, or not the answer.
 _WORD_BEFORE = re.compile(r"(?:\b(?:or|and|not|least|most|than)|,)[ $]*$", re.IGNORECASE)
-_FORMULA_AFTER = re.compile(r"[}^_*/+\\(\[!]")
+_WORD_AFTER = re.compile(
+    r"[ $]*(?:or|pi|times|dozen|hundred|thousand|million|billion|trillion)\b", re.IGNORECASE
+)
 
 
 def _answer_lines(text: str) -> list[str]:
@@ -246,7 +249,8 @@ def _last_number(text: str) -> list[str]:
     before = text[max(0, place.start() - 20) : place.start()]
     is_bold = before.endswith("**") and text.startswith("**", place.end())
     in_formula = _FORMULA_BEFORE.search(before) or _FORMULA_AFTER.match(text, place.end())
-    if (in_formula and not is_bold) or _WORD_BEFORE.search(before):
+    has_word = _WORD_BEFORE.search(before) or _WORD_AFTER.match(text, place.end())
+    if (in_formula and not is_bold) or has_word:
         return []
     return [place[0].rstrip(",")]
 

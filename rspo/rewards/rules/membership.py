@@ -167,7 +167,7 @@ class _Side:
             raise _NotASet
         parts = [self.membership(item) for item in answer.items]
         if not all(isinstance(item, Relation) for item in answer.items):
-            return _any(parts)
+            return self._restricted(answer, parts)
         both = _all(parts)
         if answer.joined_by == "or":
             return _any(parts)
@@ -175,6 +175,20 @@ class _Side:
             return both
         # A comma means "and", unless no number satisfies both: x < 1, x > 3.
         return both if any(map(both, _points(self.ends))) else _any(parts)
+
+    def _restricted(self, answer: Listed, parts: Sequence[Has]) -> Has:
+        r"""Sets, perhaps with x \neq 0, which leaves out a number unless `or` joins it."""
+        sets = []
+        conditions = []
+        for item, part in zip(answer.items, parts, strict=True):
+            excludes = isinstance(item, Relation) and item.signs == (r"\neq",)
+            if excludes and answer.joined_by != "or":
+                conditions.append(part)
+            else:
+                sets.append(part)
+        in_a_set = _any(sets)
+        meets_conditions = _all(conditions)
+        return lambda point: in_a_set(point) and meets_conditions(point)
 
     def _relation(self, relation: Relation) -> Has:
         """A relation for one unknown: x < 5, 1 < x <= 3, x in S. It may have |x| in place of x."""

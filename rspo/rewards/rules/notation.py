@@ -192,7 +192,7 @@ _CHINESE_UNITS = (
     "千米km 公里km 厘米cm 毫米mm 米m 千克kg 公斤kg 克g 毫升mL 升L "
     "小时hours 分钟minutes 秒s 天days 年years 元yuan"
 )
-_CHINESE_WORDS = {"和": " and ", "与": " and ", "且": " and ", "或": " or ", "个": "", "种": ""}
+_CHINESE_WORDS = {"和": " and ", "与": " and ", "且": " and ", "或": " or ", "个": " ", "种": " "}
 for _item in _CHINESE_UNITS.split():
     _name = _item.rstrip("abcdefghijklmnopqrstuvwxyzL^23")
     _unit, _, _exponent = _item.removeprefix(_name).partition("^")

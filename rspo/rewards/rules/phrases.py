@@ -8,9 +8,7 @@ _UNDEFINED: Tokens = (TEXT + "undefined",)
 _INTEGERS = TEXT + "integers"  # of a kind, as in `positive integers`
 
 # Words that do not matter in these phrases.
-_FILLERS = (
-    "the set of there is are exist exists a an any all every x such values for it limit value"
-)
+_FILLERS = "the of there is are exist exists a an any all every x such values for it limit"
 _LEFT_OUT = frozenset(_FILLERS.split())
 
 
@@ -20,8 +18,8 @@ def _phrase(words: list[str]) -> str:
 
 
 _MEANINGS: dict[str, Tokens] = {
-    **dict.fromkeys(("real numbers", "real number", "reals"), _REALS),
-    **dict.fromkeys(("no solution", "no solutions", "none", "empty"), _EMPTY),
+    **dict.fromkeys(("real numbers", "real number", "reals", "set real numbers"), _REALS),
+    **dict.fromkeys(("no solution", "no solutions", "none", "empty set"), _EMPTY),
     **dict.fromkeys(("no real solution", "no real solutions", "no solution exists"), _EMPTY),
     **dict.fromkeys(("no real number", "no real numbers", "no number"), _EMPTY),
     **dict.fromkeys(("does not exist", "dne", "undefined", "not defined"), _UNDEFINED),
@@ -29,7 +27,9 @@ _MEANINGS: dict[str, Tokens] = {
     **dict.fromkeys(("integers", "integer"), (r"\mathbb", "{", "Z", "}")),
     **dict.fromkeys(("positive integers", "positive integer"), (TEXT + "positive", _INTEGERS)),
     **dict.fromkeys(("negative integers", "negative integer"), (TEXT + "negative", _INTEGERS)),
-    **dict.fromkeys(("nonnegative integers", "non - negative integers"), ("0", _INTEGERS)),
+    "nonnegative integers": (TEXT + "nonnegative", _INTEGERS),
+    "non - negative integers": (TEXT + "nonnegative", _INTEGERS),
+    "natural numbers": (r"\mathbb", "{", "N", "}"),
     **dict.fromkeys(("positive reals", "positive real numbers"), ("(", "0", ",", r"\infty", ")")),
 }
 _BY_PHRASE = {_phrase(words.split()): tokens for words, tokens in _MEANINGS.items()}
