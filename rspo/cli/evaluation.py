@@ -8,12 +8,17 @@ import typer
 
 from rspo.cli.command import Output, command, use_one_thread
 from rspo.cli.options import (
+    AnswerColumn,
+    Answers,
     BlockNumber,
     Force,
+    Format,
     Ks,
     Mirror,
     Overrides,
     Policy,
+    ProblemColumn,
+    ResponseColumn,
     Results,
     Scale,
     Suite,
@@ -67,8 +72,11 @@ def score(
 )
 def verify(
     responses: Annotated[
-        Path,
-        typer.Argument(help="JSON lines, .csv or .parquet, a response per row."),
+        list[Path],
+        typer.Argument(
+            help="JSON, .csv, .parquet or .eval files of one run, in any layout of "
+            "docs/own_files.md."
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -81,9 +89,11 @@ def verify(
             help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
         ),
     ] = "rules",
-    problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
-    answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
-    response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
+    problem_column: ProblemColumn = None,
+    answer_column: AnswerColumn = None,
+    response_column: ResponseColumn = None,
+    answers: Answers = None,
+    format: Format = None,
     k: Ks = None,
     force: Force = False,
     scale: Scale = None,
@@ -98,6 +108,7 @@ def verify(
     the verifier; other verifiers need no config.
     """
     from rspo.evaluation.verify_file import verify_file
+    from rspo.formats.source import Reading
 
     # The config is read only if the verifier may need it: this command also works in other folders.
     experiment = None
@@ -105,8 +116,14 @@ def verify(
     if verifier == "xverify" or may_be_extension:
         experiment = load_experiment(scale, overrides, results)
     require_name(f"verifier {verifier!r}", verifier, verifier_names())
-    columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
-    return verify_file(responses, output, verifier, columns, k, experiment, replace=force)
+    reading = Reading(
+        format=format,
+        problem=problem_column,
+        answer=answer_column,
+        response=response_column,
+        answers=answers,
+    )
+    return verify_file(responses, output, verifier, reading, k, experiment, replace=force)
 
 
 @command(PANEL, "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl")

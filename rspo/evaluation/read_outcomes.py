@@ -1,11 +1,12 @@
-"""Read outcomes from a policy's tables of scores, or from any file of verified responses.
+"""Read outcomes from a policy's tables of scores, or from files of responses of any software.
 
 Importing this module does not import pandas, so that short commands start quickly.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,15 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
 from rspo.evaluation.outcomes import Outcomes
-from rspo.formats.rows import Row, rows_of
-from rspo.formats.scores import is_score, read_score
-from rspo.formats.verdicts import read_verdict
-from rspo.formats.verified_response import VerifiedResponse, with_values
+from rspo.formats.answers import Gold, read_answers
+from rspo.formats.checks import no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.responses import Response, require_one_answer, responses_of
+from rspo.formats.rows import Row
+from rspo.formats.source import Reading, Source, how_read, open_source
+from rspo.formats.verdicts import verified_responses
+from rspo.formats.verified_response import VerifiedResponse
+from rspo.rewards import verify
+from rspo.rewards.verdict import NO_ANSWER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,36 +80,110 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
     return joined.merge(problems, how="left", on="problem_id")
 
 
-def read_outcomes(path: Path) -> Outcomes:
-    """Outcomes of verified responses in a file of JSON lines, .csv or .parquet.
+@dataclass(frozen=True)
+class Run:
+    """The verdicts of the files of a run.
 
-    Each row is a response, in the layout of `rspo.formats.verdicts` or of `rspo.formats.scores`. A
-    response without a reward has the reward 1 if it is correct, else 0. Problems and responses are
-    in the order of the file. If every row has a sample index, as in a table of scores, they are
-    sorted by problem and index instead.
-
-    Raises: InputError for a file without rows, and for a row that is invalid or a duplicate.
+    lines: how the files were read, and warnings, for the user.
     """
+
+    outcomes: Outcomes
+    lines: tuple[str, ...] = ()
+
+
+def read_outcomes(path: Path) -> Outcomes:
+    """The outcomes of a file; `read_run` has the details."""
+    return read_run([path]).outcomes
+
+
+def read_run(
+    paths: Sequence[Path],
+    reading: Reading = Reading(),  # noqa: B008
+    verifier: str | None = None,
+) -> Run:
+    """Outcomes of the responses in files of JSON lines, .csv, .parquet and others.
+
+    Each row is a response, or has several, in one of the layouts of `rspo.formats`. Where a file
+    has no verdicts, but responses and answers, the verifier `rules` decides. A response without a
+    reward has the reward 1 if it is correct, else 0. Problems and responses are in the order of the
+    files. If every row has a sample index, as in a table of scores, they are sorted by problem and
+    index instead.
+
+    Args:
+        paths: the files of one run, whose responses are taken together.
+        reading: what the user states about the files.
+        verifier: verify the responses again with this verifier, whatever verdicts the files have.
+
+    Raises: InputError for files without rows, and for a row that is invalid or a duplicate.
+    """
+    gold = read_answers(reading.answers, reading) if reading.answers else None
+    answer_of: dict[str, Any] = {}
     table: dict[tuple[str, int], VerifiedResponse] = {}
-    for row in rows_of(path):
-        response = _read_row(with_values(row) if path.suffix == ".csv" else row)
-        # Without an index, the place in the file tells responses to the same problem apart.
-        number = len(table) if response.sample_index is None else response.sample_index
-        sample = (response.problem, number)
-        if sample in table:
-            raise InputError(f"{row}: sample {number} of problem {sample[0]!r} is duplicated")
-        table[sample] = response
+    sources = []
+    lines: list[str] = []
+    for path in paths:
+        source = open_source(path, reading)
+        sources.append(source)
+        may_verify = source.has("response") and (gold is not None or source.has("answer"))
+        if verifier or (may_verify and not source.has("correct")):
+            verified, notes = _verified(source, gold, verifier or "rules", answer_of)
+            lines.extend(notes)
+        else:
+            verified = verified_responses(source)
+        for row, response in verified:
+            # Without an index, the place in the file tells responses to the same problem apart.
+            number = len(table) if response.sample_index is None else response.sample_index
+            sample = (response.problem, number)
+            if sample in table:
+                raise InputError(f"{row}: sample {number} of problem {sample[0]!r} is duplicated")
+            table[sample] = response
     if not table:
-        raise InputError(f"{path}: has no rows; at least one verified response is needed")
+        names = ", ".join(str(path) for path in paths)
+        raise InputError(f"{names}: has no rows; at least one verified response is needed")
     responses = list(table.values())
+    lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
+    lines = list(how_read(sources)) + lines
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]
-    return _outcomes(responses)
+    return Run(_outcomes(responses), tuple(lines))
 
 
-def _read_row(row: Row) -> VerifiedResponse:
-    """The response of a row in either layout."""
-    return read_score(row) if is_score(row) else read_verdict(row)
+def _verified(
+    source: Source, gold: Gold | None, verifier: str, answer_of: dict[str, Any]
+) -> tuple[Iterable[tuple[Row, VerifiedResponse]], list[str]]:
+    """The verdicts of a verifier on the responses of a file, and lines about them.
+
+    Args:
+        answer_of: the answers to the problems of the files before.
+
+    Raises: InputError for two answers to one problem, and for a verifier that needs a config.
+    """
+    if verifier == "xverify":
+        raise InputError("xverify needs a config: `rspo verify --verifier xverify` writes verdicts")
+    pairs = list(responses_of(source, gold))
+    for row, response in pairs:
+        require_one_answer(source, row, response, answer_of)
+    responses = [response for _, response in pairs]
+    texts = [response.text for response in responses]
+    verdicts = verify(texts, [response.answers for response in responses], verifier)
+    without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
+    share = without_answer / max(len(texts), 1)
+    lines = [
+        f"{source.path}: verified with {verifier}; {share:.1%} of the responses have no answer"
+    ]
+    # `read_run` warns about the problems of all files.
+    lines.extend(text_warnings(responses))
+    lines.extend(no_answer_warning(texts, without_answer, verifier))
+    verified = [
+        (row, VerifiedResponse(response.problem, verdict.correct, id=_text_id(response)))
+        for (row, response), verdict in zip(pairs, verdicts, strict=True)
+    ]
+    return verified, lines
+
+
+def _text_id(response: Response) -> str:
+    """The id of the problem of a response that is grouped by text; otherwise empty."""
+    return "" if response.by_id else response.id
 
 
 def _outcomes(responses: Sequence[VerifiedResponse]) -> Outcomes:

@@ -3,8 +3,10 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,30 +18,37 @@ from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
-from rspo.formats.responses import COLUMNS, Response, read_responses
+from rspo.formats.checks import no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.responses import Response, read_responses
+from rspo.formats.source import Reading, all_files
 from rspo.formats.verdicts import verdict_row
 from rspo.pipeline.run import digests_of, require_replaceable, run
 from rspo.pipeline.task import Done, Task
 from rspo.pipeline.tasks import judge_inputs, lock_of, verifier_settings
 from rspo.rewards import Verdict
 from rspo.rewards.configured import verifier_of
+from rspo.rewards.verdict import NO_ANSWER
+
+# The columns that decide what is read, with their defaults; the settings of verdicts have them.
+_COLUMNS = {"problem": "problem", "answer": "answer", "response": "response"}
 
 
 def verify_file(
-    path: Path,
+    paths: Path | Sequence[Path],
     output: Path | None = None,
     verifier: str = "rules",
-    columns: Mapping[str, str] = COLUMNS,
+    reading: Reading = Reading(),  # noqa: B008
     ks: Sequence[int] | None = None,
     experiment: Experiment | None = None,
     replace: bool = True,
 ) -> str:
-    """Verify the responses of a file and write a row for each, in the order of the file.
+    """Verify the responses of a run and write a row for each, in the order of its files.
 
     Args:
-        path: JSON lines, CSV or Parquet (`rspo.formats.responses`).
-        output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
-        columns: for each key of `COLUMNS`, the key that the file has instead.
+        paths: a file or several, in any layout of `rspo.formats`.
+        output: JSON lines to write; default: beside the first file, with the suffix
+            `.verdicts.jsonl`; the name of several files is what their names have in common.
+        reading: what the user states about the files.
         ks: default: the powers of two up to the smallest number of responses.
         experiment: has the settings of a judge model; only the verifier xverify needs it.
         replace: whether to replace an output that was made with other settings, or from another
@@ -47,22 +56,22 @@ def verify_file(
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
-    # The name without the suffix of its format and of its compression.
-    stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
-    output = output or path.parent / f"{stem}.verdicts.jsonl"
-    _check_output(path, output)
+    files = all_files([paths] if isinstance(paths, Path) else paths)
+    output = output or files[0].parent / f"{_common_name(files)}.verdicts.jsonl"
+    for path in files:
+        _check_output(path, output)
     deciding_settings = verifier_settings(experiment.config if experiment else None, verifier)
     task = Task(
         (output,),
-        deciding_settings | {"columns": dict(columns), "responses": path.name},
+        deciding_settings | _settings_of(files, reading),
         lambda: judge_inputs(experiment, verifier) if experiment else [],
         lock_of(output),
     )
-    # Before the file is read, so that a change after this shows.
-    digests = digests_of([path])
-    responses = read_responses(path, columns)
-    responses_by_question = Counter(response.question for response in responses)
-    ks = chosen_ks(np.array(list(responses_by_question.values())), ks)
+    # Before the files are read, so that a change after this shows.
+    digests = digests_of(files + ([reading.answers] if reading.answers else []))
+    responses, notes_of_files = read_responses(files, reading)
+    responses_by_problem = Counter(response.problem for response in responses)
+    ks = chosen_ks(np.array(list(responses_by_problem.values())), ks)
     if not replace:  # after the checks of the arguments, which also apply with --force
         require_replaceable(task)
     reasons: Counter[str] = Counter()
@@ -77,11 +86,40 @@ def verify_file(
 
     run(task, work, force=True)  # `require_replaceable` has refused what it must not replace
     outcomes = read_outcomes(output)
-    lines = list(_counts(outcomes, reasons))
+    lines = notes_of_files + list(_counts(outcomes, reasons))
     lines.extend(_spoiled(responses))
+    lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
+    lines.extend(text_warnings(responses))
+    texts = [response.text for response in responses]
+    lines.extend(no_answer_warning(texts, reasons[NO_ANSWER], verifier))
     lines.append("")
     lines.extend(pass_at_k_table(outcomes, ks))
     return "\n".join(lines)
+
+
+def _common_name(files: Sequence[Path]) -> str:
+    """What the names of files have in common, without the suffixes of format and compression."""
+    names = [re.sub(r"(\.jsonl?|\.csv|\.parquet|\.eval)?(\.gz)?$", "", path.name) for path in files]
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    common = "".join(letters[0] for letters in alike)
+    return common.rstrip("-_. ") or "responses"
+
+
+def _settings_of(files: Sequence[Path], reading: Reading) -> dict[str, Any]:
+    """The settings that decide which responses are read.
+
+    What is not stated is left out, so that verdicts on a file of the user's own, made before other
+    layouts were read, stay good.
+    """
+    columns = {name: getattr(reading, name) or default for name, default in _COLUMNS.items()}
+    names = [path.name for path in files]
+    settings: dict[str, Any] = {"columns": columns}
+    settings["responses"] = names[0] if len(names) == 1 else names
+    if reading.format:
+        settings["format"] = reading.format
+    if reading.answers:
+        settings["answers"] = reading.answers.name
+    return settings
 
 
 def _write_verdicts(
@@ -116,6 +154,7 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
+    yield f"no answer: {reasons[NO_ANSWER] / total:.1%} of the responses have none"
 
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:
