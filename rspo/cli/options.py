@@ -80,6 +80,11 @@ Answers = Annotated[
     typer.Option(metavar="FILE", help="File with the answers by id, if the responses have none."),
 ]
 
+SuiteOfPolicies = Annotated[
+    str | None,
+    typer.Option("--suite", help="Suite of benchmarks; names of policies are then read as such."),
+]
+
 DataSet = Annotated[str, typer.Argument(help="train, validation or a benchmark.")]
 Suite = Annotated[str, typer.Argument(help="A suite of benchmarks.")]
 Model = Annotated[str, typer.Argument(help="A model of the config.")]

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
+from rspo.config.registered import verifier_names
+from rspo.core.errors import InputError, require_name
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
 from rspo.evaluation.outcomes import Outcomes
 from rspo.formats.answers import Gold, read_answers
@@ -85,10 +86,12 @@ class Run:
     """The verdicts of the files of a run.
 
     lines: how the files were read, and warnings, for the user.
+    verifier: the verifier that decided now; empty if the files had verdicts.
     """
 
     outcomes: Outcomes
     lines: tuple[str, ...] = ()
+    verifier: str = ""
 
 
 def read_outcomes(path: Path) -> Outcomes:
@@ -120,13 +123,15 @@ def read_run(
     answer_of: dict[str, Any] = {}
     table: dict[tuple[str, int], VerifiedResponse] = {}
     sources = []
+    decided_by = ""
     lines: list[str] = []
     for path in paths:
         source = open_source(path, reading)
         sources.append(source)
         may_verify = source.has("response") and (gold is not None or source.has("answer"))
         if verifier or (may_verify and not source.has("correct")):
-            verified, notes = _verified(source, gold, verifier or "rules", answer_of)
+            decided_by = verifier or "rules"
+            verified, notes = _verified(source, gold, decided_by, answer_of)
             lines.extend(notes)
         else:
             verified = verified_responses(source)
@@ -145,7 +150,7 @@ def read_run(
     lines = list(how_read(sources)) + lines
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]
-    return Run(_outcomes(responses), tuple(lines))
+    return Run(_outcomes(responses), tuple(lines), decided_by)
 
 
 def _verified(
@@ -158,6 +163,7 @@ def _verified(
 
     Raises: InputError for two answers to one problem, and for a verifier that needs a config.
     """
+    require_name(f"verifier {verifier!r}", verifier, verifier_names())
     if verifier == "xverify":
         raise InputError("xverify needs a config: `rspo verify --verifier xverify` writes verdicts")
     pairs = list(responses_of(source, gold))
