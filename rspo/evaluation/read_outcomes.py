@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", "problem_id", "sample_index", "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
+_VERDICTS = pa.schema([SCORES.field("verdict")])
 
 
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
@@ -56,6 +57,14 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
             ids, problem, rows["correct"], rows["reward"], has_rewards=has_rewards
         )
     return result
+
+
+def share_without_answer(experiment: Experiment, policy: str, suite: str) -> float:
+    """The share of a policy's responses on a suite in which the verifier found no answer."""
+    verdicts: list[str] = []
+    for path in experiment.score_files(policy, suite):
+        verdicts.extend(read_frame(path, _VERDICTS)["verdict"])
+    return verdicts.count(NO_ANSWER) / len(verdicts)
 
 
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":

@@ -98,6 +98,28 @@ def test_one_filter_of_lm_eval_is_read_and_named(
     )
 
 
+def test_the_list_of_targets_that_lm_eval_writes_as_a_text_has_accepted_forms(
+    folder: Path,
+) -> None:
+    row = {"doc_id": 0, "doc": {"question": "a"}, "resps": [[r"\boxed{5}"]], "filter": "none"}
+    targets = ["['5', 'five']", "[4, 5]"]  # a list of texts, and an interval
+    rows = [row | {"doc": {"question": text}, "target": text} for text in targets]
+    write_lines(folder / "samples.jsonl", rows)
+    verified = verify("samples.jsonl")
+    assert [line["answer"] for line in verified] == [["5", "five"], "[4, 5]"]
+    assert [line["correct"] for line in verified] == [True, False]
+
+
+def test_samples_of_inspect_ai_that_failed_are_counted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samples = response_files.inspect_samples()
+    samples[0] |= {"output": {}, "error": {"message": "lost"}, "scores": None}
+    Path("log.json").write_text(json.dumps({"eval": {}, "samples": samples}))
+    verify("log.json")
+    assert "; 1 of 6 samples ended with an error\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("write", "name"), WITH_VERDICTS, ids=lambda value: str(value))
 def test_the_verdicts_of_a_file_are_read(folder: Path, write: Write, name: str) -> None:
     run = read_run(write(folder))

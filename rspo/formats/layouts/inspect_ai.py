@@ -17,15 +17,18 @@ _ATTACHMENT = "attachment://"  # begins a reference to a long text, which `attac
 def samples(rows: Iterable[Row], choice: str) -> tuple[Iterable[Row], str]:
     """A row for each sample and epoch, with the keys `problem`, `response` and perhaps `score`."""
     prepared = [_prepared(sample) for sample in _samples(rows)]
+    notes = []
+    failed = sum(bool(row.values.get("error")) for row in prepared)
+    if failed:
+        notes.append(f"{failed} of {len(prepared)} samples ended with an error")
     scorers: dict[str, None] = {}
     for row in prepared:
         scorers.update(dict.fromkeys(row.values.get("scores") or {}))
-    note = ""
     if len(scorers) > 1:
         options = " or ".join(f"--correct-column scores.{name}.value" for name in scorers)
-        note = f"{len(scorers)} scorers, whose verdicts are read with {options}"
+        notes.append(f"{len(scorers)} scorers, whose verdicts are read with {options}")
         prepared = [_without_score(row) for row in prepared]
-    return prepared, note
+    return prepared, "; ".join(notes)
 
 
 def _samples(rows: Iterable[Row]) -> Iterator[Row]:

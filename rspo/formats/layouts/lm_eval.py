@@ -1,9 +1,11 @@
 """Sample logs of lm-eval (`--log_samples`): a row for each document and filter."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from rspo.core.errors import InputError, allowed_names
 from rspo.formats.layout import Layout
+from rspo.formats.paths import parsed
 from rspo.formats.rows import Row
 
 
@@ -22,11 +24,27 @@ def one_filter(rows: Iterable[Row], choice: str) -> tuple[Iterable[Row], str]:
         raise InputError(
             f"{rows[0].origin}: no filter {chosen!r}; {allowed_names(chosen, filters)}"
         )
-    kept = [row for row in rows if str(row.values.get("filter", "none")) == chosen]
+    kept = []
+    for row in rows:
+        if str(row.values.get("filter", "none")) == chosen:
+            kept.append(_with_target(row))
     if len(filters) == 1:
         return kept, ""
     others = ", ".join(f"--format lm-eval:{name}" for name in filters if name != chosen)
     return kept, f"one of {len(filters)} filters, {chosen}; another: {others}"
+
+
+def _with_target(row: Row) -> Row:
+    """The row with its accepted answers as a list, if it has them as a text.
+
+    lm-eval writes every target as a text: those of a list are "['5', '5.0']".
+    """
+    target = row.values["target"]
+    forms = parsed(target) if isinstance(target, str) else target
+    is_list_of_texts = isinstance(forms, list) and all(isinstance(form, str) for form in forms)
+    if not is_list_of_texts or not forms:
+        return row
+    return replace(row, values=row.values | {"target": forms})
 
 
 LAYOUT = Layout(
