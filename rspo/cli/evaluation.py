@@ -131,8 +131,8 @@ def verify(
 
         if len(responses) > 1:
             raise InputError("--suite takes one policy")
-        experiment = load_experiment(scale, overrides, results)
-        return agreement(experiment, str(responses[0]), suite, verifier, output)
+        project = load_experiment(scale, overrides, results)
+        return agreement(project, str(responses[0]), suite, verifier, output)
     # The config is read only if the verifier may need it: this command also works in other folders.
     experiment = None
     may_be_extension = verifier not in VERIFIERS and has_config(scale)

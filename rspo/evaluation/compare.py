@@ -221,7 +221,7 @@ def curves_of(compared: Compared) -> list[dict[str, Any]]:
     largest = int(compared.common.min())
     spaced = np.geomspace(1, largest, num=1 + 8 * largest.bit_length()).round().astype(int)
     ks = sorted(set(range(1, min(largest, 16) + 1)) | set(spaced.tolist()))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for letter, side in (("A", compared.first), ("B", compared.second)):
         points = curve_points(side, [compared.metric], ks, RESAMPLES, SEED)
         rows.extend({"side": letter} | point for point in points)

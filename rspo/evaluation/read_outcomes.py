@@ -17,7 +17,7 @@ from rspo.core.errors import InputError, require_name
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
 from rspo.evaluation.outcomes import Outcomes
 from rspo.formats.answers import Gold, read_answers
-from rspo.formats.checks import no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
 from rspo.formats.responses import Response, require_one_answer, responses_of
 from rspo.formats.rows import Row
 from rspo.formats.source import Reading, Source, how_read, open_source
@@ -183,9 +183,8 @@ def _verified(
     verdicts = verify(texts, [response.answers for response in responses], verifier)
     without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
     share = without_answer / max(len(texts), 1)
-    lines = [
-        f"{source.path}: verified with {verifier}; {share:.1%} of the responses have no answer"
-    ]
+    shown = f"; {share:.1%} of the responses have no answer" if verifier in READ_ANSWERS else ""
+    lines = [f"{source.path}: verified with {verifier}{shown}"]
     # `read_run` warns about the problems of all files.
     lines.extend(text_warnings(responses))
     lines.extend(no_answer_warning(texts, without_answer, verifier))

@@ -18,7 +18,7 @@ from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
-from rspo.formats.checks import no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
 from rspo.formats.responses import Response, read_responses
 from rspo.formats.source import Reading, all_files
 from rspo.formats.verdicts import verdict_row
@@ -86,7 +86,7 @@ def verify_file(
 
     run(task, work, force=True)  # `require_replaceable` has refused what it must not replace
     outcomes = read_outcomes(output)
-    lines = notes_of_files + list(_counts(outcomes, reasons))
+    lines = notes_of_files + list(_counts(outcomes, reasons, verifier))
     lines.extend(_spoiled(responses))
     lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
     lines.extend(text_warnings(responses))
@@ -145,7 +145,7 @@ def _check_output(path: Path, output: Path) -> None:
         raise InputError(f"{output} has the responses; name another output")
 
 
-def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
+def _counts(outcomes: Outcomes, reasons: Counter[str], verifier: str) -> Iterator[str]:
     """Lines about all responses: verdicts and accuracy."""
     responses = outcomes.responses
     total = int(responses.sum())
@@ -154,7 +154,8 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
-    yield f"no answer: {reasons[NO_ANSWER] / total:.1%} of the responses have none"
+    if verifier in READ_ANSWERS:
+        yield f"no answer: {reasons[NO_ANSWER] / total:.1%} of the responses have none"
 
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rspo.formats.responses import Response
 from rspo.rewards import texts_of
 
+# The verifiers that say whether a response has an answer. A judge model and verifiers of the user
+# read the full response.
+READ_ANSWERS = ("exact", "rules", "math_verify")
 _LIST_OF_TEXTS = re.compile(r"\s*\[\s*(['\"]).*\1\s*,?\s*\]\s*", re.DOTALL)
 
 

@@ -35,6 +35,7 @@ from rspo.evaluation.read_outcomes import scored_samples, share_without_answer
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.methods import model_labels
+from rspo.formats.checks import READ_ANSWERS
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
@@ -236,7 +237,7 @@ def without_answer(experiment: Experiment) -> list[str]:
     A judge model and verifiers of the user do not say whether a response has an answer; there is a
     sentence instead of shares then.
     """
-    if experiment.config.verifier not in ("exact", "rules", "math_verify"):
+    if experiment.config.verifier not in READ_ANSWERS:
         return [f"The verifier {experiment.config.verifier} does not say."]
     suites = dict.fromkeys(
         (policy, experiment.suite_of(benchmark)) for policy, benchmark in readable(experiment)

@@ -262,6 +262,7 @@ def test_curves_that_do_not_cross_say_who_stays_ahead(
     assert "crossing" not in output
 
 
+@pytest.mark.promise("rspo compare base.jsonl trained.jsonl --out curves.png")
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
 def test_the_picture_has_both_curves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
