@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -143,7 +143,7 @@ def _lines(first: str, second: str, frames: "dict[str, pd.DataFrame]") -> Iterat
         yield f"they differ on {len(differing)} responses, such as:"
     for row in differing[:SHOWN]:
         accepts = "A" if row["correct"] else "B"
-        end = short(str(row["response"])[-60:])
+        end = short(row["response"][-60:])
         yield f"  only {accepts} accepts {end} for {row['answer']}  {short(row['problem'])}"
 
 
@@ -154,7 +154,7 @@ def _row(name: str, counts: Agreement) -> str:
     return _ROW.format(name, counts.responses, *counts, share, kappa)
 
 
-def _differing(frame: "pd.DataFrame") -> list[dict[str, object]]:
+def _differing(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """The responses on which the verifiers differ, in their order."""
     rows = frame[frame["correct"] != frame["correct_b"]].to_dict("records")
     return [

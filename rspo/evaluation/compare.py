@@ -121,8 +121,25 @@ def pair(
         metric=metric,
         ks=tuple(chosen_ks(common, ks)),
         only=(only_a, only_b),
-        lines=first.lines + second.lines + tuple(_judged_differently(first, second)),
+        lines=first.lines
+        + second.lines
+        + tuple(_judged_differently(first, second))
+        + tuple(_other_spelling(first, second)),
     )
+
+
+def _other_spelling(first: Side, second: Side) -> Iterator[str]:
+    """A warning if problems of both sides differ by spaces only, and so are not shared."""
+    by_words = {" ".join(text.split()): text for text in second.texts}
+    shared = set(first.texts) & set(second.texts)
+    for text in first.texts:
+        other = by_words.get(" ".join(text.split()), text)
+        if text not in shared and other not in shared and other != text:
+            yield (
+                f"warning: problems of both differ by spaces only and are not shared, such as "
+                f"{text!r:.60} and {other!r:.60}; --problem-column may name a better key"
+            )
+            return
 
 
 def _judged_differently(first: Side, second: Side) -> Iterator[str]:

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from rspo.formats.responses import Response
 from rspo.rewards import texts_of
@@ -72,6 +73,7 @@ def text_warnings(responses: Sequence[Response]) -> Iterator[str]:
     by_id = {response.id: response.question for response in responses if response.by_id}
     yield from _texts_of_several_ids(by_id)
     yield from _lists_as_text(responses)
+    yield from _problems_that_are_responses(responses)
     yield from _repeated(responses)
 
 
@@ -90,15 +92,29 @@ def _texts_of_several_ids(question_of: Mapping[str, str]) -> Iterator[str]:
 
 
 def _lists_as_text(responses: Sequence[Response]) -> Iterator[str]:
-    """A warning about answers such as "['5']", which are the text of a list."""
-    for response in responses:
-        for form in texts_of(response.answers):
-            if _LIST_OF_TEXTS.fullmatch(form):
-                yield (
-                    f"warning: answers are the text of a list, such as {form!r:.60}, which no "
-                    "response equals; --answer-column KEY.0 reads the first item of such a text"
-                )
-                return
+    """Warnings about answers and responses such as "['5']", which are the text of a list."""
+    forms = chain.from_iterable(texts_of(response.answers) for response in responses)
+    answer = next((form for form in forms if _LIST_OF_TEXTS.fullmatch(form)), None)
+    if answer is not None:
+        yield (
+            f"warning: answers are the text of a list, such as {answer!r:.60}, which no response "
+            "equals; --answer-column 'KEY.*' reads the items of such a text as accepted forms"
+        )
+    texts = [response.text for response in responses if response.text]
+    if texts and all(_LIST_OF_TEXTS.fullmatch(text) for text in texts):
+        yield (
+            f"warning: each response is the text of a list, such as {texts[0]!r:.60}, and counts "
+            "as one; --response-column 'KEY.*' reads the items of such a text as responses"
+        )
+
+
+def _problems_that_are_responses(responses: Sequence[Response]) -> Iterator[str]:
+    """A warning if the problem of each response is the response itself."""
+    if all(response.question == response.text for response in responses):
+        yield (
+            "warning: the problem of each response is its own text, so that each is alone; "
+            "--problem-column names the key of the problem, such as messages.-2 in a conversation"
+        )
 
 
 def _repeated(responses: Sequence[Response]) -> Iterator[str]:

@@ -35,6 +35,7 @@ class Layout:
     response: the response, or a list of several.
     correct, reward: the verdict on each response, and its reward.
     prepare: turns the rows of a file into rows that have these paths.
+    has_parts: whether `prepare` reads one part of a file, which the user may choose.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Layout:
     correct: Paths = ()
     reward: Paths = ()
     prepare: Prepare = as_they_are
+    has_parts: bool = False
 
     def fits(self, values: Mapping[str, Any]) -> bool:
         """Whether a row with these values is in this layout."""

@@ -13,9 +13,10 @@ def reach(value: Any, path: str) -> Any:
     """The value at the end of a path.
 
     The parts of a path are joined by dots. A part is a key of a mapping, and a key may have dots
-    itself; or it is the index of an item of a list, such as 0, or -1 for the last one. Where a part
-    is a key and the value a list, the result is the list of what each item has under that key. A
-    text that is a list or a mapping in JSON or Python counts as what it says.
+    itself; or it is the index of an item of a list, such as 0, or -1 for the last one; or it is *
+    for all items. Where a part is a key and the value a list, the result is the list of what each
+    item has under that key. A text that is a list or a mapping in JSON or Python counts as what it
+    says.
 
     Returns: the value; None if a value on the way is null.
 
@@ -30,6 +31,8 @@ def reach(value: Any, path: str) -> Any:
     if not isinstance(value, list):
         raise KeyError(path)
     index, _, rest = path.partition(".")
+    if index == "*":
+        return [reach(item, rest) for item in value] if rest else value
     if not _INDEX.fullmatch(index):
         return [reach(item, path) for item in value]
     try:

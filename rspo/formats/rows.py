@@ -24,6 +24,7 @@ from rspo.formats.paths import reach
 # The most characters that a field of a CSV file may have. Python's default, 131,072, is too short
 # for long responses.
 _LONGEST_FIELD = 2**31 - 1
+DOCUMENT = "the document"  # the place of a row that is the whole file
 _ZSTANDARD = 93  # the number of this compression in a zip, which Python's zipfile does not know
 # What the modules zipfile and zlib raise for a broken file, and for another compression.
 _BROKEN_ZIP = (
@@ -139,7 +140,7 @@ def _records(path: Path, document: Mapping[str, Any]) -> Iterator[Row]:
     as pandas and OpenCompass write them.
     """
     if not all(isinstance(part, dict) and part for part in document.values()):
-        yield Row(str(path), "the document", dict(document))
+        yield Row(str(path), DOCUMENT, dict(document))
         return
     inner_keys = list(dict.fromkeys(chain.from_iterable(document.values())))
     if all(key.isdecimal() for key in document):
@@ -150,7 +151,7 @@ def _records(path: Path, document: Mapping[str, Any]) -> Iterator[Row]:
             values = {column: document[column].get(number) for column in document}
             yield Row(str(path), f"row {number}", values)
     else:
-        yield Row(str(path), "the document", dict(document))
+        yield Row(str(path), DOCUMENT, dict(document))
 
 
 def _zip(path: Path) -> Iterator[Row]:

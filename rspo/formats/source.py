@@ -53,10 +53,10 @@ class Source:
 
 
 def how_read(sources: Sequence[Source]) -> Iterator[str]:
-    """Lines that say how files are read, except for rows of the user's own."""
+    """Lines that say how files are read; none for rows of the user's own as they are."""
     paths: dict[tuple[str, str], list[Path]] = defaultdict(list)
     for source in sources:
-        if source.layout is not PLAIN:
+        if source.layout is not PLAIN or source.note:
             paths[source.layout.name, source.note].append(source.path)
     for (name, note), files in paths.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -105,8 +105,10 @@ def open_source(path: Path, reading: Reading) -> Source:
         return Source(path, PLAIN, {"problem": "problem"}, iter(()))
     name, _, choice = (reading.format or "").partition(":")
     layout = layout_of(first, name or None)
-    prepared, note = layout.prepare(chain([first], rows), choice)
-    prepared = iter(prepared)
+    if choice and not layout.has_parts:
+        raise InputError(f"--format {reading.format}: {layout.name} has no part to choose")
+    prepared_rows, note = layout.prepare(chain([first], rows), choice)
+    prepared = iter(prepared_rows)
     first = next(prepared, None)
     if first is None:
         return Source(path, layout, {"problem": "problem"}, iter(()), note)

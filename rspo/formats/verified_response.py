@@ -20,6 +20,7 @@ _VERDICTS = {
     "correct": True,
     "pass": True,
     "passed": True,
+    "yes": True,
     "false": False,
     "0": False,
     "0.0": False,
@@ -29,6 +30,7 @@ _VERDICTS = {
     "fail": False,
     "failed": False,
     "timeout": False,
+    "no": False,
 }
 
 

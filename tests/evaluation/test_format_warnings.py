@@ -30,6 +30,12 @@ def warnings_of(capsys: pytest.CaptureFixture[str], rows: list[Line], *words: st
     return [line for line in warnings if "with fewer than 30" not in line]
 
 
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The output of `rspo verify` for the same file."""
+    assert main(["verify", "r.jsonl", "--force", *words]) == 0
+    return capsys.readouterr().out
+
+
 def test_good_responses_have_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row("a", RIGHT), row("a", "no"), row("b", RIGHT), row("b", RIGHT)]
     assert warnings_of(capsys, rows) == []
@@ -47,10 +53,34 @@ def test_an_answer_that_is_the_text_of_a_list(capsys: pytest.CaptureFixture[str]
     rows = [row("a", RIGHT, "['5']"), row("b", RIGHT, '["4", "5"]')]
     (warning,) = warnings_of(capsys, rows)
     assert warning.startswith("warning: answers are the text of a list, such as \"['5']\"")
-    assert "--answer-column KEY.0" in warning
-    assert warnings_of(capsys, rows, "--answer-column=answer.0") == []
+    assert "--answer-column 'KEY.*' reads the items of such a text as accepted forms" in warning
+    assert warnings_of(capsys, rows, "--answer-column=answer.*") == []
+    assert "verdicts: 2 correct" in printed(capsys, "--answer-column=answer.*")
     interval = [row("a", RIGHT, "[4, 5]"), row("b", RIGHT, "(1, '2')")]
     assert warnings_of(capsys, interval) == []
+
+
+def test_responses_that_are_the_text_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """As pandas writes lists into a CSV file."""
+    rows = [row(name, str([RIGHT, f"no {name}"])) for name in "ab"]
+    (warning,) = warnings_of(capsys, rows)
+    assert warning.startswith("warning: each response is the text of a list, such as ")
+    assert "--response-column 'KEY.*'" in warning
+    assert warnings_of(capsys, rows, "--response-column=response.*") == []
+    assert "4 responses to 2 problems" in printed(capsys, "--response-column=response.*")
+
+
+def test_a_problem_that_is_the_response_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last message of a conversation that ends with the response."""
+    rows = []
+    for number in range(2):
+        reply = {"role": "assistant", "content": rf"{number} \boxed{{5}}"}
+        rows.append({"messages": [{"role": "user", "content": "a"}, reply], "answer": "5"})
+    words = ["--problem-column=messages", "--response-column=messages"]
+    (warning,) = warnings_of(capsys, rows, *words)
+    assert "the problem of each response is its own text" in warning
+    assert "messages.-2" in warning
+    assert warnings_of(capsys, rows, "--problem-column=messages.-2", words[1]) == []
 
 
 def test_all_responses_to_each_problem_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,3 +131,14 @@ def test_problems_of_verdicts_are_checked_too(capsys: pytest.CaptureFixture[str]
     Path("v.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rows))
     assert main(["pass-at-k", "v.jsonl"]) == 0
     assert "differ by spaces only, such as 'p 1' and 'p  1'" in capsys.readouterr().out
+
+
+def test_problems_of_two_runs_that_differ_by_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, problem in (("a", "p  1"), ("b", "p 1")):
+        rows = [{"problem": text, "correct": True} for text in (problem, "same")]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rows))
+    assert main(["compare", "a.jsonl", "b.jsonl"]) == 0
+    output = capsys.readouterr().out
+    assert "problems of both differ by spaces only and are not shared, such as 'p  1' and" in output
+    assert main(["compare", "a.jsonl", "a.jsonl"]) == 0
+    assert "differ by spaces" not in capsys.readouterr().out

@@ -181,6 +181,26 @@ def test_the_files_in_the_shared_folder_are_read_without_an_option(
     assert (outcomes.responses.sum(), outcomes.counts.sum()) == (12, 6)
 
 
+def test_the_rows_may_be_a_list_in_a_document(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("results.json").write_text(
+        json.dumps({"model": "m", "tags": ["a"], "results": response_files.plain_rows()})
+    )
+    assert verdict_counts(verify("results.json")) == EXPECTED
+    assert "read as plain (--format names another layout); the rows are those of 'results'" in (
+        capsys.readouterr().out
+    )
+    row = {"problem": "a", "answer": "5", "response": r"\boxed{5}", "steps": [{"n": 1}]}
+    Path("results.json").write_text(json.dumps(row))
+    assert [line["correct"] for line in verify("results.json")] == [True]
+    capsys.readouterr()
+    message = refused(capsys, "verify", "results.json", "--format=verl:5")
+    assert "is not in the format verl" in message
+    (path,) = response_files.verl(folder)
+    assert "verl has no part to choose" in refused(capsys, "verify", path, "--format=verl:5")
+
+
 # --- columns that reach in ------------------------------------------------------------------------
 
 
@@ -195,7 +215,10 @@ def test_the_files_in_the_shared_folder_are_read_without_an_option(
         ("dotted.key", 2),
         ("metric.pass@1.5", 3),
         ("null.on.the.way", None),
+        ("a.c.*", ["x", "y"]),
+        ("list.*.t", ["p", "q"]),
         ("json.0", "5"),
+        ("json.*", ["5"]),
         ("python.0", "5"),
         ("json_struct.gold", 7),
     ],

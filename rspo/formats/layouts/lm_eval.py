@@ -55,6 +55,8 @@ LAYOUT = Layout(
     problem=(
         "doc.problem",
         "doc.question",
+        "doc.Problem",
+        "doc.Question",
         "doc.query",
         "doc.input",
         "doc.prompt",
@@ -67,4 +69,5 @@ LAYOUT = Layout(
     answer=("target",),
     response=("resps.0",),  # a document has one request, with a list of its repeats
     prepare=one_filter,
+    has_parts=True,
 )
