@@ -7,6 +7,7 @@ from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.formats.answers import Gold, read_answers
+from rspo.formats.layouts import PLAIN
 from rspo.formats.paths import is_chat, text_of
 from rspo.formats.problems import checked_answer, id_of, problem_text
 from rspo.formats.rows import Row
@@ -77,10 +78,11 @@ def responses_of(source: Source, gold: Gold | None = None) -> Iterator[tuple[Row
     Raises: InputError for a row that lacks a key or whose value has another type.
     """
     columns = source.columns
-    if gold is None and not source.layout.answer and "answer" not in columns:
+    has_verdicts_only = source.has("correct") and not source.has("answer")
+    if gold is None and has_verdicts_only and source.layout is not PLAIN:
         raise InputError(
-            f"{source.path}: {source.layout.name} has no answers; `rspo pass-at-k` reads its "
-            "verdicts, --answers FILE names a file with the answers"
+            f"{source.path}: has verdicts ({columns['correct']}) and no answers; `rspo pass-at-k` "
+            "reads the verdicts, --answers FILE names a file with the answers"
         )
     for row in source.rows:
         problem = problem_text(row, columns["problem"], _hint("problem"))
@@ -89,12 +91,12 @@ def responses_of(source: Source, gold: Gold | None = None) -> Iterator[tuple[Row
         if "question" in columns:
             question = problem_text(row, columns["question"])
         if gold is None:
-            answer = checked_answer(row, columns.get("answer", "answer"), _hint("answer"))
+            answer = checked_answer(row, source.path_of("answer"), _hint("answer"))
         else:
             answer = gold.answer(row, problem)
             question = gold.questions.get(problem, question)
         problem_id = problem if by_id else id_of(row, columns.get("id"))
-        for text in _texts(row, columns.get("response", "response")):
+        for text in _texts(row, source.path_of("response")):
             yield row, Response(question, answer, text, problem_id, by_id)
 
 

@@ -51,6 +51,11 @@ class Source:
         """Whether the rows have a column, by the first row and the options."""
         return column in self.columns
 
+    def path_of(self, column: str) -> str:
+        """The path of a column; if the rows lack it, the one that their layout has first."""
+        paths = getattr(self.layout, column) or (column,)
+        return self.columns.get(column, paths[0])
+
 
 def how_read(sources: Sequence[Source]) -> Iterator[str]:
     """Lines that say how files are read; none for rows of the user's own as they are."""
@@ -123,6 +128,8 @@ def _columns(layout: Layout, reading: Reading, first: Row) -> dict[str, str]:
         stated = getattr(reading, name, None)
         paths = getattr(layout, name)
         present = [path for path in paths if has(first.values, path)]
+        if name == "correct":  # software that has not judged yet writes null
+            present = [path for path in present if first.value(path) is not None]
         if stated:
             columns[name] = stated
         elif present:

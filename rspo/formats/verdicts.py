@@ -3,7 +3,7 @@
 Each row that is written has the verdict on a response, with the keys `problem` and `correct`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rspo.config.registered import OWN_VERIFIERS
@@ -33,15 +33,18 @@ def verified_responses(source: Source) -> Iterator[tuple[Row, VerifiedResponse]]
         if is_score(row) and source.columns["problem"] == "problem_id":
             yield row, read_score(row)
             continue
-        for verdict in _verdicts(row, source.columns):
+        for verdict in _verdicts(row, source):
             yield row, verdict
 
 
-def _verdicts(row: Row, columns: Mapping[str, str]) -> list[VerifiedResponse]:
+def _verdicts(row: Row, source: Source) -> list[VerifiedResponse]:
     """The verdicts of a row, which may have several responses."""
+    columns = source.columns
     problem = problem_text(row, columns["problem"], HINT)
-    verdicts = verdicts_of(row, columns.get("correct", "correct"))
-    rewards = rewards_of(row, len(verdicts), columns.get("reward", "reward"))
+    may_verify = source.has("answer") and source.has("response")
+    hint = " (--verifier rules verifies the responses instead)" if may_verify else ""
+    verdicts = verdicts_of(row, source.path_of("correct"), hint)
+    rewards = rewards_of(row, len(verdicts), source.path_of("reward"))
     problem_id = "" if "question" in columns else id_of(row, columns.get("id"))
     return [
         VerifiedResponse(problem, correct, reward, id=problem_id)

@@ -53,15 +53,20 @@ class VerifiedResponse:
     id: str = ""
 
 
-def verdicts_of(row: Row, key: str = "correct") -> list[bool]:
-    """The verdicts of a row: one, or a list of several."""
+def verdicts_of(row: Row, key: str = "correct", hint: str = "") -> list[bool]:
+    """The verdicts of a row: one, or a list of several.
+
+    Args:
+        hint: the end of a message about a value that is no verdict.
+    """
     value = row.value(key, HINT)
     several = isinstance(value, list)
     verdicts = []
     for item in value if several else [value]:
         verdict = _VERDICTS.get(item.lower(), item) if isinstance(item, str) else item
         if verdict not in (0, 1):  # True equals 1, and False 0
-            raise row.refuse(key, "true or false, or 1 or 0" + " for each response" * several)
+            each = " for each response" if several else ""
+            raise row.refuse(key, f"true or false, or 1 or 0{each}{hint}")
         verdicts.append(bool(verdict))
     if not verdicts:
         raise row.refuse(key, "a verdict for each response")

