@@ -105,6 +105,7 @@ def verify(
     problem_column: ProblemColumn = None,
     answer_column: AnswerColumn = None,
     response_column: ResponseColumn = None,
+    correct_column: CorrectColumn = None,
     answers: Answers = None,
     format: Format = None,
     k: Ks = None,
@@ -115,7 +116,8 @@ def verify(
 ) -> str | Iterable[str]:
     """Verify the responses in any file, and print accuracy and Pass@k.
 
-    The output has a line for each response with the answer extracted from it and the verdict.
+    The output has a line for each response with the answer extracted from it and the verdict. If
+    the files have verdicts of other software, prints how often they agree, and where not.
 
     With --suite, verify the samples of a policy with a second verifier: prints how often it agrees
     with the scores, and responses on which the two differ; the output has all of these.
@@ -144,6 +146,7 @@ def verify(
         problem=problem_column,
         answer=answer_column,
         response=response_column,
+        correct=correct_column,
         answers=answers,
     )
     return verify_file(responses, output, verifier, reading, k, experiment, replace=force)

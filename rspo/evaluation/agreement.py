@@ -1,6 +1,6 @@
 """`rspo verify POLICY --suite SUITE`: how often a second verifier agrees with a policy's scores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from rspo.evaluation.pass_at_k import short
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.pipeline import tasks
 from rspo.pipeline.run import require_inputs
-from rspo.rewards.configured import verifier_of
+from rspo.rewards.configured import Verify, verifier_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,14 +46,24 @@ class Agreement(NamedTuple):
         return (self.both + self.neither) / self.responses
 
     @property
+    def accepted_a(self) -> float:
+        """Fraction of responses that A accepts."""
+        return (self.both + self.only_a) / self.responses
+
+    @property
+    def accepted_b(self) -> float:
+        """Fraction of responses that B accepts."""
+        return (self.both + self.only_b) / self.responses
+
+    @property
     def kappa(self) -> float:
         """Cohen's kappa (1960): (agreement - chance) / (1 - chance).
 
         Chance is the agreement of two independent verifiers that accept as often as these do. NaN
         where it is 1, because both accept every response, or none.
         """
-        accepted_a = (self.both + self.only_a) / self.responses
-        accepted_b = (self.both + self.only_b) / self.responses
+        accepted_a = self.accepted_a
+        accepted_b = self.accepted_b
         chance = accepted_a * accepted_b + (1 - accepted_a) * (1 - accepted_b)
         return float("nan") if chance == 1 else (self.agreement - chance) / (1 - chance)
 
@@ -96,52 +106,80 @@ def agreement(
         raise InputError(f"{output}: expected a new file that ends with .jsonl")
     experiment.model_of(policy)
     require_inputs(tasks.curves(experiment, policy, suite))
-    frames = []
-    with verifier_of(
-        experiment, verifier, experiment.files.verdicts(policy, f"{suite}.second")
-    ) as verify:
+    stored = experiment.files.verdicts(policy, f"{suite}.second")
+    rows_of: dict[str, list[dict[str, Any]]] = {}
+    with verifier_of(experiment, verifier, stored) as verify:
         for benchmark in benchmarks:
-            frame = scored_samples(experiment, policy, benchmark)
-            questions = [messages[-1]["content"] for messages in frame["prompt"]]
-            answers = [list(forms) for forms in frame["answers"]]
-            verdicts = verify(list(frame["text"]), answers, questions=questions)
-            frames.append(
-                frame.assign(
-                    benchmark=benchmark,
-                    problem=questions,
-                    answer=answers,
-                    correct_b=[verdict.correct for verdict in verdicts],
-                    verdict_b=[verdict.reason for verdict in verdicts],
-                )
-            )
-    yield from _lines(
-        experiment.config.verifier, verifier, dict(zip(benchmarks, frames, strict=True))
-    )
+            rows_of[benchmark] = _verified(scored_samples(experiment, policy, benchmark), verify)
+    yield f"A: {experiment.config.verifier}, the scores"
+    yield f"B: {verifier}"
+    yield ""
+    yield from _table(rows_of)
+    differing = []
+    for benchmark, rows in rows_of.items():
+        differing += [{"benchmark": benchmark} | row for row in rows if _differs(row)]
+    yield from differing_lines(differing)
     if output is not None:
-        differing = [row for frame in frames for row in _differing(frame)]
         write_json_lines(output, differing)
         yield f"wrote {output}"
 
 
-def _lines(first: str, second: str, frames: "dict[str, pd.DataFrame]") -> Iterator[str]:
-    """A table with a row for each benchmark and for all, and the first differing responses."""
-    yield f"A: {first}, the scores"
-    yield f"B: {second}"
-    yield ""
+def _verified(frame: "pd.DataFrame", verify: Verify) -> list[dict[str, Any]]:
+    """A row for each sample of a benchmark, with the verdicts of both verifiers."""
+    questions = [messages[-1]["content"] for messages in frame["prompt"]]
+    answers = [list(forms) for forms in frame["answers"]]
+    verdicts = verify(list(frame["text"]), answers, questions=questions)
+    rows = []
+    for place, sample in enumerate(frame.to_dict("records")):
+        rows.append(
+            {
+                "problem_id": sample["problem_id"],
+                "sample_index": sample["sample_index"],
+                "correct": sample["correct"],
+                "reason": sample["verdict"],
+                "correct_b": verdicts[place].correct,
+                "reason_b": verdicts[place].reason,
+                "answer": answers[place],
+                "problem": questions[place],
+                "response": sample["text"],
+            }
+        )
+    return rows
+
+
+def _differs(row: Mapping[str, Any]) -> bool:
+    """Whether the verdicts on a sample differ."""
+    return bool(row["correct"] != row["correct_b"])
+
+
+def _table(rows_of: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """A table with a row for each benchmark, and one for all."""
     heads = ("benchmark", "responses", "both", "only A", "only B", "neither", "agreement", "kappa")
     yield _ROW.format(*heads)
-    total = Agreement(0, 0, 0, 0)
-    for benchmark, frame in frames.items():
-        counts = agreement_of(frame["correct"], frame["correct_b"])
-        total = Agreement(*(sum(pair) for pair in zip(total, counts, strict=True)))
-        yield _row(benchmark, counts)
-    yield _row("all", total)
+    everything = []
+    for benchmark, rows in rows_of.items():
+        yield _row(benchmark, _counts(rows))
+        everything.extend(rows)
+    yield _row("all", _counts(everything))
     yield "both, only A, only B, neither: who accepts; kappa: agreement beyond chance (Cohen 1960)"
-    differing = [row for frame in frames.values() for row in _differing(frame)]
-    if differing:
-        yield ""
-        yield f"they differ on {len(differing)} responses, such as:"
-    for row in differing[:SHOWN]:
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> Agreement:
+    """The agreement of the verdicts of some rows."""
+    return agreement_of([row["correct"] for row in rows], [row["correct_b"] for row in rows])
+
+
+def differing_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines with the first responses on which two verifiers differ.
+
+    Args:
+        rows: these responses, with `correct`, the verdict of A, and `response`, `answer`, `problem`.
+    """
+    if not rows:
+        return
+    yield ""
+    yield f"they differ on {len(rows)} response{'s' * (len(rows) > 1)}, such as:"
+    for row in rows[:SHOWN]:
         accepts = "A" if row["correct"] else "B"
         end = short(row["response"][-60:])
         yield f"  only {accepts} accepts {end} for {row['answer']}  {short(row['problem'])}"
@@ -152,23 +190,3 @@ def _row(name: str, counts: Agreement) -> str:
     kappa = "-" if np.isnan(counts.kappa) else f"{counts.kappa:.3f}"
     share = f"{counts.agreement:.3f}"
     return _ROW.format(name, counts.responses, *counts, share, kappa)
-
-
-def _differing(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """The responses on which the verifiers differ, in their order."""
-    rows = frame[frame["correct"] != frame["correct_b"]].to_dict("records")
-    return [
-        {
-            "benchmark": row["benchmark"],
-            "problem_id": row["problem_id"],
-            "sample_index": row["sample_index"],
-            "correct": row["correct"],
-            "reason": row["verdict"],
-            "correct_b": row["correct_b"],
-            "reason_b": row["verdict_b"],
-            "answer": row["answer"],
-            "problem": row["problem"],
-            "response": row["text"],
-        }
-        for row in rows
-    ]

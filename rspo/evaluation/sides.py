@@ -9,7 +9,7 @@ from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import read_run, suite_scores
-from rspo.formats.source import Reading, files_of
+from rspo.formats.source import Reading, files_of, without_verdicts
 from rspo.pipeline import tasks
 from rspo.pipeline.run import require_inputs
 
@@ -36,9 +36,11 @@ def side_of_files(
     files: Sequence[Path], reading: Reading, verifier: str | None = None, name: str = ""
 ) -> Side:
     """The side of the files of a run; `read_run` has the details."""
-    run = read_run(files, reading, verifier)
-    name = name or str(files[0])
-    return Side(name, run.outcomes, run.outcomes.ids, run.lines, run.verifier)
+    kept, left_out = without_verdicts(files)
+    run = read_run(kept, reading, verifier)
+    name = name or str(kept[0])
+    lines = tuple(left_out) + run.lines
+    return Side(name, run.outcomes, run.outcomes.ids, lines, run.verifier)
 
 
 def side_of_policy(experiment: Experiment, policy: str, suite: str) -> Side:

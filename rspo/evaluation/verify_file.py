@@ -13,6 +13,7 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
+from rspo.evaluation.agreement import agreement_of, differing_lines
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
@@ -20,7 +21,7 @@ from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
 from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
 from rspo.formats.responses import Response, read_responses
-from rspo.formats.source import Reading, all_files
+from rspo.formats.source import Reading, all_files, without_verdicts
 from rspo.formats.verdicts import verdict_row
 from rspo.pipeline.run import digests_of, require_replaceable, run
 from rspo.pipeline.task import Done, Task
@@ -56,7 +57,8 @@ def verify_file(
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
-    files = all_files([paths] if isinstance(paths, Path) else paths)
+    named = all_files([paths] if isinstance(paths, Path) else paths)
+    files, left_out = without_verdicts(named)
     output = output or files[0].parent / f"{_common_name(files)}.verdicts.jsonl"
     for path in files:
         _check_output(path, output)
@@ -75,18 +77,21 @@ def verify_file(
     if not replace:  # after the checks of the arguments, which also apply with --force
         require_replaceable(task)
     reasons: Counter[str] = Counter()
+    correct: list[bool] = []
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
             verdicts = verified(output, responses, verify, deciding_settings)
         _write_verdicts(output, responses, verdicts)
+        correct.extend(verdict.correct for verdict in verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
         notes = {"verdicts": verdict_counts(verdicts)}
         return Done(notes=notes, originals=digests, clean_up=journal_of(output).unlink)
 
     run(task, work, force=True)  # `require_replaceable` has refused what it must not replace
     outcomes = read_outcomes(output)
-    lines = notes_of_files + list(_counts(outcomes, reasons, verifier))
+    lines = left_out + notes_of_files + list(_counts(outcomes, reasons, verifier))
+    lines.extend(_agreement(responses, correct, verifier))
     lines.extend(_spoiled(responses))
     lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
     lines.extend(text_warnings(responses))
@@ -156,6 +161,34 @@ def _counts(outcomes: Outcomes, reasons: Counter[str], verifier: str) -> Iterato
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
     if verifier in READ_ANSWERS:
         yield f"no answer: {reasons[NO_ANSWER] / total:.1%} of the responses have none"
+
+
+def _agreement(
+    responses: Sequence[Response], correct: Sequence[bool], verifier: str
+) -> Iterator[str]:
+    """Lines that compare the verdicts of the file, if it has any, with those of the verifier."""
+    rows = []
+    for response, verdict in zip(responses, correct, strict=True):
+        if response.correct is not None:
+            rows.append(
+                {
+                    "correct": response.correct,
+                    "correct_b": verdict,
+                    "answer": response.answers,
+                    "problem": response.problem,
+                    "response": response.text,
+                }
+            )
+    if not rows:
+        return
+    counts = agreement_of([row["correct"] for row in rows], [row["correct_b"] for row in rows])
+    kappa = "-" if np.isnan(counts.kappa) else f"{counts.kappa:.3f}"
+    yield ""
+    yield (
+        f"A: the verdicts of the file, {counts.accepted_a:.1%} correct; B: {verifier}; they agree "
+        f"on {counts.agreement:.1%} of {counts.responses} responses, kappa {kappa}"
+    )
+    yield from differing_lines([row for row in rows if row["correct"] != row["correct_b"]])
 
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rspo.formats.paths import is_chat, text_of
 from rspo.formats.problems import checked_answer, id_of, problem_text
 from rspo.formats.rows import Row
 from rspo.formats.source import Reading, Source, how_read, open_source
+from rspo.formats.verified_response import verdicts_of
 from rspo.rewards import Answer
 
 
@@ -24,6 +25,7 @@ class Response:
     text: the response; empty if there is none.
     id: the id of its problem, if the row has one.
     by_id: whether responses are grouped by the id instead of the text.
+    correct: the verdict that the file has on the response; None if it has none.
     """
 
     question: str
@@ -31,6 +33,7 @@ class Response:
     text: str
     id: str = ""
     by_id: bool = False
+    correct: bool | None = None
 
     @property
     def problem(self) -> str:
@@ -79,7 +82,8 @@ def responses_of(source: Source, gold: Gold | None = None) -> Iterator[tuple[Row
     """
     columns = source.columns
     has_verdicts_only = source.has("correct") and not source.has("answer")
-    if gold is None and has_verdicts_only and source.layout is not PLAIN:
+    is_meant = source.layout is not PLAIN or source.stated_verdicts
+    if gold is None and has_verdicts_only and is_meant:
         raise InputError(
             f"{source.path}: has verdicts ({columns['correct']}) and no answers; `rspo pass-at-k` "
             "reads the verdicts, --answers FILE names a file with the answers"
@@ -96,8 +100,32 @@ def responses_of(source: Source, gold: Gold | None = None) -> Iterator[tuple[Row
             answer = gold.answer(row, problem)
             question = gold.questions.get(problem, question)
         problem_id = problem if by_id else id_of(row, columns.get("id"))
-        for text in _texts(row, source.path_of("response")):
-            yield row, Response(question, answer, text, problem_id, by_id)
+        texts = _texts(row, source.path_of("response"))
+        verdicts = _verdicts(row, source, len(texts))
+        for text, correct in zip(texts, verdicts, strict=True):
+            yield row, Response(question, answer, text, problem_id, by_id, correct)
+
+
+def _verdicts(row: Row, source: Source, number: int) -> list[bool | None]:
+    """The verdicts that a row has on its responses; None for each if it has none.
+
+    Verdicts in rows of the user's own are read if an option names them: the output of `rspo verify`
+    may be verified again.
+
+    Raises: InputError if an option names verdicts, and a row lacks them.
+    """
+    if not source.stated_verdicts and (source.layout is PLAIN or not source.has("correct")):
+        return [None] * number
+    key = source.path_of("correct")
+    try:
+        verdicts = verdicts_of(row, key)
+        if len(verdicts) != number:
+            raise row.refuse(key, f"{number} verdicts, one for each response")
+    except InputError:
+        if source.stated_verdicts:
+            raise
+        return [None] * number
+    return list(verdicts)
 
 
 def require_one_answer(

@@ -39,6 +39,7 @@ class Source:
         reward. `problem` is a path in any case; `question` is another path, of the problem's text,
         if the user groups responses by id.
     note: what was left out; empty for nothing.
+    stated_verdicts: whether the user states the path of the verdicts.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class Source:
     columns: Mapping[str, str]
     rows: Iterator[Row]
     note: str = ""
+    stated_verdicts: bool = False
 
     def has(self, column: str) -> bool:
         """Whether the rows have a column, by the first row and the options."""
@@ -98,6 +100,21 @@ def all_files(arguments: Sequence[Path]) -> list[Path]:
     return files
 
 
+def without_verdicts(files: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """The files of a run without those that `rspo verify` wrote beside them.
+
+    A pattern such as output-rs*.jsonl also matches output-rs.verdicts.jsonl.
+
+    Returns: the files, and a line about those left out, if there are any. If all files are
+        verdicts, none is left out.
+    """
+    kept = [file for file in files if not file.name.endswith(".verdicts.jsonl")]
+    left_out = [str(file) for file in files if file not in kept]
+    if not kept or not left_out:
+        return list(files), []
+    return kept, [f"left out: {', '.join(left_out)}, which `rspo verify` wrote"]
+
+
 def open_source(path: Path, reading: Reading) -> Source:
     """The rows of a file, in the layout that the user states or that its first row has.
 
@@ -118,7 +135,8 @@ def open_source(path: Path, reading: Reading) -> Source:
     if first is None:
         return Source(path, layout, {"problem": "problem"}, iter(()), note)
     columns = _columns(layout, reading, first)
-    return Source(path, layout, columns, chain([first], prepared), note)
+    stated_verdicts = reading.correct is not None
+    return Source(path, layout, columns, chain([first], prepared), note, stated_verdicts)
 
 
 def _columns(layout: Layout, reading: Reading, first: Row) -> dict[str, str]:

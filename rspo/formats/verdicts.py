@@ -61,6 +61,8 @@ def verdict_row(response: Response, verdict: Verdict) -> dict[str, Any]:
     row: dict[str, Any] = {"correct": verdict.correct, "reason": verdict.reason}
     if verdict.verifier not in OWN_VERIFIERS:  # those that the user registered
         row["extracted"] = extracted_answer(response.text, verdict.verifier)
+    if response.correct is not None:
+        row["correct_in_file"] = response.correct
     row["answer"] = response.answers
     row["verifier"] = verdict.verifier
     row["problem"] = response.problem

@@ -348,11 +348,43 @@ def test_a_file_that_is_named_twice_is_refused(
 
 
 def test_the_verdicts_of_several_files_are_named_after_what_their_names_share(
-    folder: Path,
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = response_files.nemo_skills(folder)
     assert main(["verify", *map(str, paths)]) == 0
-    assert Path("output-rs.verdicts.jsonl").is_file()
+    verdicts = Path("output-rs.verdicts.jsonl")
+    written = verdicts.read_text()
+    # The pattern matches the verdicts, too.
+    for words in (["verify", "output-rs*.jsonl"], ["compare"] + ["output-rs*.jsonl"] * 2):
+        capsys.readouterr()
+        assert main(words) == 0
+        output = capsys.readouterr().out
+        assert f"left out: {verdicts}, which `rspo verify` wrote" in output
+        assert verdicts.read_text() == written
+
+
+def test_the_verdicts_of_a_file_are_compared_with_those_of_the_verifier(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = response_files.qwen_math(folder)
+    path.write_text(path.read_text().replace("[true, false, true]", "[false, false, true]"))
+    rows = verify(path)
+    assert [row["correct_in_file"] for row in rows] == [True, False, False, False, False, True]
+    output = capsys.readouterr().out
+    assert (
+        "A: the verdicts of the file, 33.3% correct; B: rules; they agree on 83.3% of 6 responses, "
+        "kappa 0.667" in output
+    )
+    assert "they differ on 1 response, such as:" in output
+    assert 'only B accepts "\\boxed{2.5}" for \\frac{5}{2}  "Halve 5."' in output
+    own = [{"problem": "a", "answer": "5", "response": r"\boxed{5}", "correct": 0, "mine": 1}]
+    write_lines(folder / "own.jsonl", own)
+    assert "correct_in_file" not in verify("own.jsonl")[0]
+    assert verify("own.jsonl", "--correct-column=mine")[0]["correct_in_file"] is True
+    write_lines(folder / "own.jsonl", [own[0] | {"mine": [True, False]}])
+    capsys.readouterr()
+    message = refused(capsys, "verify", "own.jsonl", "--correct-column=mine")
+    assert "expected 1 verdicts, one for each response" in message
 
 
 @pytest.mark.parametrize(
