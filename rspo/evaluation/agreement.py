@@ -156,7 +156,7 @@ def _table(rows_of: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """A table with a row for each benchmark, and one for all."""
     heads = ("benchmark", "responses", "both", "only A", "only B", "neither", "agreement", "kappa")
     yield _ROW.format(*heads)
-    everything = []
+    everything: list[Mapping[str, Any]] = []
     for benchmark, rows in rows_of.items():
         yield _row(benchmark, _counts(rows))
         everything.extend(rows)
@@ -173,7 +173,8 @@ def differing_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Lines with the first responses on which two verifiers differ.
 
     Args:
-        rows: these responses, with `correct`, the verdict of A, and `response`, `answer`, `problem`.
+        rows: these responses with `correct`, which is the verdict of A, `response`, `answer` and
+            `problem`.
     """
     if not rows:
         return

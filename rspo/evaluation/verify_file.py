@@ -167,7 +167,7 @@ def _agreement(
     responses: Sequence[Response], correct: Sequence[bool], verifier: str
 ) -> Iterator[str]:
     """Lines that compare the verdicts of the file, if it has any, with those of the verifier."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for response, verdict in zip(responses, correct, strict=True):
         if response.correct is not None:
             rows.append(
