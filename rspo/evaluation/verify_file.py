@@ -120,6 +120,8 @@ def _settings_of(files: Sequence[Path], reading: Reading) -> dict[str, Any]:
     names = [path.name for path in files]
     settings: dict[str, Any] = {"columns": columns}
     settings["responses"] = names[0] if len(names) == 1 else names
+    if reading.correct:
+        columns["correct"] = reading.correct
     if reading.format:
         settings["format"] = reading.format
     if reading.answers:

@@ -45,12 +45,16 @@ def _with_several_ids(texts: Sequence[str], ids_of: Mapping[str, Iterable[str]])
 def _are_ids_of_problems(problems: Sequence[tuple[str, str]]) -> bool:
     """Whether ids seem to be those of problems, not of responses.
 
-    At least one has several responses, and none belongs to several texts, as the number of a
-    response or the ids of two benchmarks do.
+    None belongs to several texts, as the number of a response or the ids of two benchmarks do. And
+    an id has several responses, or most texts have one id only.
     """
     counts = Counter(problem_id for _, problem_id in problems if problem_id)
     pairs = {(group, problem_id) for group, problem_id in problems if problem_id}
-    return len(pairs) == len(counts) and max(counts.values(), default=0) > 1
+    if len(pairs) > len(counts):
+        return False
+    ids_of_texts = Counter(group for group, _ in pairs)
+    single = sum(number == 1 for number in ids_of_texts.values())
+    return max(counts.values(), default=0) > 1 or single > len(ids_of_texts) / 2
 
 
 def _spaces(groups: Sequence[str]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 import glob
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -129,14 +130,37 @@ def open_source(path: Path, reading: Reading) -> Source:
     layout = layout_of(first, name or None)
     if choice and not layout.has_parts:
         raise InputError(f"--format {reading.format}: {layout.name} has no part to choose")
-    prepared_rows, note = layout.prepare(chain([first], rows), choice)
-    prepared = iter(prepared_rows)
+    with _errors_of(path, layout):
+        prepared_rows, note = layout.prepare(chain([first], rows), choice)
+    prepared = _prepared(path, layout, prepared_rows)
     first = next(prepared, None)
     if first is None:
         return Source(path, layout, {"problem": "problem"}, iter(()), note)
     columns = _columns(layout, reading, first)
     stated_verdicts = reading.correct is not None
     return Source(path, layout, columns, chain([first], prepared), note, stated_verdicts)
+
+
+def _prepared(path: Path, layout: Layout, rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows of a layout, which may be prepared while they are read."""
+    with _errors_of(path, layout):
+        yield from rows
+
+
+@contextmanager
+def _errors_of(path: Path, layout: Layout) -> Iterator[None]:
+    """Turn an error that unexpected values cause into an InputError.
+
+    The functions of layouts read values without checks, as their tool writes them.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{path}: a row is not as {layout.name} writes it ({reason}); --format plain and the "
+            "options of columns read it as rows of your own"
+        ) from error
 
 
 def _columns(layout: Layout, reading: Reading, first: Row) -> dict[str, str]:

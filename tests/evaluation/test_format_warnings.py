@@ -117,6 +117,12 @@ def test_two_ids_with_one_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "they count as different problems; --problem-column" in warning
 
 
+def test_two_ids_with_one_text_among_single_responses(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(f"text {min(n, 3)}", f"{n}: {RIGHT}", id=n) for n in range(5)]
+    (warning,) = warnings_of(capsys, rows)
+    assert "1 problem text has several ids, such as 3 and 4 for 'text 3'" in warning
+
+
 def test_ids_of_responses_are_not_taken_for_those_of_problems(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -220,6 +220,26 @@ def test_the_rows_may_be_a_list_in_a_document(
     assert "verl has no part to choose" in refused(capsys, "verify", path, "--format=verl:5")
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        (
+            "lighteval",
+            [{"full_prompt": "a", "gold": ["5"], "predictions": ["x"]}] + [{"gold": "5"}],
+        ),
+        ("evalplus", [{"eval": {"a": None}, "hash": "h"}]),
+        ("inspect_ai", [{"eval": {}, "samples": [{"input": "a", "output": {"choices": [0]}}]}]),
+    ],
+)
+def test_a_row_that_the_tool_would_not_write_is_one_line(
+    folder: Path, name: str, rows: list[Line], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_lines(folder / "broken.jsonl", rows)
+    for command in ("verify", "pass-at-k"):
+        message = refused(capsys, command, "broken.jsonl")
+        assert f"broken.jsonl: a row is not as {name} writes it (" in message
+
+
 # --- columns that reach in ------------------------------------------------------------------------
 
 

@@ -26,6 +26,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path()
 
 
+CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
 def rows_of(name: str) -> list[list[str]]:
     """The cells of a table between two comments, without its head."""
     table = PAGE.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
@@ -96,6 +99,13 @@ def test_the_commands_for_other_tools_find_every_response(
         assert "accuracy: 50.0% of the responses are correct" in output
 
 
+def test_the_lines_of_python_print_pass_at_2(capsys: pytest.CaptureFixture[str]) -> None:
+    write_other_files()
+    exec(CODE[0], {})
+    # One of three responses is right to the first problem, two of three to the second.
+    assert float(capsys.readouterr().out) == pytest.approx((2 / 3 + 1) / 2)
+
+
 def test_two_runs_are_compared_as_the_page_says(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +150,7 @@ def test_the_scorer_of_inspect_ai_gives_the_verdicts_of_the_rules(
             setattr(stand_in, name, value)
         monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
         monkeypatch.setitem(sys.modules, "inspect_ai.scorer", stand_in)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    _, code = CODE
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     score = namespace["rules"]()
