@@ -3,7 +3,8 @@
 Importing this module does not import pandas, so that short commands start quickly.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", "problem_id", "sample_index", "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
 _VERDICTS = pa.schema([SCORES.field("verdict")])
+# By file: the verdicts on its responses, each with its row.
+_Verified = dict[Path, list[tuple[Row, VerifiedResponse]]]
 
 
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
@@ -129,22 +132,17 @@ def read_run(
     Raises: InputError for files without rows, and for a row that is invalid or a duplicate.
     """
     gold = read_answers(reading.answers, reading) if reading.answers else None
-    answer_of: dict[str, Any] = {}
+    sources = [open_source(path, reading) for path in paths]
+    unjudged = [source for source in sources if verifier or _is_unjudged(source, gold)]
+    decided_by = (verifier or "rules") if unjudged else ""
+    verified: _Verified = {}
+    lines = list(how_read(sources))
+    if unjudged:
+        verified, notes = _verify(unjudged, gold, decided_by)
+        lines.extend(notes)
     table: dict[tuple[str, int], VerifiedResponse] = {}
-    sources = []
-    decided_by = ""
-    lines: list[str] = []
-    for path in paths:
-        source = open_source(path, reading)
-        sources.append(source)
-        may_verify = source.has("response") and (gold is not None or source.has("answer"))
-        if verifier or (may_verify and not source.has("correct")):
-            decided_by = verifier or "rules"
-            verified, notes = _verified(source, gold, decided_by, answer_of)
-            lines.extend(notes)
-        else:
-            verified = verified_responses(source)
-        for row, response in verified:
+    for source in sources:
+        for row, response in verified.get(source.path) or verified_responses(source):
             # Without an index, the place in the file tells responses to the same problem apart.
             number = len(table) if response.sample_index is None else response.sample_index
             sample = (response.problem, number)
@@ -156,42 +154,49 @@ def read_run(
         raise InputError(f"{names}: has no rows; at least one verified response is needed")
     responses = list(table.values())
     lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
-    lines = list(how_read(sources)) + lines
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]
     return Run(_outcomes(responses), tuple(lines), decided_by)
 
 
-def _verified(
-    source: Source, gold: Gold | None, verifier: str, answer_of: dict[str, Any]
-) -> tuple[Iterable[tuple[Row, VerifiedResponse]], list[str]]:
-    """The verdicts of a verifier on the responses of a file, and lines about them.
+def _is_unjudged(source: Source, gold: Gold | None) -> bool:
+    """Whether a file has responses and answers, but no verdicts."""
+    has_answers = gold is not None or source.has("answer")
+    return source.has("response") and has_answers and not source.has("correct")
 
-    Args:
-        answer_of: the answers to the problems of the files before.
+
+def _verify(
+    sources: Sequence[Source], gold: Gold | None, verifier: str
+) -> tuple[_Verified, list[str]]:
+    """The verdicts of a verifier on the responses of files, and lines about them.
 
     Raises: InputError for two answers to one problem, and for a verifier that needs a config.
     """
     require_name(f"verifier {verifier!r}", verifier, verifier_names())
     if verifier == "xverify":
         raise InputError("xverify needs a config: `rspo verify --verifier xverify` writes verdicts")
-    pairs = list(responses_of(source, gold))
-    for row, response in pairs:
-        require_one_answer(source, row, response, answer_of)
-    responses = [response for _, response in pairs]
+    rows: list[tuple[Path, Row]] = []
+    responses: list[Response] = []
+    answer_of: dict[str, Any] = {}
+    for source in sources:
+        for row, response in responses_of(source, gold):
+            require_one_answer(source, row, response, answer_of)
+            rows.append((source.path, row))
+            responses.append(response)
     texts = [response.text for response in responses]
     verdicts = verify(texts, [response.answers for response in responses], verifier)
+    verified: _Verified = defaultdict(list)
+    for (path, row), response, verdict in zip(rows, responses, verdicts, strict=True):
+        judged = VerifiedResponse(response.problem, verdict.correct, id=_text_id(response))
+        verified[path].append((row, judged))
     without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
     share = without_answer / max(len(texts), 1)
     shown = f"; {share:.1%} of the responses have no answer" if verifier in READ_ANSWERS else ""
-    lines = [f"{source.path}: verified with {verifier}{shown}"]
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    lines = [f"{sources[0].path}{more}: verified with {verifier}{shown}"]
     # `read_run` warns about the problems of all files.
     lines.extend(text_warnings(responses))
     lines.extend(no_answer_warning(texts, without_answer, verifier))
-    verified = [
-        (row, VerifiedResponse(response.problem, verdict.correct, id=_text_id(response)))
-        for (row, response), verdict in zip(pairs, verdicts, strict=True)
-    ]
     return verified, lines
 
 

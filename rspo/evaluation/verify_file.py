@@ -92,14 +92,19 @@ def verify_file(
     outcomes = read_outcomes(output)
     lines = left_out + notes_of_files + list(_counts(outcomes, reasons, verifier))
     lines.extend(_agreement(responses, correct, verifier))
-    lines.extend(_spoiled(responses))
-    lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
-    lines.extend(text_warnings(responses))
-    texts = [response.text for response in responses]
-    lines.extend(no_answer_warning(texts, reasons[NO_ANSWER], verifier))
+    lines.extend(_warnings(responses, reasons, verifier))
     lines.append("")
     lines.extend(pass_at_k_table(outcomes, ks))
     return "\n".join(lines)
+
+
+def _warnings(responses: Sequence[Response], reasons: Counter[str], verifier: str) -> Iterator[str]:
+    """Lines about what may be wrong with the file."""
+    yield from _spoiled(responses)
+    yield from problem_warnings([(response.problem, response.id) for response in responses])
+    yield from text_warnings(responses)
+    texts = [response.text for response in responses]
+    yield from no_answer_warning(texts, reasons[NO_ANSWER], verifier)
 
 
 def _common_name(files: Sequence[Path]) -> str:

@@ -153,6 +153,19 @@ def test_files_without_verdicts_are_verified_when_they_are_compared(folder: Path
     assert read_run([path], verifier="rules").outcomes.correct.tolist() == CORRECT
 
 
+def test_the_files_of_a_run_are_verified_together(folder: Path) -> None:
+    """Two seeds with the same responses are found; the share of answers is that of all files."""
+    paths = response_files.nemo_skills(folder)
+    paths[1].write_text(paths[0].read_text())
+    paths[2].write_text(paths[0].read_text())
+    run = read_run(paths, verifier="rules")
+    assert run.outcomes.correct.tolist() == [[True] * 3, [True] * 3]
+    assert run.lines[1] == (
+        "output-rs0.jsonl and 2 more: verified with rules; 0.0% of the responses have no answer"
+    )
+    assert "warning: all responses to each problem are equal" in run.lines[2]
+
+
 def test_a_file_without_answers_says_what_reads_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
