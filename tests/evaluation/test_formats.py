@@ -54,10 +54,15 @@ for (PROBLEM, _, TEXTS), VERDICTS in zip(PROBLEMS, CORRECT, strict=True):
         EXPECTED[PROBLEM, TEXT or "", VERDICT] += 1
 
 
+def name_of(value: object) -> str:
+    """The name of a parameter: of a function, or the text itself."""
+    return getattr(value, "__name__", str(value))
+
+
 # --- layouts --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("write", "name"), WITH_ANSWERS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("write", "name"), WITH_ANSWERS, ids=name_of)
 def test_each_layout_is_verified_without_an_option(
     folder: Path, write: Write, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,7 +126,7 @@ def test_samples_of_inspect_ai_that_failed_are_counted(
     assert "; 1 of 6 samples ended with an error\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("write", "name"), WITH_VERDICTS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("write", "name"), WITH_VERDICTS, ids=name_of)
 def test_the_verdicts_of_a_file_are_read(folder: Path, write: Write, name: str) -> None:
     run = read_run(write(folder))
     assert sorted(run.outcomes.correct.tolist()) == sorted(CORRECT)
