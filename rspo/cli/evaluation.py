@@ -8,15 +8,22 @@ import typer
 
 from rspo.cli.command import Output, command, use_one_thread
 from rspo.cli.options import (
+    AnswerColumn,
+    Answers,
     BlockNumber,
+    CorrectColumn,
     Force,
+    Format,
     Ks,
     Mirror,
     Overrides,
     Policy,
+    ProblemColumn,
+    ResponseColumn,
     Results,
     Scale,
     Suite,
+    SuiteOfPolicies,
     has_config,
     load_experiment,
 )
@@ -27,6 +34,14 @@ if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
 PANEL = "Evaluation"
+OtherVerifier = Annotated[
+    str | None,
+    typer.Option(
+        "--verifier",
+        metavar="NAME",
+        help="Verify the responses of files again. Default: the verdicts of the files, or `rules`.",
+    ),
+]
 
 
 @command(PANEL, "rspo sample small--rspo-pass--k4--n16--s0 standard")
@@ -63,15 +78,21 @@ def score(
     PANEL,
     "rspo verify responses.jsonl",
     "rspo verify responses.jsonl.gz --verifier exact --answer-column gold --k 1 --k 8",
+    "rspo verify small--base --suite standard --verifier math_verify",
 )
 def verify(
     responses: Annotated[
-        Path,
-        typer.Argument(help="JSON lines, .csv or .parquet, a response per row."),
+        list[Path],
+        typer.Argument(
+            metavar="FILES",
+            help="JSON, .csv, .parquet or .eval files of one run, in any layout of "
+            "docs/own_files.md; with --suite a policy.",
+        ),
     ],
+    suite: SuiteOfPolicies = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="JSON lines to write. Default: RESPONSES.verdicts.jsonl."),
+        typer.Option(help="JSON lines to write. Default: FILE.verdicts.jsonl; for a policy, none."),
     ] = None,
     verifier: Annotated[
         str,
@@ -89,51 +110,169 @@ def verify(
             f"{','.join(EXTRACTIONS)}, or some of these.",
         ),
     ] = "box",
-    problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
-    answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
-    response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
+    problem_column: ProblemColumn = None,
+    answer_column: AnswerColumn = None,
+    response_column: ResponseColumn = None,
+    correct_column: CorrectColumn = None,
+    answers: Answers = None,
+    format: Format = None,
     k: Ks = None,
     force: Force = False,
     scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006
     results: Results = None,
-) -> str:
+) -> str | Iterable[str]:
     """Verify the responses in any file, and print accuracy and Pass@k.
 
-    The output has a line for each response with the answer extracted from it and the verdict.
+    The output has a line for each response with the answer extracted from it and the verdict. If
+    the files have verdicts of other software, prints how often they agree, and where not.
+
+    With --suite, verify the samples of a policy with a second verifier: prints how often it agrees
+    with the scores, and responses on which the two differ; the output has all of these.
 
     --scale, --set and --results select the judge model of xverify, and the extensions that may have
     the verifier; other verifiers need no config.
     """
     from rspo.evaluation.verify_file import verify_file
+    from rspo.formats.source import Reading
 
+    if suite is not None:
+        from rspo.evaluation.agreement import agreement
+
+        if len(responses) > 1:
+            raise InputError("--suite takes one policy")
+        project = load_experiment(scale, overrides, results)
+        return agreement(project, str(responses[0]), suite, verifier, output)
     # The config is read only if the verifier may need it: this command also works in other folders.
     experiment = None
     names = {name.strip() for name in verifier.split(",")}
     may_be_extension = not names <= set(VERIFIERS) and has_config(scale)
     if "xverify" in names or may_be_extension:
         experiment = load_experiment(scale, overrides, results)
-    columns = {"problem": problem_column, "answer": answer_column, "response": response_column}
+    reading = Reading(
+        format=format,
+        problem=problem_column,
+        answer=answer_column,
+        response=response_column,
+        correct=correct_column,
+        answers=answers,
+    )
     return verify_file(
-        responses, output, verifier, columns, k, experiment, replace=force, extract=extract
+        responses, output, verifier, reading, k, experiment, replace=force, extract=extract
     )
 
 
-@command(PANEL, "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl")
-def compare(
-    first: Annotated[Path, typer.Argument(help="A file of `rspo verify`, or a scores table.")],
-    second: Annotated[Path, typer.Argument(help="Another one.")],
-    metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
+@command(
+    PANEL,
+    "rspo pass-at-k samples.jsonl_results.jsonl",
+    "rspo pass-at-k mine.csv --problem-column task --correct-column ok --k 1 --k 8",
+)
+def pass_at_k(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILES", help="Files of one run, or with --suite a policy."),
+    ],
+    suite: SuiteOfPolicies = None,
+    problem_column: ProblemColumn = None,
+    correct_column: CorrectColumn = None,
+    answer_column: AnswerColumn = None,
+    response_column: ResponseColumn = None,
+    answers: Answers = None,
+    format: Format = None,
+    verifier: OtherVerifier = None,
     k: Ks = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Table of the estimates (.csv) to write.")
+    ] = None,
+    scale: Scale = None,
+    overrides: Overrides = [],  # noqa: B006
+    results: Results = None,
 ) -> Iterable[str]:
-    """Compare two files of verified responses, problem by problem.
+    """Estimate Pass@k, with errors, from verdicts that you have.
 
-    Prints the difference at each k with its interval and p-value, and the problems where the two
-    differ most.
+    Files without verdicts, but with responses and answers, are verified.
     """
-    from rspo.evaluation.compare import compare
+    from rspo.evaluation.pass_at_k_of_files import estimated
+    from rspo.evaluation.sides import side_of_files, side_of_policy
+    from rspo.formats.source import Reading, all_files
 
-    return compare((first, second), metric, k)
+    reading = Reading(
+        format, problem_column, answer_column, response_column, correct_column, answers
+    )
+    if suite is None:
+        side = side_of_files(all_files(runs), reading, verifier)
+    elif len(runs) == 1:
+        side = side_of_policy(load_experiment(scale, overrides, results), str(runs[0]), suite)
+    else:
+        raise InputError("--suite takes one policy")
+    return estimated(side, k, out)
+
+
+@command(
+    PANEL,
+    "rspo compare base.verdicts.jsonl trained.verdicts.jsonl --out curves.png",
+    "rspo compare 'base/rs*.jsonl' 'trained/rs*.jsonl' --verifier rules",
+    "rspo compare small--base small--rspo-pass--k4--n16--s0 --suite standard",
+)
+def compare(
+    first: Annotated[
+        Path,
+        typer.Argument(help="A file, several as a pattern in quotes, or with --suite a policy."),
+    ],
+    second: Annotated[Path, typer.Argument(help="Another one.")],
+    suite: SuiteOfPolicies = None,
+    metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
+    problem_column: ProblemColumn = None,
+    correct_column: CorrectColumn = None,
+    answer_column: AnswerColumn = None,
+    response_column: ResponseColumn = None,
+    answers: Answers = None,
+    format: Format = None,
+    verifier: OtherVerifier = None,
+    k: Ks = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Picture of both curves (.png, .pdf or .svg) to write.")
+    ] = None,
+    scale: Scale = None,
+    overrides: Overrides = [],  # noqa: B006
+    results: Results = None,
+) -> Iterable[str]:
+    """Compare two runs or policies, such as a base and a trained one, problem by problem.
+
+    Prints the difference at each k with its interval and p-value, what the second gains at Pass@1
+    and pays at the largest k, the k at which the curves cross, and the problems where the two
+    differ most. Files without verdicts, but with responses and answers, are verified.
+    """
+    from rspo.evaluation.compare import compare, pair
+    from rspo.evaluation.sides import side_of
+    from rspo.formats.source import Reading
+
+    if out is not None:
+        require_picture(out)
+    reading = Reading(
+        format, problem_column, answer_column, response_column, correct_column, answers
+    )
+
+    def load() -> "Experiment":
+        return load_experiment(scale, overrides, results)
+
+    sides = [side_of(name, reading, verifier, suite, load) for name in (first, second)]
+    compared = pair(sides, metric, k)
+    yield from compare(compared)
+    if out is not None:
+        from rspo.figures.compared import draw_compared
+
+        draw_compared(compared, out)
+        yield ""
+        yield f"wrote {out}"
+
+
+def require_picture(path: Path) -> None:
+    """Raises: InputError for a path that is no picture, or whose folder does not exist."""
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError(f"{path}: has the suffix {path.suffix!r}; allowed: .png, .pdf, .svg")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: no such folder: {path.parent}")
 
 
 @command(PANEL, "rspo curves small--rspo-pass--k4--n16--s0 standard")

@@ -51,6 +51,40 @@ Ks = Annotated[
     ),
 ]
 
+# How files of responses are read: `rspo.formats.source.Reading`.
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Layout of the rows, such as lm-eval (docs/own_files.md). Default: recognised by "
+        "their keys.",
+    ),
+]
+ProblemColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Key of the problem, or of its id; a.b.0 reaches into values. Default: problem."
+    ),
+]
+AnswerColumn = Annotated[str | None, typer.Option(help="Key of the answer. Default: answer.")]
+ResponseColumn = Annotated[
+    str | None,
+    typer.Option(help="Key of the response, or of a list of several. Default: response."),
+]
+CorrectColumn = Annotated[
+    str | None, typer.Option(help="Key of the verdict, or of a list. Default: correct.")
+]
+Answers = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File with the answers by id, if the responses have none."),
+]
+
+SuiteOfPolicies = Annotated[
+    str | None,
+    typer.Option("--suite", help="Suite of benchmarks; names of policies are then read as such."),
+]
+
 DataSet = Annotated[str, typer.Argument(help="train, validation or a benchmark.")]
 Suite = Annotated[str, typer.Argument(help="A suite of benchmarks.")]
 Model = Annotated[str, typer.Argument(help="A model of the config.")]

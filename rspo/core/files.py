@@ -117,6 +117,50 @@ def numbered_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"{path}, line {number}: not JSON ({reason})") from None
 
 
+def json_document(path: Path) -> Any:
+    """The value of a file that is a single JSON document, perhaps over several lines.
+
+    The file must be UTF-8, and may be compressed with gzip.
+
+    Raises: InputError that names the line, also if another document follows, as in JSON lines.
+    """
+    require_file(path)
+    try:
+        with _uncompressed(path) as stream:
+            text = stream.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 ({error})") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: not a complete gzip file ({error})") from None
+    return json_value(text, str(path))
+
+
+def json_value(text: str, origin: str) -> Any:
+    """The value of a text in JSON.
+
+    Raises: InputError that names the origin and the line.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys)
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", error)
+        line = getattr(error, "lineno", 1)
+        raise InputError(f"{origin}, line {line}: not JSON ({reason})") from None
+
+
+def first_letter(path: Path) -> str:
+    """The first character of a file that is no space, in ASCII; empty if there is none."""
+    try:
+        with _uncompressed(path) as stream:
+            for line in stream:
+                text = line.decode("utf-8-sig", errors="replace").strip()
+                if text:
+                    return text[0]
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return ""
+    return ""
+
+
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object with these keys and values.
 

@@ -1,18 +1,31 @@
-"""`rspo compare`: compare two files of verified responses on the problems that they share."""
+"""`rspo compare`: compare two runs or policies on the problems that they share."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k import chosen_ks, counted, few, left_out, number, short, span
-from rspo.evaluation.read_outcomes import read_outcomes
-from rspo.evaluation.statistics import holm
-from rspo.passk import ROUNDING
+from rspo.evaluation.pass_at_k import (
+    RESAMPLES,
+    SEED,
+    chosen_ks,
+    counted,
+    curve_points,
+    few,
+    left_out,
+    number,
+    short,
+    span,
+)
+from rspo.evaluation.sides import Side, paired
+from rspo.evaluation.statistics import Floats, holm
+from rspo.passk import ROUNDING, crossing, curve
 from rspo.passk import paired_difference as difference_of_estimates
 
 SHOWN_PROBLEMS = 5  # the most problems that are listed for each file
@@ -48,51 +61,188 @@ class Difference:
     alike: bool
 
 
-def compare(
-    files: Sequence[Path], metric: Metric = "pass_at_k", ks: Sequence[int] | None = None
-) -> Iterator[str]:
-    """Lines with the difference at each k, and the problems on which the two files differ most.
+@dataclass(frozen=True)
+class Compared:
+    """Two sides on the problems that they share, in the order of the first.
+
+    titles: the beginnings of the texts of the problems.
+    ks: the k at which they are compared.
+    only: the number of problems that only the first has, and that only the second has.
+    """
+
+    names: tuple[str, str]
+    first: Outcomes
+    second: Outcomes
+    titles: tuple[str, ...]
+    metric: Metric
+    ks: tuple[int, ...]
+    only: tuple[int, int]
+    lines: tuple[str, ...]
+
+    @property
+    def common(self) -> NDArray[np.int64]:
+        """The number of responses to each problem that both sides have."""
+        return np.minimum(self.first.responses, self.second.responses)
+
+
+def pair(
+    sides: Sequence[Side], metric: Metric = "pass_at_k", ks: Sequence[int] | None = None
+) -> Compared:
+    """Two sides on the problems that they share.
 
     Args:
-        files: two files, as `read_outcomes` reads them; the second is subtracted from the first.
+        sides: two sides; the second is subtracted from the first.
         ks: default: the powers of two up to the smallest number of responses.
 
-    Raises: InputError for Max@k without rewards, for files that share no problem, and for a k that
+    Raises: InputError for Max@k without rewards, for sides that share no problem, and for a k that
         is too large.
     """
-    sides = [read_outcomes(file) for file in files]
-    for file, side in zip(files, sides, strict=True):
-        if metric == "max_at_k" and not side.has_rewards:
-            raise InputError(f"{file}: max_at_k needs the key 'reward' in every line")
-    place_in_second = {problem: place for place, problem in enumerate(sides[1].ids)}
-    shared = [problem for problem in sides[0].ids if problem in place_in_second]
+    first, second = sides
+    for side in sides:
+        if metric == "max_at_k" and not side.outcomes.has_rewards:
+            raise InputError(f"{side.name}: max_at_k needs the key 'reward' in every line")
+    shared = paired(first, second)
     if not shared:
-        example_a, example_b = (short(side.ids[0]) for side in sides)
+        example_a, example_b = (short(side.texts[0]) for side in sides)
         raise InputError(
-            f"{files[0]} and {files[1]} have no problem in common; the first ones are {example_a} "
-            f"and {example_b}"
+            f"{first.name} and {second.name} have no problem in common; the first ones are "
+            f"{example_a} and {example_b}"
         )
-    # The shared problems of both files, in the order of the first file.
-    is_shared = [problem in place_in_second for problem in sides[0].ids]
-    first = sides[0].select(np.flatnonzero(is_shared))
-    second = sides[1].select(np.array([place_in_second[problem] for problem in shared]))
-    titles = [short(problem) for problem in shared]
-    common = np.minimum(first.responses, second.responses)
-    ks = chosen_ks(common, ks)
+    places_a, places_b = np.array(shared).T
+    outcomes_a = first.outcomes.select(places_a)
+    outcomes_b = second.outcomes.select(places_b)
+    common = np.minimum(outcomes_a.responses, outcomes_b.responses)
+    only_a, only_b = (len(side.texts) - len(shared) for side in sides)
+    return Compared(
+        names=(first.name, second.name),
+        first=outcomes_a,
+        second=outcomes_b,
+        titles=tuple(short(first.texts[place]) for place in places_a.tolist()),
+        metric=metric,
+        ks=tuple(chosen_ks(common, ks)),
+        only=(only_a, only_b),
+        lines=first.lines
+        + second.lines
+        + tuple(_judged_differently(first, second))
+        + tuple(_other_spelling(first, second)),
+    )
+
+
+def _other_spelling(first: Side, second: Side) -> Iterator[str]:
+    """A warning if problems of both sides differ by spaces only, and so are not shared."""
+    by_words = {" ".join(text.split()): text for text in second.texts}
+    shared = set(first.texts) & set(second.texts)
+    for text in first.texts:
+        other = by_words.get(" ".join(text.split()), text)
+        if text not in shared and other not in shared and other != text:
+            yield (
+                f"warning: problems of both differ by spaces only and are not shared, such as "
+                f"{text!r:.60} and {other!r:.60}; --problem-column may name a better key"
+            )
+            return
+
+
+def _judged_differently(first: Side, second: Side) -> Iterator[str]:
+    """A warning if a verifier decided on one side, and other software on the other."""
+    if first.verifier == second.verifier:
+        return
+    verifier = first.verifier or second.verifier
+    theirs = second.name if first.verifier else first.name
+    yield (
+        f"warning: {theirs} has verdicts of other software, the other side those of {verifier}; "
+        f"--verifier {verifier} verifies both alike"
+    )
+
+
+def compare(compared: Compared) -> Iterator[str]:
+    """Lines with the difference at each k, and the problems on which the two sides differ most."""
+    first = compared.first
+    second = compared.second
+    metric = compared.metric
+    ks = compared.ks
     results = [paired_difference(first, second, metric, k) for k in ks]
-    for letter, file in zip("AB", files, strict=True):
-        yield f"{letter}: {file}"
+    yield from compared.lines
+    for letter, name in zip("AB", compared.names, strict=True):
+        yield f"{letter}: {name}"
     responses = [f"{span(side.responses.tolist())} responses" for side in (first, second)]
-    # `fromkeys` drops the repetition if both files have equally many responses.
-    yield f"{counted(len(shared))}, {' and '.join(dict.fromkeys(responses))} each"
-    only_a, only_b = (len(side.ids) - len(shared) for side in sides)
+    # `fromkeys` drops the repetition if both sides have equally many responses.
+    yield f"{counted(len(compared.titles))}, {' and '.join(dict.fromkeys(responses))} each"
+    only_a, only_b = compared.only
     if only_a or only_b:
         yield f"left out: {counted(only_a)} only in A, {only_b} only in B"
-    yield from left_out(common, titles, ks)
-    yield from few(len(shared))
+    yield from left_out(compared.common, compared.titles, ks)
+    yield from few(len(compared.titles))
     yield ""
     yield from _table(results, metric)
-    yield from _most_different(first, second, titles, metric, ks)
+    if metric == "pass_at_k":
+        yield from _trade(compared, results)
+    yield from _most_different(first, second, compared.titles, metric, ks)
+
+
+def _trade(compared: Compared, results: Sequence[Difference]) -> Iterator[str]:
+    """Lines with what B gains at the smallest k and pays at the largest, and where curves cross."""
+    yield ""
+    gain = results[0]
+    low, high = gain.interval
+    yield f"gain of B at Pass@{gain.k}, B - A: {_signed(0.0 - gain.value, -high, -low)}"
+    if len(results) == 1:
+        return
+    price = results[-1]
+    yield f"price of B at Pass@{price.k}, A - B: {_signed(price.value, *price.interval)}"
+    largest = int(compared.common.min())
+    curves = []
+    for side in (compared.first, compared.second):
+        curves.append(curve(side.responses, side.counts)[:, :largest])
+    yield _crossing(*curves)
+
+
+def _crossing(first: Floats, second: Floats) -> str:
+    """A line with the k at which the curve that is ahead at first falls behind.
+
+    Args:
+        first, second: Pass@k of each problem at k = 1 .. K, [P, K].
+    """
+    problems, largest = first.shape
+    differences = first.mean(axis=0) - second.mean(axis=0)
+    unequal = differences[abs(differences) > ROUNDING]
+    if len(unequal) == 0:
+        return f"crossing: none, the curves are equal up to k = {largest}"
+    ahead = "A" if unequal[0] > 0 else "B"
+    found = crossing(first, second)
+    if math.isinf(found.k):
+        text = f"crossing: none up to k = {largest}, {ahead} stays ahead"
+    else:
+        text = f"crossing: {ahead} is ahead at first and falls behind at k = {found.k:.1f}"
+    if problems == 1:
+        return text
+    if math.isinf(found.low):
+        return f"{text}; 95 % interval: above {largest}"
+    high = f"above {largest}" if math.isinf(found.high) else f"{found.high:.1f}"
+    return f"{text}; 95 % interval: {found.low:.1f} to {high}"
+
+
+def _signed(value: float, low: float, high: float) -> str:
+    """A difference with its interval."""
+    interval = "unknown" if np.isnan(low) else f"{low:+.3f} to {high:+.3f}"
+    return f"{value:+.3f}, 95 % interval {interval}"
+
+
+def curves_of(compared: Compared) -> list[dict[str, Any]]:
+    """Both curves with bands, for a picture: rows with `side`, `k`, `estimate`, `low` and `high`.
+
+    The side is A or B.
+
+    A curve has every k up to 16, and then about eight for each doubling, up to the smallest number
+    of responses.
+    """
+    largest = int(compared.common.min())
+    spaced = np.geomspace(1, largest, num=1 + 8 * largest.bit_length()).round().astype(int)
+    ks = sorted(set(range(1, min(largest, 16) + 1)) | set(spaced.tolist()))
+    rows: list[dict[str, Any]] = []
+    for letter, side in (("A", compared.first), ("B", compared.second)):
+        points = curve_points(side, [compared.metric], ks, RESAMPLES, SEED)
+        rows.extend({"side": letter} | point for point in points)
+    return rows
 
 
 def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int) -> Difference:

@@ -1,23 +1,31 @@
-"""Read outcomes from a policy's tables of scores, or from any file of verified responses.
+"""Read outcomes from a policy's tables of scores, or from files of responses of any software.
 
 Importing this module does not import pandas, so that short commands start quickly.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
+from rspo.config.registered import verifier_names
+from rspo.core.errors import InputError, require_name
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
 from rspo.evaluation.outcomes import Outcomes
-from rspo.formats.rows import Row, rows_of
-from rspo.formats.scores import is_score, read_score
-from rspo.formats.verdicts import read_verdict
-from rspo.formats.verified_response import VerifiedResponse, with_values
+from rspo.formats.answers import Gold, read_answers
+from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.responses import Response, require_one_answer, responses_of
+from rspo.formats.rows import Row
+from rspo.formats.source import Reading, Source, how_read, open_source
+from rspo.formats.verdicts import verified_responses
+from rspo.formats.verified_response import VerifiedResponse
+from rspo.rewards import verify
+from rspo.rewards.verdict import NO_ANSWER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +34,9 @@ if TYPE_CHECKING:
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", "problem_id", "sample_index", "correct", "reward"]
 _OUTCOMES = pa.schema([SCORES.field(name) for name in _COLUMNS])
+_VERDICTS = pa.schema([SCORES.field("verdict")])
+# By file: the verdicts on its responses, each with its row.
+_Verified = dict[Path, list[tuple[Row, VerifiedResponse]]]
 
 
 def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
@@ -51,6 +62,14 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
     return result
 
 
+def share_without_answer(experiment: Experiment, policy: str, suite: str) -> float:
+    """The share of a policy's responses on a suite in which the verifier found no answer."""
+    verdicts: list[str] = []
+    for path in experiment.score_files(policy, suite):
+        verdicts.extend(read_frame(path, _VERDICTS)["verdict"])
+    return verdicts.count(NO_ANSWER) / len(verdicts)
+
+
 def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.DataFrame":
     """A row for each sample of a policy on a benchmark, in the order of the files of samples.
 
@@ -74,36 +93,116 @@ def scored_samples(experiment: Experiment, policy: str, benchmark: str) -> "pd.D
     return joined.merge(problems, how="left", on="problem_id")
 
 
-def read_outcomes(path: Path) -> Outcomes:
-    """Outcomes of verified responses in a file of JSON lines, .csv or .parquet.
+@dataclass(frozen=True)
+class Run:
+    """The verdicts of the files of a run.
 
-    Each row is a response, in the layout of `rspo.formats.verdicts` or of `rspo.formats.scores`. A
-    response without a reward has the reward 1 if it is correct, else 0. Problems and responses are
-    in the order of the file. If every row has a sample index, as in a table of scores, they are
-    sorted by problem and index instead.
-
-    Raises: InputError for a file without rows, and for a row that is invalid or a duplicate.
+    lines: how the files were read, and warnings, for the user.
+    verifier: the verifier that decided now; empty if the files had verdicts.
     """
+
+    outcomes: Outcomes
+    lines: tuple[str, ...] = ()
+    verifier: str = ""
+
+
+def read_outcomes(path: Path) -> Outcomes:
+    """The outcomes of a file; `read_run` has the details."""
+    return read_run([path]).outcomes
+
+
+def read_run(
+    paths: Sequence[Path],
+    reading: Reading = Reading(),  # noqa: B008
+    verifier: str | None = None,
+) -> Run:
+    """Outcomes of the responses in files of JSON lines, .csv, .parquet and others.
+
+    Each row is a response, or has several, in one of the layouts of `rspo.formats`. Where a file
+    has no verdicts, but responses and answers, the verifier `rules` decides. A response without a
+    reward has the reward 1 if it is correct, else 0. Problems and responses are in the order of the
+    files. If every row has a sample index, as in a table of scores, they are sorted by problem and
+    index instead.
+
+    Args:
+        paths: the files of one run, whose responses are taken together.
+        reading: what the user states about the files.
+        verifier: verify the responses again with this verifier, whatever verdicts the files have.
+
+    Raises: InputError for files without rows, and for a row that is invalid or a duplicate.
+    """
+    gold = read_answers(reading.answers, reading) if reading.answers else None
+    sources = [open_source(path, reading) for path in paths]
+    unjudged = [source for source in sources if verifier or _is_unjudged(source, gold)]
+    decided_by = (verifier or "rules") if unjudged else ""
+    verified: _Verified = {}
+    lines = list(how_read(sources))
+    if unjudged:
+        verified, notes = _verify(unjudged, gold, decided_by)
+        lines.extend(notes)
     table: dict[tuple[str, int], VerifiedResponse] = {}
-    for row in rows_of(path):
-        response = _read_row(with_values(row) if path.suffix == ".csv" else row)
-        # Without an index, the place in the file tells responses to the same problem apart.
-        number = len(table) if response.sample_index is None else response.sample_index
-        sample = (response.problem, number)
-        if sample in table:
-            raise InputError(f"{row}: sample {number} of problem {sample[0]!r} is duplicated")
-        table[sample] = response
+    for source in sources:
+        for row, response in verified.get(source.path) or verified_responses(source):
+            # Without an index, the place in the file tells responses to the same problem apart.
+            number = len(table) if response.sample_index is None else response.sample_index
+            sample = (response.problem, number)
+            if sample in table:
+                raise InputError(f"{row}: sample {number} of problem {sample[0]!r} is duplicated")
+            table[sample] = response
     if not table:
-        raise InputError(f"{path}: has no rows; at least one verified response is needed")
+        names = ", ".join(str(path) for path in paths)
+        raise InputError(f"{names}: has no rows; at least one verified response is needed")
     responses = list(table.values())
+    lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]
-    return _outcomes(responses)
+    return Run(_outcomes(responses), tuple(lines), decided_by)
 
 
-def _read_row(row: Row) -> VerifiedResponse:
-    """The response of a row in either layout."""
-    return read_score(row) if is_score(row) else read_verdict(row)
+def _is_unjudged(source: Source, gold: Gold | None) -> bool:
+    """Whether a file has responses and answers, but no verdicts."""
+    has_answers = gold is not None or source.has("answer")
+    return source.has("response") and has_answers and not source.has("correct")
+
+
+def _verify(
+    sources: Sequence[Source], gold: Gold | None, verifier: str
+) -> tuple[_Verified, list[str]]:
+    """The verdicts of a verifier on the responses of files, and lines about them.
+
+    Raises: InputError for two answers to one problem, and for a verifier that needs a config.
+    """
+    require_name(f"verifier {verifier!r}", verifier, verifier_names())
+    if verifier == "xverify":
+        raise InputError("xverify needs a config: `rspo verify --verifier xverify` writes verdicts")
+    rows: list[tuple[Path, Row]] = []
+    responses: list[Response] = []
+    answer_of: dict[str, Any] = {}
+    for source in sources:
+        for row, response in responses_of(source, gold):
+            require_one_answer(source, row, response, answer_of)
+            rows.append((source.path, row))
+            responses.append(response)
+    texts = [response.text for response in responses]
+    verdicts = verify(texts, [response.answers for response in responses], verifier)
+    verified: _Verified = defaultdict(list)
+    for (path, row), response, verdict in zip(rows, responses, verdicts, strict=True):
+        judged = VerifiedResponse(response.problem, verdict.correct, id=_text_id(response))
+        verified[path].append((row, judged))
+    without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
+    share = without_answer / max(len(texts), 1)
+    shown = f"; {share:.1%} of the responses have no answer" if verifier in READ_ANSWERS else ""
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    lines = [f"{sources[0].path}{more}: verified with {verifier}{shown}"]
+    # `read_run` warns about the problems of all files.
+    lines.extend(text_warnings(responses))
+    lines.extend(no_answer_warning(texts, without_answer, verifier))
+    return verified, lines
+
+
+def _text_id(response: Response) -> str:
+    """The id of the problem of a response that is grouped by text; otherwise empty."""
+    return "" if response.by_id else response.id
 
 
 def _outcomes(responses: Sequence[VerifiedResponse]) -> Outcomes:

@@ -5,7 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,39 +16,47 @@ from rspo.config.names import BOX_ONLY
 from rspo.config.registered import verifier_names
 from rspo.core.errors import InputError, require_name
 from rspo.core.files import atomic_write
+from rspo.evaluation.agreement import agreement_of, differing_lines
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
-from rspo.evaluation.verify_notes import differences, notes
-from rspo.formats.responses import COLUMNS, Response, read_responses
+from rspo.evaluation.verify_notes import notes
+from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.responses import Response, read_responses
+from rspo.formats.source import Reading, all_files, without_verdicts
 from rspo.formats.verdicts import verdict_row
 from rspo.pipeline.run import digests_of, require_replaceable, run
 from rspo.pipeline.task import Done, Task
 from rspo.pipeline.tasks import Input, judge_inputs, lock_of, verifier_settings
 from rspo.rewards import Verdict, extraction_of
 from rspo.rewards.configured import verifier_of
+from rspo.rewards.verdict import NO_ANSWER
+
+# The columns that decide what is read, with their defaults; the settings of verdicts have them.
+_COLUMNS = {"problem": "problem", "answer": "answer", "response": "response"}
 
 
 def verify_file(
-    path: Path,
+    paths: Path | Sequence[Path],
     output: Path | None = None,
     verifier: str = "rules",
-    columns: Mapping[str, str] = COLUMNS,
+    reading: Reading = Reading(),  # noqa: B008
     ks: Sequence[int] | None = None,
     experiment: Experiment | None = None,
     replace: bool = True,
     extract: str | Sequence[str] = BOX_ONLY,
 ) -> str:
-    """Verify the responses of a file and write a row for each, in the order of the file.
+    """Verify the responses of a run and write a row for each, in the order of its files.
 
     Args:
-        path: JSON lines, CSV or Parquet (`rspo.formats.responses`).
-        output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
+        paths: a file or several, in any layout of `rspo.formats`.
+        output: JSON lines to write; default: beside the first file, with the suffix
+            `.verdicts.jsonl`; the name of several files is what their names have in common.
         verifier: a name, or several with commas between them. The first one decides, and the lines
             say where the others differ from it.
-        columns: for each key of `COLUMNS`, the key that the file has instead.
+        reading: what the user states about the files.
         ks: default: the powers of two up to the smallest number of responses.
         experiment: has the settings of a judge model; only the verifier xverify needs it.
         replace: whether to replace an output that was made with other settings, or from another
@@ -55,10 +65,11 @@ def verify_file(
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
-    # The name without the suffix of its format and of its compression.
-    stem = re.sub(r"(\.jsonl?|\.csv|\.parquet)?(\.gz)?$", "", path.name)
-    output = output or path.parent / f"{stem}.verdicts.jsonl"
-    _check_output(path, output)
+    named = all_files([paths] if isinstance(paths, Path) else paths)
+    files, left_out = without_verdicts(named)
+    output = output or files[0].parent / f"{_common_name(files)}.verdicts.jsonl"
+    for path in files:
+        _check_output(path, output)
     places = extraction_of(extract)
     config = experiment.config if experiment else None
     names = names_of_verifiers(verifier)
@@ -68,15 +79,15 @@ def verify_file(
         deciding_settings["also"] = settings_of_others
     task = Task(
         (output,),
-        deciding_settings | {"columns": dict(columns), "responses": path.name},
+        deciding_settings | _settings_of(files, reading),
         lambda: [file for name in names for file in _judge_inputs(experiment, name)],
         lock_of(output),
     )
-    # Before the file is read, so that a change after this shows.
-    digests = digests_of([path])
-    responses = read_responses(path, columns)
-    responses_by_question = Counter(response.question for response in responses)
-    ks = chosen_ks(np.array(list(responses_by_question.values())), ks)
+    # Before the files are read, so that a change after this shows.
+    digests = digests_of(files + ([reading.answers] if reading.answers else []))
+    responses, notes_of_files = read_responses(files, reading)
+    responses_by_problem = Counter(response.problem for response in responses)
+    ks = chosen_ks(np.array(list(responses_by_problem.values())), ks)
     if not replace:  # after the checks of the arguments, which also apply with --force
         require_replaceable(task)
     by_verifier: dict[str, list[Verdict]] = {}
@@ -96,10 +107,14 @@ def verify_file(
     run(task, work, force=True)  # `require_replaceable` has refused what it must not replace
     outcomes = read_outcomes(output)
     verdicts = by_verifier[names[0]]
-    lines = list(_counts(outcomes, Counter(verdict.reason for verdict in verdicts)))
-    lines.extend(_spoiled(responses))
+    reasons = Counter(verdict.reason for verdict in verdicts)
+    lines = left_out + notes_of_files + list(_counts(outcomes, reasons, names[0]))
     lines.extend(notes(responses, verdicts, names[0], places))
-    lines.extend(differences(responses, by_verifier, places))
+    correct = [verdict.correct for verdict in verdicts]
+    lines.extend(_agreement(responses, correct, names[0]))
+    for other in names[1:]:
+        lines.extend(_difference(responses, by_verifier, names[0], other))
+    lines.extend(_warnings(responses, reasons, names[0], places))
     lines.append("")
     lines.extend(pass_at_k_table(outcomes, ks))
     return "\n".join(lines)
@@ -129,6 +144,44 @@ def _table_of(verifier: str, verifiers: Sequence[str], output: Path) -> Path:
 def _remove(files: Sequence[Path]) -> None:
     for file in files:
         file.unlink()
+
+
+def _warnings(
+    responses: Sequence[Response], reasons: Counter[str], verifier: str, extract: Sequence[str]
+) -> Iterator[str]:
+    """Lines about what may be wrong with the file."""
+    yield from _spoiled(responses)
+    yield from problem_warnings([(response.problem, response.id) for response in responses])
+    yield from text_warnings(responses)
+    texts = [response.text for response in responses]
+    yield from no_answer_warning(texts, reasons[NO_ANSWER], verifier, extract)
+
+
+def _common_name(files: Sequence[Path]) -> str:
+    """What the names of files have in common, without the suffixes of format and compression."""
+    names = [re.sub(r"(\.jsonl?|\.csv|\.parquet|\.eval)?(\.gz)?$", "", path.name) for path in files]
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    common = "".join(letters[0] for letters in alike)
+    return common.rstrip("-_. ") or "responses"
+
+
+def _settings_of(files: Sequence[Path], reading: Reading) -> dict[str, Any]:
+    """The settings that decide which responses are read.
+
+    What is not stated is left out, so that verdicts on a file of the user's own, made before other
+    layouts were read, stay good.
+    """
+    columns = {name: getattr(reading, name) or default for name, default in _COLUMNS.items()}
+    names = [path.name for path in files]
+    settings: dict[str, Any] = {"columns": columns}
+    settings["responses"] = names[0] if len(names) == 1 else names
+    if reading.correct:
+        columns["correct"] = reading.correct
+    if reading.format:
+        settings["format"] = reading.format
+    if reading.answers:
+        settings["answers"] = reading.answers.name
+    return settings
 
 
 def _write_verdicts(
@@ -162,7 +215,7 @@ def _check_output(path: Path, output: Path) -> None:
         raise InputError(f"{output} has the responses; name another output")
 
 
-def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
+def _counts(outcomes: Outcomes, reasons: Counter[str], verifier: str) -> Iterator[str]:
     """Lines about all responses: verdicts and accuracy."""
     responses = outcomes.responses
     total = int(responses.sum())
@@ -171,6 +224,57 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
     yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
+    if verifier in READ_ANSWERS:
+        yield f"no answer: {reasons[NO_ANSWER] / total:.1%} of the responses have none"
+
+
+def _agreement(
+    responses: Sequence[Response], correct: Sequence[bool], verifier: str
+) -> Iterator[str]:
+    """Lines that compare the verdicts of the file, if it has any, with those of the verifier."""
+    rows: list[dict[str, Any]] = []
+    for response, verdict in zip(responses, correct, strict=True):
+        if response.correct is not None:
+            rows.append(_compared(response, response.correct, verdict))
+    if rows:
+        yield from _comparison(rows, "the verdicts of the file", verifier)
+
+
+def _difference(
+    responses: Sequence[Response],
+    by_verifier: Mapping[str, Sequence[Verdict]],
+    first: str,
+    other: str,
+) -> Iterator[str]:
+    """Lines that compare the verdicts of two verifiers."""
+    rows = []
+    verdicts = zip(by_verifier[first], by_verifier[other], strict=True)
+    for response, (verdict, other_verdict) in zip(responses, verdicts, strict=True):
+        rows.append(_compared(response, verdict.correct, other_verdict.correct))
+    yield from _comparison(rows, first, other)
+
+
+def _compared(response: Response, correct: bool, correct_b: bool) -> dict[str, Any]:
+    """A row for `differing_lines`, with the verdicts A and B on a response."""
+    return {
+        "correct": correct,
+        "correct_b": correct_b,
+        "answer": response.answers,
+        "problem": response.problem,
+        "response": response.text,
+    }
+
+
+def _comparison(rows: Sequence[Mapping[str, Any]], a: str, b: str) -> Iterator[str]:
+    """Lines about how often A and B agree, and about the responses on which they differ."""
+    counts = agreement_of([row["correct"] for row in rows], [row["correct_b"] for row in rows])
+    kappa = "-" if np.isnan(counts.kappa) else f"{counts.kappa:.3f}"
+    yield ""
+    yield (
+        f"A: {a}, {counts.accepted_a:.1%} correct; B: {b}; they agree "
+        f"on {counts.agreement:.1%} of {counts.responses} responses, kappa {kappa}"
+    )
+    yield from differing_lines([row for row in rows if row["correct"] != row["correct_b"]])
 
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What `rspo verify` says beside its counts: what is worth a look before the numbers are used."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rspo.config.names import BOX_ONLY
 from rspo.formats.responses import Response
@@ -90,44 +90,6 @@ def unread_answers(responses: Sequence[Response], verifier: str) -> list[str]:
         for accepted, verdict in zip(answers, verdicts, strict=True)
         if not verdict.correct
     ]
-
-
-def differences(
-    responses: Sequence[Response],
-    verdicts: Mapping[str, Sequence[Verdict]],
-    extract: Sequence[str] = BOX_ONLY,
-) -> Iterator[str]:
-    """Lines about the responses on which the first verifier and another one differ.
-
-    Args:
-        verdicts: the verdicts of each verifier on all responses.
-    """
-    first, *others = verdicts
-    for other in others:
-        pairs = list(zip(verdicts[first], verdicts[other], strict=True))
-        agreeing = sum(mine.correct == theirs.correct for mine, theirs in pairs)
-        kappa = _kappa([mine.correct for mine, _ in pairs], [theirs.correct for _, theirs in pairs])
-        agreement = f"{agreeing} of {len(pairs)} verdicts"
-        shown = "" if kappa is None else f", Cohen's kappa {kappa:.3f}"
-        yield f"{first} and {other} agree on {agreement}{shown}"
-        for name, correct in ((first, True), (other, False)):
-            rows = []
-            for response, (mine, theirs) in zip(responses, pairs, strict=True):
-                if mine.correct == correct and theirs.correct != correct:
-                    answer = extracted_answer(response.text, first, extract) or "no answer"
-                    rows.append(f"{answer} for {texts_of(response.answers)[0]}")
-            if rows:
-                yield f"only {name} accepts {len(rows)}, {_examples(rows)}"
-
-
-def _kappa(verdicts: Sequence[bool], others: Sequence[bool]) -> float | None:
-    """Cohen's kappa, the agreement beyond chance; None if both give everyone the same verdict."""
-    rows = len(verdicts)
-    observed = sum(mine == theirs for mine, theirs in zip(verdicts, others, strict=True)) / rows
-    share = sum(verdicts) / rows
-    other_share = sum(others) / rows
-    by_chance = share * other_share + (1 - share) * (1 - other_share)
-    return None if by_chance == 1 else (observed - by_chance) / (1 - by_chance)
 
 
 def _examples(texts: Sequence[str]) -> str:

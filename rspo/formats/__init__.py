@@ -1,6 +1,7 @@
-"""Reads and writes files of responses from any software. Each layout of rows has a module.
+"""Reads and writes files of responses from any software.
 
-`rspo verify` reads `responses` and writes `verdicts`; `rspo compare` reads `verdicts` and `scores`.
-`rows` reads the rows of all layouts from JSON lines, CSV or Parquet. `verified_response` checks the
-values that `verdicts` and `scores` have in common.
+`rows` reads the rows of a file. `layouts` has a module for each tool whose rows are recognised, and
+`source` finds the layout of a file and the paths at which its rows have what. `responses` then
+reads what a verifier needs, and `verdicts` what Pass@k needs; `verdicts` also writes what `rspo
+verify` prints, and `scores` reads the tables of `rspo score`. `paths` reaches into nested values.
 """

@@ -4,14 +4,9 @@ Each row has a sample, with the keys `problem_id`, `sample_index`, `correct` and
 (docs/files.md).
 """
 
+from rspo.formats.problems import problem_text
 from rspo.formats.rows import Row
-from rspo.formats.verified_response import (
-    HINT,
-    VerifiedResponse,
-    correct_of,
-    problem_of,
-    reward_of,
-)
+from rspo.formats.verified_response import HINT, VerifiedResponse, rewards_of, verdicts_of
 
 
 def is_score(row: Row) -> bool:
@@ -24,9 +19,12 @@ def read_score(row: Row) -> VerifiedResponse:
 
     Raises: InputError if the row lacks a key other than `reward`, or has an invalid value.
     """
-    problem = problem_of(row, "problem_id")
-    correct = correct_of(row)
+    problem = problem_text(row, "problem_id", HINT)
+    verdicts = verdicts_of(row)
     sample_index = row.value("sample_index", HINT)
     if not isinstance(sample_index, int):
         raise row.refuse("sample_index", "a whole number")
-    return VerifiedResponse(problem, correct, reward_of(row), sample_index)
+    if len(verdicts) > 1:
+        raise row.refuse("correct", "a single verdict beside `sample_index`")
+    (reward,) = rewards_of(row, 1)
+    return VerifiedResponse(problem, verdicts[0], reward, sample_index)

@@ -1,29 +1,56 @@
-"""The layout that `rspo verify` writes, and that `rspo compare` reads from any software.
+"""Reads verdicts from any software, and writes those of `rspo verify`.
 
-Each row has the verdict on a response, with the keys `problem` (text), `correct` (true or false, or
-1 or 0) and perhaps `reward`.
+Each row that is written has the verdict on a response, with the keys `problem` and `correct`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rspo.config.names import BOX_ONLY
 from rspo.config.registered import OWN_VERIFIERS
+from rspo.formats.problems import id_of, problem_text
 from rspo.formats.responses import Response
 from rspo.formats.rows import Row
-from rspo.formats.verified_response import VerifiedResponse, correct_of, problem_of, reward_of
+from rspo.formats.scores import is_score, read_score
+from rspo.formats.source import Source
+from rspo.formats.verified_response import (
+    HINT,
+    VerifiedResponse,
+    rewards_of,
+    verdicts_of,
+    with_values,
+)
 from rspo.rewards import Verdict
 from rspo.rewards.extraction import extracted_answer
 
 
-def read_verdict(row: Row) -> VerifiedResponse:
-    """Read a row with a verdict.
+def verified_responses(source: Source) -> Iterator[tuple[Row, VerifiedResponse]]:
+    """The verdicts of a file, each with its row.
 
-    Raises: InputError if the row lacks the problem or the verdict, or has an invalid value.
+    Raises: InputError for a row that lacks the problem or the verdict, or has an invalid value.
     """
-    problem = problem_of(row, "problem")
-    correct = correct_of(row)
-    return VerifiedResponse(problem, correct, reward_of(row))
+    for file_row in source.rows:
+        row = with_values(file_row) if source.path.suffix == ".csv" else file_row
+        if is_score(row) and source.columns["problem"] == "problem_id":
+            yield row, read_score(row)
+            continue
+        for verdict in _verdicts(row, source):
+            yield row, verdict
+
+
+def _verdicts(row: Row, source: Source) -> list[VerifiedResponse]:
+    """The verdicts of a row, which may have several responses."""
+    columns = source.columns
+    problem = problem_text(row, columns["problem"], HINT)
+    may_verify = source.has("answer") and source.has("response")
+    hint = " (--verifier rules verifies the responses instead)" if may_verify else ""
+    verdicts = verdicts_of(row, source.path_of("correct"), hint)
+    rewards = rewards_of(row, len(verdicts), source.path_of("reward"))
+    problem_id = "" if "question" in columns else id_of(row, columns.get("id"))
+    return [
+        VerifiedResponse(problem, correct, reward, id=problem_id)
+        for correct, reward in zip(verdicts, rewards, strict=True)
+    ]
 
 
 def verdict_row(
@@ -37,8 +64,12 @@ def verdict_row(
     row: dict[str, Any] = {"correct": verdict.correct, "reason": verdict.reason}
     if verdict.verifier not in OWN_VERIFIERS:  # those that the user registered
         row["extracted"] = extracted_answer(response.text, verdict.verifier, extract)
+    if response.correct is not None:
+        row["correct_in_file"] = response.correct
     row["answer"] = response.answers
     row["verifier"] = verdict.verifier
-    row["problem"] = response.question
+    row["problem"] = response.problem
+    if response.by_id:
+        row["question"] = response.question
     row["response"] = response.text
     return row

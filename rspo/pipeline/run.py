@@ -51,7 +51,7 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
         if is_good(task):
             print(f"{task.outputs[0]} is up to date")
             return
-    _require_inputs(task)
+    require_inputs(task)
     if not replaces:
         _require_no_faulty_outputs(task)
     with locked(task):
@@ -96,7 +96,7 @@ def require_current(task: Task, path: Path) -> None:
         raise InputError(output.refusal)
 
 
-def _require_inputs(task: Task) -> None:
+def require_inputs(task: Task) -> None:
     """Check the contents of the inputs, and size and provenance of what they were made from.
 
     Raises: InputError for the first file that is missing, stale, damaged or foreign.

@@ -31,10 +31,11 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.tables import CURVES, read_frame
 from rspo.datasets.generated import ABOUT
-from rspo.evaluation.read_outcomes import scored_samples
+from rspo.evaluation.read_outcomes import scored_samples, share_without_answer
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of
 from rspo.figures.methods import model_labels
+from rspo.formats.checks import READ_ANSWERS
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
@@ -228,6 +229,23 @@ def warnings(experiment: Experiment) -> list[str]:
     }
     sentences = [clipping_warning(clipped), sampler_warning(logs)]
     return [sentence for sentence in sentences if sentence]
+
+
+def without_answer(experiment: Experiment) -> list[str]:
+    """The share of responses without an answer of each policy whose responses are shown.
+
+    A judge model and verifiers of the user do not say whether a response has an answer; there is a
+    sentence instead of shares then.
+    """
+    if experiment.config.verifier not in READ_ANSWERS:
+        return [f"The verifier {experiment.config.verifier} does not say."]
+    suites = dict.fromkeys(
+        (policy, experiment.suite_of(benchmark)) for policy, benchmark in readable(experiment)
+    )
+    return [
+        f"{policy} on {suite}: {share_without_answer(experiment, policy, suite):.1%}"
+        for policy, suite in suites
+    ]
 
 
 def cost(experiment: Experiment) -> list[Row]:

@@ -14,7 +14,9 @@ from scipy.stats import ttest_rel
 
 from rspo.cli import main
 from rspo.core.tables import SCORES, write_table
-from rspo.evaluation.compare import Difference, paired_difference
+from rspo.evaluation.compare import Difference, curves_of, pair, paired_difference
+from rspo.evaluation.sides import side_of_files
+from rspo.formats.source import Reading
 from tests.support.exact import max_at_k_estimate
 from tests.support.outcomes import outcomes_of
 from tests.support.table_rows import random_scores
@@ -210,3 +212,94 @@ def test_mistakes_are_one_line(
     assert output.err.startswith("rspo: error: ")
     assert output.err.count("\n") == 1
     assert message in output.err
+
+
+def steady_and_certain(problems: int = 40, solved: int = 24) -> tuple[Responses, Responses]:
+    """A solves each problem once in four responses; B solves some always, and the others never."""
+    names = [f"p{place}" for place in range(problems)]
+    steady = {name: [True, False, False, False] for name in names}
+    certain = {name: [place < solved] * 4 for place, name in enumerate(names)}
+    return steady, certain
+
+
+def test_the_trade_has_gain_price_and_crossing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """B - A is .35, .1, -.15 and -.4 at k = 1 to 4, so it is 0 at k = 2 + .1 / .25."""
+    sides = steady_and_certain()
+    files = [write_verdicts(str(tmp_path / f"{i}.jsonl"), side) for i, side in enumerate(sides)]
+    table, output = compared(capsys, *files)
+    low, high = (-float(value) for value in (table[1][4], table[1][3]))
+    assert f"gain of B at Pass@1, B - A: +0.350, 95 % interval {low:+.3f} to {high:+.3f}" in output
+    low, high = (float(value) for value in table[4][3:5])
+    assert f"price of B at Pass@4, A - B: +0.400, 95 % interval {low:+.3f} to {high:+.3f}" in output
+    found = re.search(
+        r"crossing: B is ahead at first and falls behind at k = 2\.4; "
+        r"95 % interval: (\S+) to (\S+)",
+        output,
+    )
+    assert found
+    assert 1.0 <= float(found[1]) < 2.4 < float(found[2]) < 4.0
+    _, output = compared(capsys, *reversed(files))
+    assert "crossing: A is ahead at first and falls behind at k = 2.4" in output
+
+
+def test_curves_that_do_not_cross_say_who_stays_ahead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    better = {f"p{place}": [place % 2 == 0, True] for place in range(40)}
+    worse = {f"p{place}": [False, place % 4 == 0] for place in range(40)}
+    files = [
+        write_verdicts(str(tmp_path / f"{name}.jsonl"), side)
+        for name, side in (("better", better), ("worse", worse))
+    ]
+    _, output = compared(capsys, *files)
+    assert "crossing: none up to k = 2, A stays ahead; 95 % interval: above 2" in output
+    _, output = compared(capsys, files[0], files[0])
+    assert "crossing: none, the curves are equal up to k = 2" in output
+    assert "gain of B at Pass@1, B - A: +0.000" in output
+    _, output = compared(capsys, *files, "--metric=pass_hat_k")
+    assert "crossing" not in output
+
+
+@pytest.mark.promise("rspo compare base.jsonl trained.jsonl --out curves.png")
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_the_picture_has_both_curves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    sides = steady_and_certain()
+    files = [write_verdicts(str(tmp_path / f"{i}.jsonl"), side) for i, side in enumerate(sides)]
+    out = tmp_path / f"curves{suffix}"
+    _, output = compared(capsys, *files, f"--out={out}")
+    assert output.endswith(f"\nwrote {out}\n")
+    beginnings = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
+    assert out.read_bytes().startswith(beginnings[suffix])
+    assert main(["compare", *files, f"--out={tmp_path / 'curves.csv'}"]) == 2
+    assert "has the suffix '.csv'; allowed: .png, .pdf, .svg" in capsys.readouterr().err
+
+
+def test_the_drawn_points_are_the_means_over_problems(tmp_path: Path) -> None:
+    sides = []
+    for name, responses in zip("ab", steady_and_certain(), strict=True):
+        path = Path(write_verdicts(str(tmp_path / f"{name}.jsonl"), responses))
+        sides.append(side_of_files([path], Reading()))
+    rows = curves_of(pair(sides))
+    estimates = {(row["side"], row["k"]): row["estimate"] for row in rows}
+    expected = {("A", k): k / 4 for k in range(1, 5)} | {("B", k): 0.6 for k in range(1, 5)}
+    assert estimates == pytest.approx(expected)
+    assert all(row["low"] <= row["estimate"] <= row["high"] for row in rows)
+
+
+def test_sides_that_were_judged_differently_are_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = write_verdicts(str(tmp_path / "verdicts.jsonl"), {"a": [True], "b": [False]})
+    responses = tmp_path / "responses.jsonl"
+    rows = [{"problem": name, "answer": "1", "response": r"\boxed{1}"} for name in "ab"]
+    responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, output = compared(capsys, verdicts, str(responses))
+    assert f"{responses}: verified with rules; 0.0% of the responses have no answer" in output
+    assert f"warning: {verdicts} has verdicts of other software, the other side those of" in output
+    _, output = compared(capsys, str(responses), str(responses))
+    assert "warning: verdicts" not in output
+    assert "other software" not in output

@@ -91,8 +91,9 @@ def test_two_verifiers_are_compared_and_the_first_decides(
     assert main(["verify", "own.jsonl", "--verifier", "rules,math_verify"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "verdicts: 2 incorrect, 1 correct" in lines
-    assert "rules and math_verify agree on 2 of 3 verdicts, Cohen's kappa 0.400" in lines
-    assert "only math_verify accepts 1, such as |x| = 7 for 7" in lines
+    agreement = "they agree on 66.7% of 3 responses, kappa 0.400"
+    assert f"A: rules, 33.3% correct; B: math_verify; {agreement}" in lines
+    assert r'  only B accepts "\boxed{|x| = 7}" for 7  "problem 1"' in lines
     rows = verdicts()
     assert [row["correct"] for row in rows] == [True, False, False]
     assert rows[1]["verdicts"] == {"rules": "incorrect", "math_verify": "correct"}
@@ -103,3 +104,13 @@ def test_each_verifier_must_exist(capsys: pytest.CaptureFixture[str]) -> None:
     write(("7", r"\boxed{7}"))
     assert main(["verify", "own.jsonl", "--verifier", "rules,math"]) == 2
     assert "no verifier 'math'" in capsys.readouterr().err
+
+
+def test_a_file_without_a_box_names_the_place_that_has_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(("72", "48 + 24 = 72\n#### 72"), ("34", "17 + 17\n#### 34"))
+    assert main(["verify", "own.jsonl"]) == 0
+    assert "; --extract hashes finds one in 2 of 2; " in capsys.readouterr().out
+    assert main(["verify", "own.jsonl", "--extract", "answer-tag", "--force"]) == 0
+    assert "rules reads answer-tag; " in capsys.readouterr().out

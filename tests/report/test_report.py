@@ -29,7 +29,7 @@ from rspo.core.tables import (
 )
 from rspo.datasets.generated import ABOUT
 from rspo.figures import FIGURES, in_all
-from rspo.report import results_inputs
+from rspo.report import readable, results_inputs
 from rspo.report.page import write_report, write_results
 from rspo.report.text import table_cell, visible
 from tests.support import small_paper
@@ -110,6 +110,13 @@ def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     files = [made.files.scores(policy, "standard", 0) for policy in made.policies]
     verified = sum(len(read_table(file, SCORES)) for file in files)
     assert f"{verified:,}, of {len(made.policies)} policies" in text
+
+
+def test_the_share_of_responses_without_an_answer_is_there(made: Experiment, tree: Tree) -> None:
+    for policy in dict.fromkeys(policy for policy, _ in readable(made)):
+        rows = read_table(made.files.scores(policy, "standard", 0), SCORES)
+        without = sum(row["verdict"] == "no answer" for row in rows)
+        assert f"{policy} on standard: {without / len(rows):.1%}" in tree.sections["setup"]
 
 
 def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment) -> None:
