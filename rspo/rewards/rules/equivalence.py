@@ -4,6 +4,7 @@ r"""Decides whether two written answers are the same: the entry point of the ver
 structures, and `quantities` compares the formulas in them. docs/rules.md lists what is accepted.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
@@ -42,7 +43,12 @@ _LONGEST_NUMBER = 2000  # digits; Python refuses to convert more than 4,300
 _MONTH_NAMES = (
     "january february march april may june july august september october november december"
 )
+_UNIT_VECTORS = {"i": "u", "j": "v", "k": "w", r"\imath": "u", r"\jmath": "v"}
+_VECTORS = frozenset("uvw")
+_ACCENTED = re.compile(r"\\(?:hat|vec) \{ ([ijk]|\\[ij]math) \}")
 _MONTHS = {month[:3]: month for month in _MONTH_NAMES.split()} | {"sept": "september"}
+_MONTHS_IN_FULL = frozenset(_MONTH_NAMES.split())
+_IN_DATES = frozenset((".", ",", "the", "of", "th", "st", "nd", "rd"))
 _SETS = (Interval, Union, Without)
 
 
@@ -142,6 +148,10 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
         return same_height and all(map(_same_in_order, gold.rows, prediction.rows))
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
+    if isinstance(gold, Ordered) and isinstance(prediction, Formula):
+        return _is_vector(gold, prediction)
+    if isinstance(gold, Formula) and isinstance(prediction, Ordered):
+        return _is_vector(prediction, gold)
     if _holds_one_item(gold) and isinstance(prediction, Ordered | Matrix):
         return _is_only_item(gold, prediction)
     if _holds_one_item(prediction) and isinstance(gold, Ordered | Matrix):
@@ -151,6 +161,27 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
         both = _has_matrix(gold.tokens) and _has_matrix(prediction.tokens)
         return both and symbolic.same(gold.tokens, prediction.tokens)
     return _same_collections(gold, prediction)
+
+
+def _is_vector(point: Ordered, formula: Formula) -> bool:
+    """Whether a formula is a vector as a sum of unit vectors: i + 2j is (1, 2)."""
+    tokens = _with_unit_vectors(formula.tokens)
+    if not _VECTORS.isdisjoint(formula.tokens) or "v" not in tokens:
+        return False
+    if not 2 <= len(point.items) <= 3:
+        return False
+    total: Tokens = ()
+    for name, item in zip("uvw", point.items, strict=False):
+        if not isinstance(item, Formula):
+            return False
+        total += ("+", "(") + item.tokens + (")", "*", name)
+    return quantities.same_value(total[1:], tokens)
+
+
+def _with_unit_vectors(tokens: Tokens) -> Tokens:
+    r"""A formula with u, v and w in place of i, \hat{j} and \vec{k}: i is the imaginary unit."""
+    bare = _ACCENTED.sub(r"\1", " ".join(tokens)).split(" ")
+    return tuple(_UNIT_VECTORS.get(token, token) for token in bare)
 
 
 def _holds_one_item(answer: Answer) -> TypeGuard[Collected]:
@@ -205,6 +236,8 @@ def _words(tokens: Tokens) -> list[str]:
     words = [token.removeprefix(TEXT) for token in tokens]
     words = [word.lower() if len(word) > 1 else word for word in words]
     words = [_MONTHS.get(word, word) for word in words]
+    if not _MONTHS_IN_FULL.isdisjoint(words):  # Jan. 5th and 5 January
+        return sorted(word for word in words if word not in _IN_DATES)
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
     # Without numbers and variables, hyphens, brackets and periods are punctuation.

@@ -235,6 +235,8 @@ class _Side:
 def _unknown(tokens: Tokens) -> Tokens:
     """The name in `x` or `|x|`; empty for anything else."""
     bare = tokens[1:-1] if tokens[:1] == tokens[-1:] == ("|",) else tokens
+    if bare == INFINITY:
+        return ()
     return bare if relations.is_name(bare) and values.constant(bare) is None else ()
 
 

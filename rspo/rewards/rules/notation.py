@@ -31,7 +31,9 @@ _COMMANDS_OF_SIGNS = (
 )
 _SIGNS = {
     **{sign[0]: f" \\{sign[1:]} " for sign in _COMMANDS_OF_SIGNS.split()},
-    **dict(zip("−–—÷∕’′＞＜＝，（）：？。、", "---//''><=,():?.,", strict=True)),
+    **dict(zip("−–—÷∕’′＞＜＝，（）：？。、；", "---//''><=,():?.,;", strict=True)),
+    "｛": r"\{",
+    "｝": r"\}",
     "²": "^{2}",
     "³": "^{3}",
     "⁻": "^-",
@@ -64,7 +66,13 @@ _SPELLINGS = [
     (re.compile(r"\\not\s*="), r"\\neq "),
     # Colours, frames and sizes.
     (re.compile(r"\\(?:text)?color(?:box)?[ ]?\{[^{}]*\}"), " "),
-    (re.compile(r"\\framebox(?![a-zA-Z])"), " "),
+    (re.compile(r"\\fcolorbox[ ]?\{[^{}]*\}[ ]?\{[^{}]*\}"), " "),
+    (re.compile(r"\\(?:framebox|bbox)(?:\[[^\[\]]*\]|(?![a-zA-Z]))"), " "),
+    # What is not visible, or no part of the answer.
+    (re.compile(r"\\(?:[hv]?phantom|[hv]space|tag|label)\*?[ ]?\{[^{}]*\}"), " "),
+    (re.compile(r"\{:\}"), ":"),
+    # A derivative by x, as y'.
+    (re.compile(r"\\[dt]?frac\{d([a-wyz])\}\{dx\}|\bd([a-wyz])/dx\b"), r"\1\2'"),
     (re.compile(r"\\(?:tiny|small|normalsize|large|Large|LARGE|huge|Huge)(?![a-zA-Z])"), " "),
     # Binomial coefficients: {10 \choose 3}, _{10}C_3, ^{10}C_3.
     (re.compile(r"\{([^{}\\]{1,40})\\choose(?![a-zA-Z])([^{}\\]{1,40})\}"), r"\\binom{\1}{\2}"),
@@ -85,9 +93,12 @@ _SPELLINGS = [
 # Groups of three digits: 12{,}000, 12,\!000, 12 000 and 12'000 are one number in any context.
 _COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
 _SPACED_THOUSANDS = re.compile(
-    r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\[,;: ]|[ '])[0-9]{3})+(?![0-9/])"
+    r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\[,;: ]|[ '_])[0-9]{3})+(?![0-9/])"
 )
-# Plain commas may also separate a list or, in brackets, a point.
+# 1.000.000, which is no decimal number.
+_TWO_POINTS = re.compile(
+    r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}(?![0-9.,])"
+)  # Plain commas may also separate a list or, in brackets, a point.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 # (1,234) in any brackets, which is a point, an interval or a set.
 _PAIR_IN_BRACKETS = re.compile(r"[(\[][ ]?[0-9]{1,3},[0-9]{3}[ ]?[)\]]|\\\{[0-9]{1,3},[0-9]{3}\\\}")
@@ -155,7 +166,8 @@ _DROPPED_COMMANDS = (
     r"\left \right \middle \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl "
     r"\Biggr \displaystyle \textstyle \scriptstyle \limits \nolimits \hfill \mathbf \mathit "
     r"\boldsymbol \bm \mathcal \boxed \fbox \rm \bf \it \text \mathrm \mbox \( \) \[ \] $ ` "
-    r"\phantom \nonumber \hline \operatorname \therefore \implies \/ \underline"
+    r"\ensuremath \emph \mathsf \mathtt \pmb \enspace \checkmark \centering "
+    r"\nonumber \hline \operatorname \therefore \implies \/ \underline"
 )
 _DROPPED = set(_DROPPED_COMMANDS.split()) | {"\\"}
 _FUNCTIONS = (
@@ -184,15 +196,25 @@ _REPAIRS = [
     (re.compile(r"\r(?=ight|ho)"), r"\\r"),
     (re.compile(r"<sup>([^<>]*)</sup>"), r"^{\1}"),
     (re.compile(r"<sub>([^<>]*)</sub>"), r"_{\1}"),
-    (re.compile(r"^\s*\*\*([^*]+)\*\*\s*$"), r"\1"),  # bold type of Markdown
+    (re.compile(r"^\s*\*{1,2}([^*]+)\*{1,2}\s*$"), r"\1"),  # bold and italic type of Markdown
+    (re.compile(r"^\s*<([^<>=]+,[^<>=]+)>\s*$"), r"(\1)"),  # a vector <1,2>
+    (re.compile(r"\\text\{([^{}]*[\u4e00-\u9fff][^{}]*)\}"), r"\1"),  # Chinese words
 ]
 # Chinese words between values, and units. After a number, 个 and 种 only count things.
 _CHINESE_UNITS = (
     "平方千米km^2 平方厘米cm^2 平方毫米mm^2 平方米m^2 立方厘米cm^3 立方米m^3 "
-    "千米km 公里km 厘米cm 毫米mm 米m 千克kg 公斤kg 克g 毫升mL 升L "
+    "千米km 公里km 厘米cm 公分cm 毫米mm 米m 千克kg 公斤kg 克g 毫升mL 升L "
     "小时hours 分钟minutes 秒s 天days 年years 元yuan"
 )
-_CHINESE_WORDS = {"和": " and ", "与": " and ", "且": " and ", "或": " or ", "个": " ", "种": " "}
+_CHINESE_WORDS = {
+    "无解": r"\text{no solution}",
+    "不存在": r"\text{does not exist}",
+    "全体实数": r"\mathbb{R}",
+    "所有实数": r"\mathbb{R}",
+    "以及": " and ",
+    "及": " and ",
+}
+_CHINESE_WORDS |= {"和": " and ", "与": " and ", "且": " and ", "或": " or ", "个": " ", "种": " "}
 for _item in _CHINESE_UNITS.split():
     _name = _item.rstrip("abcdefghijklmnopqrstuvwxyzL^23")
     _unit, _, _exponent = _item.removeprefix(_name).partition("^")
@@ -218,7 +240,8 @@ def spellings(text: str) -> list[Tokens]:
     and 2,74 at the beginning is a decimal number or two numbers.
     """
     text = _COMMA_WITHIN.sub("", text)
-    text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
+    for pattern in (_SPACED_THOUSANDS, _TWO_POINTS):
+        text = pattern.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
     if not any(bracket in text for bracket in "([{"):
         text = _POINTED_THOUSANDS.sub(
             lambda number: number[0].replace(".", "").replace(",", "."), text

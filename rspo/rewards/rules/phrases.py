@@ -8,7 +8,10 @@ _UNDEFINED: Tokens = (TEXT + "undefined",)
 _INTEGERS = TEXT + "integers"  # of a kind, as in `positive integers`
 
 # Words that do not matter in these phrases.
-_FILLERS = "the of there is are exist exists a an any all every x such values for it limit"
+_FILLERS = (
+    "the of there is are exist exists a an any all every x such values for it limit equation has"
+)
+_EVERY = {"all", "any", "every"}
 _LEFT_OUT = frozenset(_FILLERS.split())
 
 
@@ -35,7 +38,9 @@ _MEANINGS: dict[str, Tokens] = {
 _BY_PHRASE = {_phrase(words.split()): tokens for words, tokens in _MEANINGS.items()}
 # Signs for the same sets.
 _SIGNS: dict[str, Tokens] = {
-    **dict.fromkeys(("Z^+", "Z_+", "Z_{>0}", "Z^{+}", "Z_{+}"), _MEANINGS["positive integers"]),
+    **dict.fromkeys(
+        ("Z^+", "Z_+", "Z_{>0}", r"Z_{\geq1}", "Z^{+}"), _MEANINGS["positive integers"]
+    ),
     **dict.fromkeys(("Z^-", "Z_-", "Z_{<0}", "Z^{-}", "Z_{-}"), _MEANINGS["negative integers"]),
     **dict.fromkeys((r"Z_{\geq0}", r"Z^{\geq0}"), _MEANINGS["nonnegative integers"]),
     **dict.fromkeys(("R^+", "R_+", "R_{>0}", "R^{+}", "R_{+}"), _MEANINGS["positive reals"]),
@@ -46,6 +51,8 @@ def in_signs(tokens: Tokens) -> Tokens:
     """The set that tokens name, as its signs; any other tokens as they are."""
     words = [token.removeprefix(TEXT).lower() for token in tokens]
     if all(word.isalpha() or word in ("-", "'") for word in words):
+        if _phrase(words) == "real" and not _EVERY.isdisjoint(words):  # all real x
+            return _REALS
         return _BY_PHRASE.get(_phrase(words), tokens)
     if tokens[:1] == (r"\mathbb",):
         bare = tokens[1:]

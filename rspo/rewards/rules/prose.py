@@ -276,10 +276,11 @@ _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
 _NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
 # The label of an option before its value, and the label of another option.
 _LABEL = re.compile(
-    r"\s*\$?(?:\\(?:text|mathrm|mathbf|textbf)\s?\{\s*\([A-J]\)\s*\}|\([A-J]\))(?:\s|\\[ ,;:]|~)*"
+    r"\s*\$?(?:\\(?:text|mathrm|mathbf|textbf)\s?\{\s*\([A-J]\)\s*\}|\([A-J]\)|[A-J][).:](?=\s))"
+    r"(?:\s|\\[ ,;:]|~)*"
     r"(?=[^\s$}.,])"
 )
-_LABEL_WITHIN = re.compile(r"\([A-J]\)")
+_LABEL_WITHIN = re.compile(r"\([A-J]\)|\b[A-J][).:]\s")
 _WITHDRAWN = re.compile(r"\bis (?:wrong|incorrect|false|not (?:the|correct|right|true))\b")
 # A second letter directly after the first: "or C", ", C", "(C)".
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
@@ -316,7 +317,7 @@ def choice_in(text: str, only: bool = False) -> str | None:
 
 
 def without_label(text: str) -> str:
-    r"""The value of an option without its letter in brackets: 42 for `\text{(C) } 42`.
+    r"""The value of an option without its letter: 42 for `\text{(C) } 42` and `C. 42`.
 
     Returns: an empty text if there is no such label.
     """

@@ -58,7 +58,7 @@ _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
 _HALVES_OF_DAY = {"am", "AM", "pm", "PM"}
 _BARE -= _HALVES_OF_DAY
 # Other ways to write a part of a unit, and the words that mean the same.
-_ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
+_ALSO_WRITTEN = {r"\min": ("min",), r"\sec": ("s",), "mph": ("mi", "per", "h"), "/": ("per",)}
 # Words of units that are no units themselves.
 IN_UNITS = frozenset(("per", "square", "sq", "cubic", "cu"))
 # Words before a unit, as in square meter, and the power that they mean.
@@ -135,7 +135,7 @@ def _starts_unit(token: str) -> bool:
     """Whether a token may begin a unit or a remark: a word, the name of a unit, % or degrees."""
     if token.startswith(TEXT):
         return len(token) > 2 or token[1:] in _CANONICAL
-    return token in _BARE or token in (r"\%", r"\degree", r"\min")
+    return token in _BARE or token in (r"\%", r"\degree", r"\min", r"\sec")
 
 
 def is_word(token: str) -> bool:
@@ -188,7 +188,21 @@ def _is_unit(tokens: Tokens) -> bool:
         elif token.isdigit() or token == "-":
             if not in_exponent:
                 return False
-        elif token not in ("per", "{", "}", "/", "*", ".", "C", "F", r"\min", "'", "(", ")"):
+        elif token not in (
+            "per",
+            "{",
+            "}",
+            "/",
+            "*",
+            ".",
+            "C",
+            "F",
+            r"\min",
+            r"\sec",
+            "'",
+            "(",
+            ")",
+        ):
             return False
     return True
 
@@ -213,7 +227,10 @@ def compound(tokens: Tokens) -> Tokens:
 
     Returns: an empty unit if the tokens are anything else.
     """
-    words = [token.removeprefix(TEXT) for token in tokens if token not in ("{", "}", "*", "(", ")")]
+    words = []
+    for token in _with_slash(tokens):
+        if token not in ("{", "}", "*", "(", ")"):
+            words.append(token.removeprefix(TEXT).replace(r"\sec", "s"))
     powers: dict[str, int] = {}
     sign = 1  # of the power of the next unit
     last = ""
@@ -241,6 +258,14 @@ def compound(tokens: Tokens) -> Tokens:
     if len(powers) < 2 or sign == -1:
         return ()
     return tuple(sorted(f"{unit}^{power}" for unit, power in powers.items()))
+
+
+def _with_slash(tokens: Tokens) -> Tokens:
+    r"""A unit such as \frac{m}{s} as m / s; any other tokens as they are."""
+    if tokens[:2] != (r"\frac", "{") or "}" not in tokens:
+        return tokens
+    end = tokens.index("}")
+    return tokens[2:end] + ("/",) + tokens[end + 1 :]
 
 
 def without_compound(tokens: Tokens, unit: Tokens) -> Tokens:
