@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.formats.responses import COLUMNS, read_responses
+from rspo.formats.responses import read_responses
 from rspo.rewards import is_correct
 from tests.support import ROOT
 
@@ -86,7 +86,7 @@ def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path, answer: A
     row = {"problem": "p", "answer": answer, "response": "r"}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     try:
-        (response,) = read_responses(tmp_path / "a.jsonl", COLUMNS)
+        ((response,), _) = read_responses([tmp_path / "a.jsonl"])
     except InputError:
         with pytest.raises(InputError):
             is_correct(["r"], [answer], "exact")
