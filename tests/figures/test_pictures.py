@@ -198,6 +198,7 @@ def test_marks_are_drawn_by_seaborn(
         drawing.setdefault(figure.draw.__module__, figure)
     modules = {path.stem for path in (ROOT / "rspo" / "figures").glob("*.py")}
     shared = {"__init__", "figure", "methods", "style", "training_lines", "weight_lines"}
+    shared.add("compared")  # of `rspo compare`; tests/evaluation/test_compare.py draws it
     assert {name.rpartition(".")[2] for name in drawing} == modules - shared
     for figure in drawing.values():
         context = (experiments["tiny"], figure) if figure.of_results else ()

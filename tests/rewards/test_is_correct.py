@@ -86,7 +86,7 @@ def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path, answer: A
     row = {"problem": "p", "answer": answer, "response": "r"}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     try:
-        (response,), _ = read_responses([tmp_path / "a.jsonl"])
+        ((response,), _) = read_responses([tmp_path / "a.jsonl"])
     except InputError:
         with pytest.raises(InputError):
             is_correct(["r"], [answer], "exact")
