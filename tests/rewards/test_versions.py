@@ -19,7 +19,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "ad2a8f2920e0",
-    ("rules", 6): "0207bc33ebf9",
+    ("rules", 6): "bb857cd78015",
     ("math_verify", 4): "c0c633362298",
 }
 

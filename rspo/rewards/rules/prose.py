@@ -135,7 +135,8 @@ def _unit_after(sentence: str, end: int) -> tuple[str, int]:
     words = list(_WORD_OF_UNIT.finditer(sentence, end, following.end("words")))
     end_of_unit = end
     for word in words:
-        if not (units.is_known(word[0]) or word[0] in units.IN_UNITS):
+        preposition = word[0] == "in" and word is not words[-1]  # 5 in total
+        if preposition or not (units.is_known(word[0]) or word[0] in units.IN_UNITS):
             break
         unit.append(word[0])
         end_of_unit = word.end()
