@@ -198,7 +198,7 @@ _ANSWER_LINE = re.compile(
 )
 _HASHES = re.compile(r"####[ \t]*(?P<answer>[^#\n]*)")  # GSM8K
 _MINERVA = re.compile(r"final answer is:?[ \t]*(?P<answer>[^\n]*)", re.IGNORECASE)
-_MINERVA_END = re.compile(r"[. ]*I hope\b.*", re.IGNORECASE)
+_MINERVA_END = re.compile(r"[. ]{0,5}I hope\b.*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[^.])\.(?=\s|$|\*)|。")  # not a point within or after points
 # A number with a fraction or a percent sign, which may follow a currency sign.
 _LAST_NUMBER = re.compile(

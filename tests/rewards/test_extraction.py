@@ -1,5 +1,7 @@
 """The final answer of a text is the content of its last box, or stands at a chosen place."""
 
+import time
+
 import pytest
 
 from rspo.config.names import EXTRACTIONS
@@ -176,3 +178,26 @@ def test_every_verifier_of_texts_takes_the_places() -> None:
 def test_an_unknown_place_is_refused(extract: str | list[str]) -> None:
     with pytest.raises(InputError, match=r"extract|allowed"):
         verify(["5"], ["5"], extract=extract)
+
+
+LONG_TEXTS = {
+    "dots": "final answer is " + ". " * 100_000,
+    "answers": "the answer is: " * 50_000,
+    "spaces": "answer: " + " " * 200_000,
+    "hashes": "#### " * 50_000,
+    "digits": "1," * 100_000,
+    "points": ".1" * 100_000,
+    "tags": "<answer>" * 50_000,
+    "boxes": r"\boxed{1}," * 20_000,
+    "open boxes": r"\boxed{" * 20_000,
+    "hopes": "final answer is " + "I hope " * 50_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
+@pytest.mark.parametrize("place", EXTRACTIONS)
+def test_the_time_to_find_an_answer_is_linear_in_the_length(place: str, text: str) -> None:
+    """Half a second is fifty times what is needed; a quadratic search takes minutes."""
+    start = time.process_time()
+    final_answers(text, (place,))
+    assert time.process_time() - start < 0.5

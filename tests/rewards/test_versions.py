@@ -18,9 +18,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "ad2a8f2920e0",
-    ("rules", 6): "bb857cd78015",
-    ("math_verify", 4): "c0c633362298",
+    ("exact", 1): "ed8f3da5bb27",
+    ("rules", 6): "b5463b81c755",
+    ("math_verify", 4): "6ea5d5b90c49",
 }
 
 
