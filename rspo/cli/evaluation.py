@@ -29,6 +29,7 @@ from rspo.cli.options import (
 )
 from rspo.config.names import EXTRACTIONS, VERIFIERS, Metric
 from rspo.core.errors import InputError, errors_of
+from rspo.core.files import require_output
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -196,6 +197,8 @@ def pass_at_k(
     from rspo.evaluation.sides import side_of_files, side_of_policy
     from rspo.formats.source import Reading, all_files
 
+    if out is not None:
+        require_output(out, ".csv")
     reading = Reading(
         format, problem_column, answer_column, response_column, correct_column, answers
     )
@@ -248,7 +251,7 @@ def compare(
     from rspo.formats.source import Reading
 
     if out is not None:
-        require_picture(out)
+        require_output(out, ".png", ".pdf", ".svg")
     reading = Reading(
         format, problem_column, answer_column, response_column, correct_column, answers
     )
@@ -265,14 +268,6 @@ def compare(
         draw_compared(compared, out)
         yield ""
         yield f"wrote {out}"
-
-
-def require_picture(path: Path) -> None:
-    """Raises: InputError for a path that is no picture, or whose folder does not exist."""
-    if path.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError(f"{path}: has the suffix {path.suffix!r}; allowed: .png, .pdf, .svg")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: no such folder: {path.parent}")
 
 
 @command(PANEL, "rspo curves small--rspo-pass--k4--n16--s0 standard")

@@ -174,6 +174,15 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
+def require_output(path: Path, *suffixes: str) -> None:
+    """Raises: InputError for a file to write that has none of the suffixes, or no folder."""
+    if path.suffix not in suffixes:
+        allowed = ", ".join(suffixes)
+        raise InputError(f"{path}: has the suffix {path.suffix!r}; allowed: {allowed}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: no such folder: {path.parent}")
+
+
 def require_file(path: Path) -> None:
     """Raises: InputError if a path is missing, or is no regular file.
 

@@ -67,6 +67,11 @@ class Agreement(NamedTuple):
         chance = accepted_a * accepted_b + (1 - accepted_a) * (1 - accepted_b)
         return float("nan") if chance == 1 else (self.agreement - chance) / (1 - chance)
 
+    @property
+    def kappa_text(self) -> str:
+        """Kappa with three decimals; "-" where it is NaN."""
+        return "-" if np.isnan(self.kappa) else f"{self.kappa:.3f}"
+
 
 def agreement_of(a: ArrayLike, b: ArrayLike) -> Agreement:
     """The agreement of the verdicts of two verifiers, true or false, of the same shape."""
@@ -115,12 +120,12 @@ def agreement(
     yield f"B: {verifier}"
     yield ""
     yield from _table(rows_of)
-    differing = []
+    disputed: list[Mapping[str, Any]] = []
     for benchmark, rows in rows_of.items():
-        differing += [{"benchmark": benchmark} | row for row in rows if _differs(row)]
-    yield from differing_lines(differing)
+        disputed += [{"benchmark": benchmark, **row} for row in differing(rows)]
+    yield from differing_lines(disputed)
     if output is not None:
-        write_json_lines(output, differing)
+        write_json_lines(output, disputed)
         yield f"wrote {output}"
 
 
@@ -147,9 +152,9 @@ def _verified(frame: "pd.DataFrame", verify: Verify) -> list[dict[str, Any]]:
     return rows
 
 
-def _differs(row: Mapping[str, Any]) -> bool:
-    """Whether the verdicts on a sample differ."""
-    return bool(row["correct"] != row["correct_b"])
+def differing(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows on which the verdicts `correct` and `correct_b` differ."""
+    return [row for row in rows if row["correct"] != row["correct_b"]]
 
 
 def _table(rows_of: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
@@ -158,14 +163,14 @@ def _table(rows_of: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     yield _ROW.format(*heads)
     everything: list[Mapping[str, Any]] = []
     for benchmark, rows in rows_of.items():
-        yield _row(benchmark, _counts(rows))
+        yield _row(benchmark, agreement_of_rows(rows))
         everything.extend(rows)
-    yield _row("all", _counts(everything))
+    yield _row("all", agreement_of_rows(everything))
     yield "both, only A, only B, neither: who accepts; kappa: agreement beyond chance (Cohen 1960)"
 
 
-def _counts(rows: Sequence[Mapping[str, Any]]) -> Agreement:
-    """The agreement of the verdicts of some rows."""
+def agreement_of_rows(rows: Sequence[Mapping[str, Any]]) -> Agreement:
+    """The agreement of the verdicts `correct` and `correct_b` of some rows."""
     return agreement_of([row["correct"] for row in rows], [row["correct_b"] for row in rows])
 
 
@@ -188,6 +193,5 @@ def differing_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _row(name: str, counts: Agreement) -> str:
     """A row of the table."""
-    kappa = "-" if np.isnan(counts.kappa) else f"{counts.kappa:.3f}"
     share = f"{counts.agreement:.3f}"
-    return _ROW.format(name, counts.responses, *counts, share, kappa)
+    return _ROW.format(name, counts.responses, *counts, share, counts.kappa_text)

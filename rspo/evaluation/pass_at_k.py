@@ -132,6 +132,20 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
     yield from left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks)
 
 
+def sizes(outcomes: Outcomes) -> str:
+    """A line with the numbers of responses and problems: `12 responses to 3 problems, 4 each`."""
+    total = int(outcomes.responses.sum())
+    responses = f"{total} response{'s' * (total != 1)}"
+    numbers = span(outcomes.responses.tolist())
+    return f"{responses} to {counted(len(outcomes.responses))}, {numbers} each"
+
+
+def accuracy(outcomes: Outcomes) -> str:
+    """A line with the share of the responses that are correct."""
+    share = outcomes.counts.sum() / outcomes.responses.sum()
+    return f"accuracy: {share:.1%} of the responses are correct"
+
+
 def few(problems: int) -> Iterator[str]:
     """A warning, if there are fewer than `ENOUGH_PROBLEMS` problems."""
     if problems < ENOUGH_PROBLEMS:

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rspo.config.names import Metric
-from rspo.core.errors import InputError
 from rspo.evaluation.pass_at_k import (
     RESAMPLES,
     SEED,
+    accuracy,
     chosen_ks,
-    counted,
     curve_points,
     pass_at_k_table,
-    span,
+    sizes,
 )
 from rspo.evaluation.sides import Side
 
@@ -28,22 +27,13 @@ def estimated(
         ks: default: the powers of two up to the smallest number of responses.
         output: CSV to write, with Pass@k, pass^k and, if there are rewards, Max@k at each k.
 
-    Raises: InputError for a k above every problem's number of responses, and for an output of
-        another kind.
+    Raises: InputError for a k above every problem's number of responses.
     """
-    if output is not None:
-        if output.suffix != ".csv":
-            raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .csv")
-        if not output.parent.is_dir():
-            raise InputError(f"{output}: no such folder: {output.parent}")
     outcomes = side.outcomes
     ks = chosen_ks(outcomes.responses, ks)
     yield from side.lines
-    total = int(outcomes.responses.sum())
-    responses = f"{total} response{'s' * (total != 1)}"
-    numbers = span(outcomes.responses.tolist())
-    yield f"{responses} to {counted(len(outcomes.responses))}, {numbers} each"
-    yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
+    yield sizes(outcomes)
+    yield accuracy(outcomes)
     yield ""
     yield from pass_at_k_table(outcomes, ks)
     if output is not None:

@@ -15,11 +15,11 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import BOX_ONLY
 from rspo.config.registered import verifier_names
 from rspo.core.errors import InputError, require_name
-from rspo.core.files import atomic_write
-from rspo.evaluation.agreement import agreement_of, differing_lines
+from rspo.core.files import atomic_write, require_output
+from rspo.evaluation.agreement import agreement_of_rows, differing, differing_lines
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k import chosen_ks, counted, pass_at_k_table, span
+from rspo.evaluation.pass_at_k import accuracy, chosen_ks, pass_at_k_table, sizes
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
 from rspo.evaluation.verify_notes import notes
@@ -68,8 +68,10 @@ def verify_file(
     named = all_files([paths] if isinstance(paths, Path) else paths)
     files, left_out = without_verdicts(named)
     output = output or files[0].parent / f"{_common_name(files)}.verdicts.jsonl"
+    require_output(output, ".jsonl")
     for path in files:
-        _check_output(path, output)
+        if path.exists() and output.exists() and path.samefile(output):
+            raise InputError(f"{output} has the responses; name another output")
     places = extraction_of(extract)
     config = experiment.config if experiment else None
     names = names_of_verifiers(verifier)
@@ -205,27 +207,15 @@ def _write_verdicts(
         partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
 
 
-def _check_output(path: Path, output: Path) -> None:
-    """Raises: InputError for an output that is not JSON lines, has no folder or is the input."""
-    if output.suffix != ".jsonl":
-        raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .jsonl")
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: no such folder: {output.parent}")
-    if path.exists() and output.exists() and path.samefile(output):
-        raise InputError(f"{output} has the responses; name another output")
-
-
 def _counts(outcomes: Outcomes, reasons: Counter[str], verifier: str) -> Iterator[str]:
     """Lines about all responses: verdicts and accuracy."""
-    responses = outcomes.responses
-    total = int(responses.sum())
-    counted_responses = f"{total} response{'s' * (total != 1)}"
-    yield f"{counted_responses} to {counted(len(responses))}, {span(responses.tolist())} each"
+    yield sizes(outcomes)
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     yield f"verdicts: {listed}"
-    yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
+    yield accuracy(outcomes)
     if verifier in READ_ANSWERS:
-        yield f"no answer: {reasons[NO_ANSWER] / total:.1%} of the responses have none"
+        share = reasons[NO_ANSWER] / outcomes.responses.sum()
+        yield f"no answer: {share:.1%} of the responses have none"
 
 
 def _agreement(
@@ -267,14 +257,13 @@ def _compared(response: Response, correct: bool, correct_b: bool) -> dict[str, A
 
 def _comparison(rows: Sequence[Mapping[str, Any]], a: str, b: str) -> Iterator[str]:
     """Lines about how often A and B agree, and about the responses on which they differ."""
-    counts = agreement_of([row["correct"] for row in rows], [row["correct_b"] for row in rows])
-    kappa = "-" if np.isnan(counts.kappa) else f"{counts.kappa:.3f}"
+    counts = agreement_of_rows(rows)
     yield ""
     yield (
         f"A: {a}, {counts.accepted_a:.1%} correct; B: {b}; they agree "
-        f"on {counts.agreement:.1%} of {counts.responses} responses, kappa {kappa}"
+        f"on {counts.agreement:.1%} of {counts.responses} responses, kappa {counts.kappa_text}"
     )
-    yield from differing_lines([row for row in rows if row["correct"] != row["correct_b"]])
+    yield from differing_lines(differing(rows))
 
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:

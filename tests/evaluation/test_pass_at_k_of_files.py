@@ -74,3 +74,11 @@ def test_mistakes_are_one_line(
     words = ["mine.jsonl", "--problem-column=task", "--correct-column=checks.ok", "--out=a.txt"]
     assert main(["pass-at-k", *words]) == 2
     assert "a.txt: has the suffix '.txt'; allowed: .csv" in capsys.readouterr().err
+
+
+def test_a_wrong_output_is_an_error_before_a_file_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Reading may mean to verify thousands of responses first."""
+    assert main(["pass-at-k", "gone.jsonl", "--out", "a.txt"]) == 2
+    assert "a.txt: has the suffix '.txt'; allowed: .csv" in capsys.readouterr().err
