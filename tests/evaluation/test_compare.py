@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import ttest_rel
 
 from rspo.cli import main
 from rspo.core.tables import SCORES, write_table
 from rspo.evaluation.compare import Difference, curves_of, pair, paired_difference
 from rspo.evaluation.sides import side_of_files
+from rspo.figures.compared import names_in_legend
 from rspo.formats.source import Reading
 from tests.support.exact import max_at_k_estimate
 from tests.support.outcomes import outcomes_of
@@ -276,6 +278,71 @@ def test_the_picture_has_both_curves(
     assert out.read_bytes().startswith(beginnings[suffix])
     assert main(["compare", *files, f"--out={tmp_path / 'curves.csv'}"]) == 2
     assert "has the suffix '.csv'; allowed: .png, .pdf, .svg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("base", "shown"),
+    [("base", "base"), ("b" * 100, f"{'b' * 28}..."), (r"a$x$ $\bad$", r"a\$x\$ \$\bad\$")],
+)
+def test_the_legend_of_the_picture_is_within_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    base: str,
+    shown: str,
+) -> None:
+    files = []
+    for folder, side in zip((base, "trained"), steady_and_certain(), strict=True):
+        (tmp_path / folder).mkdir()
+        files.append(write_verdicts(str(tmp_path / folder / "samples_minerva_math.jsonl"), side))
+    saved: list[Figure] = []
+    save = Figure.savefig
+
+    def remember(picture: Figure, *arguments: Any, **options: Any) -> None:
+        save(picture, *arguments, **options)
+        saved.append(picture)
+
+    monkeypatch.setattr(Figure, "savefig", remember)
+    compared(capsys, *files, f"--out={tmp_path / 'curves.png'}")
+    (legend,) = saved[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"A: {shown}", "B: trained"]
+    box = legend.get_window_extent()
+    assert (saved[0].bbox.x0, saved[0].bbox.y0) <= (box.x0, box.y0)
+    assert box.x1 <= saved[0].bbox.x1
+    assert box.y1 <= saved[0].bbox.y1
+
+
+DATE = "2026-08-2{}T10-00-00.123456"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("base/samples.jsonl", "trained/samples.jsonl", ("base", "trained")),
+        ("base/rs*.jsonl", "trained/rs*.jsonl", ("base", "trained")),
+        ("runs/base.verdicts.jsonl", "runs/trained.verdicts.jsonl", ("base", "trained")),
+        ("k=1.5/x.csv", "k=2.5/x.csv", ("k=1.5", "k=2.5")),
+        ("m.jsonl", "m.verdicts.jsonl", ("m.jsonl", "m.verdicts.jsonl")),
+        ("a/b/m.jsonl", "m.jsonl", ("a/b/m.jsonl", "m.jsonl")),
+        ("same.jsonl", "same.jsonl", ("same.jsonl", "same.jsonl")),
+        (
+            f"out/base/samples_minerva_math_{DATE.format(1)}.jsonl",
+            f"out/trained/samples_minerva_math_{DATE.format(2)}.jsonl",
+            ("base/samples_minerva_math_20...", "trained/samples_minerva_math..."),
+        ),
+        (
+            f"samples_minerva_math_{DATE.format(1)}.jsonl",
+            f"samples_minerva_math_{DATE.format(2)}.jsonl",
+            (f"...h_{DATE.format(1)}", f"...h_{DATE.format(2)}"),
+        ),
+        (f"{'m' * 90}1.csv", f"{'m' * 90}2.csv", (f"...{'m' * 27}1", f"...{'m' * 27}2")),
+        ("small--base", "small--grpo", ("small--base", "small--grpo")),
+    ],
+)
+def test_the_legend_names_what_tells_two_paths_apart(
+    first: str, second: str, expected: tuple[str, str]
+) -> None:
+    assert names_in_legend(first, second) == expected
 
 
 def test_the_drawn_points_are_the_means_over_problems(tmp_path: Path) -> None:
