@@ -44,6 +44,7 @@ Worker: TypeAlias = "subprocess.Popen[str]"
 # Characters of a box that is compared. The longest answer of the eight benchmarks has 210
 # characters, but a box may hold a full sentence.
 LONGEST_ANSWER = 10_000
+_CLOSED = "the workers were closed, by an error or an interrupt elsewhere"
 
 
 def verify(
@@ -66,6 +67,8 @@ def verify(
     stop = threading.Event()
     pending: list[Future[Verdict]] = []
     try:
+        with _lock:
+            _batches.add(stop)
         for response, accepted in zip(responses, answers, strict=True):
             predictions = final_answers(response, extract)
             row = _threads().submit(_verify_one, verifier, predictions, accepted, time_limit, stop)
@@ -77,6 +80,9 @@ def verify(
             row.cancel()
         close()
         raise
+    finally:
+        with _lock:
+            _batches.discard(stop)
 
 
 def _verify_one(
@@ -135,7 +141,7 @@ def _take_worker(verifier: str, stop: threading.Event) -> Worker:
     """
     with _lock:  # `close` must either see a process or prevent its start
         if stop.is_set():
-            raise CancelledError
+            raise CancelledError(_CLOSED)
         idle = _idle.setdefault(verifier, [])
         while idle:
             worker = idle.pop()
@@ -182,7 +188,7 @@ def _end(worker: Worker) -> int:
     worker.communicate()
     with _lock:
         if worker not in _all:
-            raise CancelledError("the workers were closed, by an error or an interrupt elsewhere")
+            raise CancelledError(_CLOSED)
         _all.remove(worker)
     return worker.returncode
 
@@ -192,6 +198,7 @@ def _end(worker: Worker) -> int:
 _lock = threading.Lock()
 _shared: ThreadPoolExecutor | None = None  # its threads verify one row at a time each
 _all: set[Worker] = set()  # idle and busy workers; a worker that is not in it was closed
+_batches: set[threading.Event] = set()  # `stop` of each call of `verify` that has not returned
 # Idle workers by verifier. Each list is a stack, so a series of single rows uses one worker only.
 _idle: dict[str, list[Worker]] = {}
 
@@ -212,8 +219,10 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def close() -> None:
-    """Kill all workers. The next row starts a new one."""
+    """Kill all workers, and end all calls of `verify`. The next call starts new workers."""
     with _lock:
+        for stop in _batches:  # rows that wait for a slot or for a thread have no worker to kill
+            stop.set()
         for worker in _all:
             worker.kill()
             worker.wait()
@@ -231,6 +240,7 @@ def _forget() -> None:
     _shared = None
     _all.clear()
     _idle.clear()
+    _batches.clear()
     slots.forget()
 
 
