@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.config.names import Metric
+from rspo.config.names import EXTRACTING, Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import (
@@ -143,15 +143,25 @@ def _other_spelling(first: Side, second: Side) -> Iterator[str]:
 
 
 def _judged_differently(first: Side, second: Side) -> Iterator[str]:
-    """A warning if a verifier decided on one side, and other software on the other."""
-    if first.verifier == second.verifier:
+    """A warning if other verifiers decided on one side than on the other."""
+    if first.verifiers == second.verifiers:
         return
-    verifier = first.verifier or second.verifier
-    theirs = second.name if first.verifier else first.name
+    names = [name for name in dict.fromkeys(first.verifiers + second.verifiers) if name]
+    # xverify and verifiers of the user need a config, which only `rspo verify` reads.
+    chosen = next((name for name in names if name in EXTRACTING), "rules")
+    advice = f"--verifier {chosen} verifies both alike"
+    policy = next((side for side in (first, second) if side.is_policy), None)
+    if policy:
+        advice = f"`rspo verify FILE --verifier {policy.verifiers[0]}` makes such verdicts"
     yield (
-        f"warning: {theirs} has verdicts of other software, the other side those of {verifier}; "
-        f"--verifier {verifier} verifies both alike"
+        f"warning: {first.name} has verdicts of {_listed(first)}, {second.name} those of "
+        f"{_listed(second)}; {advice}"
     )
+
+
+def _listed(side: Side) -> str:
+    """The verifiers of a side in words."""
+    return " and ".join(name or "other software" for name in side.verifiers)
 
 
 def compare(compared: Compared) -> Iterator[str]:

@@ -98,12 +98,13 @@ class Run:
     """The verdicts of the files of a run.
 
     lines: how the files were read, and warnings, for the user.
-    verifier: the verifier that decided now; empty if the files had verdicts.
+    verifiers: the verifiers that decided, now or when `rspo verify` wrote the files; an empty name
+        stands for other software.
     """
 
     outcomes: Outcomes
     lines: tuple[str, ...] = ()
-    verifier: str = ""
+    verifiers: tuple[str, ...] = ("",)
 
 
 def read_outcomes(path: Path) -> Outcomes:
@@ -134,11 +135,10 @@ def read_run(
     gold = read_answers(reading.answers, reading) if reading.answers else None
     sources = [open_source(path, reading) for path in paths]
     unjudged = [source for source in sources if verifier or _is_unjudged(source, gold)]
-    decided_by = (verifier or "rules") if unjudged else ""
     verified: _Verified = {}
     lines = list(how_read(sources))
     if unjudged:
-        verified, notes = _verify(unjudged, gold, decided_by)
+        verified, notes = _verify(unjudged, gold, verifier or "rules")
         lines.extend(notes)
     table: dict[tuple[str, int], VerifiedResponse] = {}
     for source in sources:
@@ -156,7 +156,8 @@ def read_run(
     lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]
-    return Run(_outcomes(responses), tuple(lines), decided_by)
+    verifiers = tuple(sorted({response.verifier for response in responses}))
+    return Run(_outcomes(responses), tuple(lines), verifiers)
 
 
 def _is_unjudged(source: Source, gold: Gold | None) -> bool:
@@ -187,7 +188,9 @@ def _verify(
     verdicts = verify(texts, [response.answers for response in responses], verifier)
     verified: _Verified = defaultdict(list)
     for (path, row), response, verdict in zip(rows, responses, verdicts, strict=True):
-        judged = VerifiedResponse(response.problem, verdict.correct, id=_text_id(response))
+        judged = VerifiedResponse(
+            response.problem, verdict.correct, id=_text_id(response), verifier=verdict.verifier
+        )
         verified[path].append((row, judged))
     without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
     share = without_answer / max(len(texts), 1)

@@ -22,14 +22,16 @@ class Side:
     outcomes: their ids are unique: texts or ids of problems for files, BENCHMARK/ID for a policy.
     texts: texts of the problems in this order; those of files are the ids of the outcomes.
     lines: how files were read, and warnings.
-    verifier: the verifier that decided now; empty for verdicts that were there.
+    verifiers: the verifiers that decided; an empty name stands for other software.
+    is_policy: whether the verdicts are the scores of a policy.
     """
 
     name: str
     outcomes: Outcomes
     texts: tuple[str, ...]
     lines: tuple[str, ...] = ()
-    verifier: str = ""
+    verifiers: tuple[str, ...] = ("",)
+    is_policy: bool = False
 
 
 def side_of_files(
@@ -40,7 +42,7 @@ def side_of_files(
     run = read_run(kept, reading, verifier)
     name = name or str(kept[0])
     lines = tuple(left_out) + run.lines
-    return Side(name, run.outcomes, run.outcomes.ids, lines, run.verifier)
+    return Side(name, run.outcomes, run.outcomes.ids, lines, run.verifiers)
 
 
 def side_of_policy(experiment: Experiment, policy: str, suite: str) -> Side:
@@ -62,7 +64,8 @@ def side_of_policy(experiment: Experiment, policy: str, suite: str) -> Side:
             ids.append(f"{benchmark}/{problem}")
             texts.append(text_of.get(problem, problem))
     outcomes = replace(Outcomes.pooled(scores.values()), ids=tuple(ids))
-    return Side(policy, outcomes, tuple(texts))
+    verifiers = (experiment.config.verifier,)
+    return Side(policy, outcomes, tuple(texts), verifiers=verifiers, is_policy=True)
 
 
 def side_of(

@@ -6,7 +6,13 @@ Each row has a sample, with the keys `problem_id`, `sample_index`, `correct` and
 
 from rspo.formats.problems import problem_text
 from rspo.formats.rows import Row
-from rspo.formats.verified_response import HINT, VerifiedResponse, rewards_of, verdicts_of
+from rspo.formats.verified_response import (
+    HINT,
+    VerifiedResponse,
+    rewards_of,
+    verdicts_of,
+    verifier_in,
+)
 
 
 def is_score(row: Row) -> bool:
@@ -27,4 +33,5 @@ def read_score(row: Row) -> VerifiedResponse:
     if len(verdicts) > 1:
         raise row.refuse("correct", "a single verdict beside `sample_index`")
     (reward,) = rewards_of(row, 1)
-    return VerifiedResponse(problem, verdicts[0], reward, sample_index)
+    verifier = verifier_in(row)
+    return VerifiedResponse(problem, verdicts[0], reward, sample_index, verifier=verifier)

@@ -18,6 +18,7 @@ from rspo.formats.verified_response import (
     VerifiedResponse,
     rewards_of,
     verdicts_of,
+    verifier_in,
     with_values,
 )
 from rspo.rewards import Verdict
@@ -47,8 +48,10 @@ def _verdicts(row: Row, source: Source) -> list[VerifiedResponse]:
     verdicts = verdicts_of(row, source.path_of("correct"), hint)
     rewards = rewards_of(row, len(verdicts), source.path_of("reward"))
     problem_id = "" if "question" in columns else id_of(row, columns.get("id"))
+    # Another key than `correct`, such as `correct_in_file`, has the verdicts of other software.
+    verifier = verifier_in(row) if columns.get("correct") == "correct" else ""
     return [
-        VerifiedResponse(problem, correct, reward, id=problem_id)
+        VerifiedResponse(problem, correct, reward, id=problem_id, verifier=verifier)
         for correct, reward in zip(verdicts, rewards, strict=True)
     ]
 

@@ -44,6 +44,8 @@ class VerifiedResponse:
     sample_index: its index among the responses to the problem; None if the row has none, so that
         the order in the file decides.
     id: the id of its problem, if responses are grouped by text and the row has one.
+    verifier: the name of the verifier that decided, as the rows of `rspo verify` and `rspo score`
+        have it; empty for verdicts of other software.
     """
 
     problem: str
@@ -51,6 +53,7 @@ class VerifiedResponse:
     reward: float | None = None
     sample_index: int | None = None
     id: str = ""
+    verifier: str = ""
 
 
 def verdicts_of(row: Row, key: str = "correct", hint: str = "") -> list[bool]:
@@ -71,6 +74,12 @@ def verdicts_of(row: Row, key: str = "correct", hint: str = "") -> list[bool]:
     if not verdicts:
         raise row.refuse(key, "a verdict for each response")
     return verdicts
+
+
+def verifier_in(row: Row) -> str:
+    """The name of the verifier in a row that `rspo verify` or `rspo score` wrote; else empty."""
+    verifier = row.values.get("verifier")
+    return verifier if isinstance(verifier, str) else ""
 
 
 def rewards_of(row: Row, number: int, key: str = "reward") -> list[float | None]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
@@ -17,10 +17,12 @@ from rspo.cli import main
 from rspo.core.tables import SCORES, write_table
 from rspo.evaluation.compare import Difference, curves_of, pair, paired_difference
 from rspo.evaluation.sides import side_of_files
+from rspo.evaluation.verify_file import verify_file
 from rspo.figures.compared import names_in_legend
 from rspo.formats.source import Reading
 from tests.support.exact import max_at_k_estimate
 from tests.support.outcomes import outcomes_of
+from tests.support.response_files import inspect_json, inspect_zip, nemo_skills, qwen_math, verl
 from tests.support.table_rows import random_scores
 
 ROW = re.compile(
@@ -366,7 +368,46 @@ def test_sides_that_were_judged_differently_are_warned_about(
     responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
     _, output = compared(capsys, verdicts, str(responses))
     assert f"{responses}: verified with rules; 0.0% of the responses have no answer" in output
-    assert f"warning: {verdicts} has verdicts of other software, the other side those of" in output
+    assert (
+        f"warning: {verdicts} has verdicts of other software, {responses} those of rules; "
+        "--verifier rules verifies both alike\n"
+    ) in output
     _, output = compared(capsys, str(responses), str(responses))
     assert "warning: verdicts" not in output
     assert "other software" not in output
+
+
+@pytest.mark.parametrize("write", [inspect_json, inspect_zip, qwen_math, verl, nemo_skills])
+def test_verdicts_of_other_software_and_those_of_rspo_verify_are_told_apart(
+    tmp_path: Path, write: Callable[[Path], list[Path]]
+) -> None:
+    """The same responses in one file with its own verdicts, and in the one that we made of it."""
+    files = write(tmp_path)
+    ours = tmp_path / "ours.verdicts.jsonl"
+    verify_file(files, ours)
+    theirs = side_of_files(files, Reading(), name="theirs")
+    verified = side_of_files([ours], Reading(), name="ours")
+    warning = (
+        "warning: theirs has verdicts of other software, ours those of rules; "
+        "--verifier rules verifies both alike"
+    )
+    assert warning in pair([theirs, verified]).lines
+    again = side_of_files(files, Reading(), "rules")
+    assert not [line for line in pair([again, verified]).lines if "alike" in line]
+    # The verdicts of the file are also in the one that was made of it.
+    copied = side_of_files([ours], Reading(correct="correct_in_file"))
+    assert not [line for line in pair([theirs, copied]).lines if "alike" in line]
+
+
+def test_verdicts_of_two_verifiers_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (file,) = verl(tmp_path)
+    for verifier in ("rules", "exact"):
+        verify_file(file, Path(f"{verifier}.jsonl"), verifier)
+    _, output = compared(capsys, "exact.jsonl", "rules.jsonl")
+    assert output.startswith(
+        "warning: exact.jsonl has verdicts of exact, rules.jsonl those of rules; "
+        "--verifier exact verifies both alike\n"
+    )
