@@ -1,12 +1,13 @@
 """What `rspo verify` says beside its counts: what is worth a look before the numbers are used."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from rspo.config.names import BOX_ONLY
 from rspo.formats.responses import Response
 from rspo.rewards import Verdict, texts_of, verify
-from rspo.rewards.extraction import extracted_answer
+from rspo.rewards.extraction import extracted_answer, final_answers
 from rspo.rewards.verdict import INCORRECT, TIMEOUT
 
 _EXAMPLES = 3
@@ -18,6 +19,7 @@ _RUNNING_TEXT = re.compile(r"\\(?:text|mathrm|mbox)[ ]?\{([^{}]*)\}")
 _SEVERAL = re.compile(
     r",(?![0-9]{3}(?![0-9]))(?=[^,]*[^\s,.])|;(?=[^;]*[^\s;.])|\b(?:or|and)\b|\\(?:lor|vee|pm)(?![a-zA-Z])"
 )
+_PLACES_IN_SOLUTIONS = ("box", "hashes")
 _MOST_NESTED = 20  # brackets within brackets
 
 
@@ -42,14 +44,14 @@ def notes(
         if answer is not None and offers_more(answer, texts_of(response.answers)):
             several.append(answer)
     if several:
-        yield f"incorrect because they offer several values: {len(several)}, {_examples(several)}"
+        yield f"incorrect, and offer several values: {len(several)}, {_examples(several)}"
     slow = []
     for response, verdict in zip(responses, verdicts, strict=True):
         if verdict.reason == TIMEOUT:
             slow.append(extracted_answer(response.text, verifier, extract) or "")
     if slow:
         yield f"over the time limit, which counts as incorrect: {len(slow)}, {_examples(slow)}"
-    unread = unread_answers(responses, verifier)
+    unread = unread_answers(responses, verdicts, verifier)
     if unread:
         yield (
             f"answers of which {verifier} accepts only an identical copy: {len(unread)}, "
@@ -73,23 +75,33 @@ def _has_several(text: str) -> bool:
     return _SEVERAL.search(text) is not None
 
 
-def unread_answers(responses: Sequence[Response], verifier: str) -> list[str]:
+def unread_answers(
+    responses: Sequence[Response], verdicts: Sequence[Verdict], verifier: str
+) -> list[str]:
     r"""The answers that do not equal themselves when \displaystyle is added, which changes nothing.
 
-    The verifier does not read them, so it accepts only an identical response. Other verifiers than
-    rules and math_verify have no such answers.
+    The verifier does not read them, so it accepts only an identical response. Answers that a
+    response has matched are left out, and other verifiers than rules and math_verify have no such
+    answers.
     """
     if verifier not in ("rules", "math_verify"):
         return []
-    answers = list(dict.fromkeys(tuple(texts_of(response.answers)) for response in responses))
+    is_matched: dict[tuple[str, ...], bool] = defaultdict(bool)
+    for response, verdict in zip(responses, verdicts, strict=True):
+        is_matched[tuple(texts_of(response.answers))] |= verdict.correct
+    answers = [answer for answer, matched in is_matched.items() if not matched]
     # Without the command, the texts would be identical, and the verifier would not be asked.
-    boxes = [rf"\boxed{{\displaystyle {accepted[0]}}}" for accepted in answers]
-    verdicts = verify(boxes, answers, verifier)
+    boxes = [rf"\boxed{{\displaystyle {_stated(accepted[0])}}}" for accepted in answers]
     return [
         accepted[0]
-        for accepted, verdict in zip(answers, verdicts, strict=True)
+        for accepted, verdict in zip(answers, verify(boxes, answers, verifier), strict=True)
         if not verdict.correct
     ]
+
+
+def _stated(answer: str) -> str:
+    """What an answer states at its end, if it is a worked solution, as in GSM8K."""
+    return next(iter(final_answers(answer, _PLACES_IN_SOLUTIONS)), answer)
 
 
 def _examples(texts: Sequence[str]) -> str:

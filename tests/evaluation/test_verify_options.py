@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rspo.cli import main
+from rspo.rewards import Verdict, verify
 
 Line = dict[str, Any]
 
@@ -60,9 +61,7 @@ def test_responses_that_offer_several_values_are_counted(
 ) -> None:
     write(*NEEDS_A_LOOK)
     assert main(["verify", "own.jsonl"]) == 0
-    expected = (
-        r"incorrect because they offer several values: 3, such as 7 \text{ or } 8 | 7, 8 | 6 or 7"
-    )
+    expected = r"incorrect, and offer several values: 3, such as 7 \text{ or } 8 | 7, 8 | 6 or 7"
     assert expected in capsys.readouterr().out.splitlines()
 
 
@@ -75,6 +74,36 @@ def test_answers_that_the_verifier_does_not_read_are_counted(
     assert expected in capsys.readouterr().out.splitlines()
     assert main(["verify", "own.jsonl", "--verifier=exact", "--force"]) == 0
     assert "identical copy" not in capsys.readouterr().out
+
+
+SOLUTION = "In May, she sold 48/2 = <<48/2=24>>24 clips.\nTogether 48+24 = <<48+24=72>>72.\n#### "
+
+
+def test_the_answer_of_a_worked_solution_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also if all responses to the problem are wrong. The last answer is not read."""
+    solutions = [(f"{SOLUTION}{answer}", f"... #### {answer}") for answer in (72, 34, "1,000")]
+    write(*solutions, (f"{SOLUTION}5", "#### 6"), (rf"{SOLUTION}\frac{{1}}{{2", "#### 1"))
+    assert main(["verify", "own.jsonl", "--extract=hashes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "verdicts: 3 correct, 2 incorrect" in lines
+    assert [line.partition(",")[0] for line in lines if "identical copy" in line] == [
+        "answers of which rules accepts only an identical copy: 1"
+    ]
+
+
+def test_only_answers_that_no_response_matched_are_verified_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def remember(boxes: list[str], answers: list[tuple[str, ...]], verifier: str) -> list[Verdict]:
+        asked.extend(answers)
+        return verify(boxes, answers, verifier)
+
+    monkeypatch.setattr("rspo.evaluation.verify_notes.verify", remember)
+    write(*[("7", r"\boxed{7}"), ("7", "no"), ("8", "no"), ("8", r"\boxed{9}")])
+    assert main(["verify", "own.jsonl"]) == 0
+    assert asked == [("8",)]
 
 
 def test_timeouts_are_counted_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
