@@ -4,6 +4,7 @@ A run of all benchmarks replaces `benchmarks/results.md`. A run of some of them 
 table. The exit status is 1 if a number is not within its limit.
 """
 
+import argparse
 import importlib
 import os
 import pkgutil
@@ -24,16 +25,22 @@ RESULTS = Path(__file__).with_name("results.md")
 NO_BENCHMARKS = {"__main__", "smollm_mirror"}  # modules without a function `run`
 
 
-def main(names: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Run benchmarks, and print their table.
 
     Args:
-        names: the benchmarks to run; all if it is empty.
+        words: the names of the benchmarks to run, or options.
 
     Returns: the exit status; 2 for an unknown name.
     """
     modules = {module.name for module in pkgutil.iter_modules(benchmarks.__path__)}
     known = sorted(modules - NO_BENCHMARKS)
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=style
+    )
+    parser.add_argument("name", nargs="*", help=f"default: all of {', '.join(known)}")
+    names = parser.parse_args(words).name
     unknown = sorted(set(names) - set(known))
     if unknown:
         print(f"unknown benchmark {', '.join(unknown)}; allowed: {', '.join(known)}")

@@ -10,6 +10,7 @@ from benchmarks.verifier.accuracy import (
     REPORTED_EVERYWHERE,
     ROOT,
     SETS,
+    SHARED,
     SHIPPED,
     VERIFIERS,
     Figures,
@@ -19,6 +20,7 @@ from benchmarks.verifier.accuracy import (
     of_judge,
     verdicts,
 )
+from rspo.core.errors import InputError
 from rspo.rewards.extraction import last_box
 
 PAGE = ROOT / "docs" / "verification.md"
@@ -101,7 +103,16 @@ def rows() -> list[Row]:
 
 
 def write(page: Path = PAGE) -> None:
-    """Replace the tables of the page, between its markers."""
+    """Replace the tables of the page, between its markers.
+
+    Raises: InputError if a set of labelled answers is missing, before anything is measured.
+    """
+    missing = [f"{name}.jsonl" for name in SETS if labelled(name) is None]
+    if missing:
+        raise InputError(
+            f"{page.name} stays as it is, because its tables need labelled answers that are not in "
+            f"{SHARED}: {', '.join(missing)}"
+        )
     tables = {"sets": table_of_sets(), "kinds": table_of_kinds(), "wins": table_of_wins()}
     text = page.read_text(encoding="utf-8")
     for name, lines in tables.items():

@@ -1,10 +1,13 @@
 """The verifiers on labelled answers: limits, and the tables of docs/verification.md."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as benchmarks_main
+from benchmarks.verifier import __main__ as writing
 from benchmarks.verifier import accuracy, tables
 from rspo.rewards import is_correct
 from tests.support.attacks import boxed
@@ -41,6 +44,30 @@ def test_the_rules_refuse_every_published_false_accept() -> None:
     pairs += [(prediction, gold) for gold, prediction in pairs]
     found = is_correct([boxed(other) for _, other in pairs], [gold for gold, _ in pairs])
     assert [pair for pair, right in zip(pairs, found, strict=True) if right] == []
+
+
+def test_without_the_data_the_page_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a fresh clone, which has four of the six sets."""
+    monkeypatch.setattr(accuracy, "SHARED", tmp_path)
+    accuracy.labelled.cache_clear()
+    page = tables.PAGE.read_bytes()
+    assert writing.main([]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("verification.md stays as it is, ")
+    assert message.endswith(": qwen_math_cot_100.jsonl, reported_pairs.jsonl\n")
+    accuracy.labelled.cache_clear()
+    assert tables.PAGE.read_bytes() == page
+
+
+@pytest.mark.parametrize("main", [benchmarks_main.main, writing.main])
+def test_help_measures_nothing(
+    main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--help"])
+    assert capsys.readouterr().out.startswith("usage: python -m benchmarks")
 
 
 def cells(page: list[str], column: str) -> dict[str, str]:
