@@ -93,12 +93,14 @@ def verify_file(
     if not replace:  # after the checks of the arguments, which also apply with --force
         require_replaceable(task)
     by_verifier: dict[str, list[Verdict]] = {}
-    journals = [journal_of(_table_of(name, names, output)) for name in names]
+    # A run that was killed may have had more verifiers than this one.
+    journals = [journal_of(output)]
+    journals += [journal_of(_table_of_other(name, output)) for name in verifier_names()]
 
     def work() -> Done:
         stored = output.with_suffix(".judge.jsonl")
         for name in names:
-            table = _table_of(name, names, output)
+            table = output if name == names[0] else _table_of_other(name, output)
             settings = verifier_settings(config, name, places)
             with verifier_of(experiment, name, stored, extract=places) as verify:
                 by_verifier[name] = verified(table, responses, verify, settings)
@@ -138,14 +140,14 @@ def _judge_inputs(experiment: Experiment | None, verifier: str) -> list[Input]:
     return judge_inputs(experiment, verifier) if experiment else []
 
 
-def _table_of(verifier: str, verifiers: Sequence[str], output: Path) -> Path:
-    """The table whose journal has the verdicts of a verifier; only that of the first is written."""
-    return output if verifier == verifiers[0] else output.with_suffix(f".{verifier}.jsonl")
+def _table_of_other(verifier: str, output: Path) -> Path:
+    """The table whose journal has the verdicts of a second verifier; it is never written."""
+    return output.with_suffix(f".{verifier}.jsonl")
 
 
 def _remove(files: Sequence[Path]) -> None:
     for file in files:
-        file.unlink()
+        file.unlink(missing_ok=True)
 
 
 def _warnings(

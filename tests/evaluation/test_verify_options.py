@@ -129,6 +129,23 @@ def test_two_verifiers_are_compared_and_the_first_decides(
     assert sorted(path.name for path in Path().iterdir() if "journal" in path.name) == []
 
 
+def test_a_run_with_fewer_verifiers_leaves_no_journal_of_a_killed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(("7", r"\boxed{7}"), ("7", r"\boxed{8}"))
+
+    def end(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as killed:
+        killed.setattr("rspo.evaluation.verify_file._write_verdicts", end)
+        with pytest.raises(SystemExit):
+            main(["verify", "own.jsonl", "--verifier", "rules,math_verify,exact"])
+    assert len(list(Path().glob(".*.journal"))) == 3
+    assert main(["verify", "own.jsonl"]) == 0
+    assert list(Path().glob(".*.journal")) == []
+
+
 def test_each_verifier_must_exist(capsys: pytest.CaptureFixture[str]) -> None:
     write(("7", r"\boxed{7}"))
     assert main(["verify", "own.jsonl", "--verifier", "rules,math"]) == 2
