@@ -11,7 +11,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.registered import verifier_names
 from rspo.core.errors import InputError, allowed_names
 from rspo.core.files import write_json_lines
-from rspo.evaluation.pass_at_k import short
+from rspo.evaluation.pass_at_k import short, titles
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.pipeline import tasks
 from rspo.pipeline.run import require_inputs
@@ -121,9 +121,11 @@ def agreement(
     yield ""
     yield from _table(rows_of)
     disputed: list[Mapping[str, Any]] = []
+    problems: list[str] = []
     for benchmark, rows in rows_of.items():
         disputed += [{"benchmark": benchmark, **row} for row in differing(rows)]
-    yield from differing_lines(disputed)
+        problems += [row["problem"] for row in rows]
+    yield from differing_lines(disputed, problems)
     if output is not None:
         write_json_lines(output, disputed)
         yield f"wrote {output}"
@@ -174,21 +176,24 @@ def agreement_of_rows(rows: Sequence[Mapping[str, Any]]) -> Agreement:
     return agreement_of([row["correct"] for row in rows], [row["correct_b"] for row in rows])
 
 
-def differing_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def differing_lines(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> Iterator[str]:
     """Lines with the first responses on which two verifiers differ.
 
     Args:
         rows: these responses with `correct`, which is the verdict of A, `response`, `answer` and
             `problem`.
+        problems: the problems of all responses, also of those on which the two agree.
     """
     if not rows:
         return
     yield ""
     yield f"they differ on {len(rows)} response{'s' * (len(rows) > 1)}, such as:"
+    names = list(dict.fromkeys(problems))
+    title_of = dict(zip(names, titles(names), strict=True))
     for row in rows[:SHOWN]:
         accepts = "A" if row["correct"] else "B"
         end = short(row["response"][-60:])
-        yield f"  only {accepts} accepts {end} for {row['answer']}  {short(row['problem'])}"
+        yield f"  only {accepts} accepts {end} for {row['answer']}  {title_of[row['problem']]}"
 
 
 def _row(name: str, counts: Agreement) -> str:

@@ -22,6 +22,7 @@ from rspo.evaluation.pass_at_k import (
     number,
     short,
     span,
+    titles,
 )
 from rspo.evaluation.sides import Side, paired
 from rspo.evaluation.statistics import Floats, holm
@@ -117,7 +118,7 @@ def pair(
         names=(first.name, second.name),
         first=outcomes_a,
         second=outcomes_b,
-        titles=tuple(short(first.texts[place]) for place in places_a.tolist()),
+        titles=tuple(titles([first.texts[place] for place in places_a.tolist()])),
         metric=metric,
         ks=tuple(chosen_ks(common, ks)),
         only=(only_a, only_b),
@@ -219,7 +220,9 @@ def _crossing(first: Floats, second: Floats) -> str:
         return f"crossing: none, the curves are equal up to k = {largest}"
     ahead = "A" if unequal[0] > 0 else "B"
     found = crossing(first, second)
-    if math.isinf(found.k):
+    if math.isinf(found.k) and abs(differences[-1]) <= ROUNDING:
+        text = f"crossing: none, {ahead} is ahead at first, the curves are equal at k = {largest}"
+    elif math.isinf(found.k):
         text = f"crossing: none up to k = {largest}, {ahead} stays ahead"
     else:
         text = f"crossing: {ahead} is ahead at first and falls behind at k = {found.k:.1f}"

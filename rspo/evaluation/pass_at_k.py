@@ -1,5 +1,6 @@
 """Pass@k, pass^k and Max@k: means over problems, as rows of a table or as lines."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any
@@ -129,7 +130,7 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
     yield "pass^k: all k responses are correct"
     yield "error: standard error over problems; within: of sampling, for the same problems"
     yield from few(len(outcomes.responses))
-    yield from left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks)
+    yield from left_out(outcomes.responses, titles(outcomes.ids), ks)
 
 
 def sizes(outcomes: Outcomes) -> str:
@@ -179,11 +180,47 @@ def number(value: float, width: int) -> str:
 
 def short(text: str) -> str:
     """The beginning of a problem's text in one line, in quotation marks."""
+    return _quoted(_line(text))
+
+
+def titles(texts: Sequence[str]) -> list[str]:
+    """Short texts of problems, each as by `short`, unless long ones have the same beginning.
+
+    Such as that of a system prompt: they are shown from the word at which they differ.
+    """
+    lines = [_line(text) for text in texts]
+    alike: dict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        alike[_quoted(line)].append(line)
+    start_of = {title: _start_of_difference(group) for title, group in alike.items()}
+    return [_quoted(line, start_of[_quoted(line)]) for line in lines]
+
+
+def _line(text: str) -> str:
+    """A text in one line of letters that can be printed."""
     line = " ".join(text.split())
-    line = "".join(letter if letter.isprintable() else " " for letter in line)
-    if len(line) > _TITLE_LENGTH:
-        line = line[: _TITLE_LENGTH - 3] + "..."
-    return f'"{line}"'
+    return "".join(letter if letter.isprintable() else " " for letter in line)
+
+
+def _start_of_difference(lines: Sequence[str]) -> int:
+    """Where the word starts at which some lines differ; 0 if they are equal."""
+    first = min(lines)
+    last = max(lines)  # what these two have in common, all lines have
+    if first == last:
+        return 0
+    place = 0
+    while first[place : place + 1] == last[place : place + 1]:
+        place += 1
+    start = first.rfind(" ", 0, place) + 1
+    return max(start, place - _TITLE_LENGTH // 2)  # a word may be long
+
+
+def _quoted(line: str, start: int = 0) -> str:
+    """A line from `start` on in quotation marks, shortened to `_TITLE_LENGTH`."""
+    shown = f"...{line[start:]}" if start else line
+    if len(shown) > _TITLE_LENGTH:
+        shown = shown[: _TITLE_LENGTH - 3] + "..."
+    return f'"{shown}"'
 
 
 def counted(problems: int) -> str:

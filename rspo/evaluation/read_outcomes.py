@@ -21,7 +21,7 @@ from rspo.formats.answers import Gold, read_answers
 from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
 from rspo.formats.responses import Response, require_one_answer, responses_of
 from rspo.formats.rows import Row
-from rspo.formats.source import Reading, Source, how_read, open_source
+from rspo.formats.source import Reading, Source, how_read, open_source, unlike_files
 from rspo.formats.verdicts import verified_responses
 from rspo.formats.verified_response import VerifiedResponse
 from rspo.rewards import verify
@@ -141,6 +141,7 @@ def read_run(
         verified, notes = _verify(unjudged, gold, verifier or "rules")
         lines.extend(notes)
     table: dict[tuple[str, int], VerifiedResponse] = {}
+    problems_of: dict[str, set[str]] = defaultdict(set)
     for source in sources:
         for row, response in verified.get(source.path) or verified_responses(source):
             # Without an index, the place in the file tells responses to the same problem apart.
@@ -149,10 +150,12 @@ def read_run(
             if sample in table:
                 raise InputError(f"{row}: sample {number} of problem {sample[0]!r} is duplicated")
             table[sample] = response
+            problems_of[source.layout.name].add(response.problem)
     if not table:
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: has no rows; at least one verified response is needed")
     responses = list(table.values())
+    lines.extend(unlike_files(problems_of))
     lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]

@@ -265,7 +265,7 @@ def _comparison(rows: Sequence[Mapping[str, Any]], a: str, b: str) -> Iterator[s
         f"A: {a}, {counts.accepted_a:.1%} correct; B: {b}; they agree "
         f"on {counts.agreement:.1%} of {counts.responses} responses, kappa {counts.kappa_text}"
     )
-    yield from differing_lines(differing(rows))
+    yield from differing_lines(differing(rows), [row["problem"] for row in rows])
 
 
 def _spoiled(responses: Sequence[Response]) -> Iterator[str]:

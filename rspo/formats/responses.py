@@ -1,5 +1,6 @@
 """Reads what a verifier needs: each response, its problem and its answer."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from rspo.formats.layouts import PLAIN
 from rspo.formats.paths import is_chat, text_of
 from rspo.formats.problems import checked_answer, id_of, problem_text
 from rspo.formats.rows import Row
-from rspo.formats.source import Reading, Source, how_read, open_source
+from rspo.formats.source import Reading, Source, how_read, open_source, unlike_files
 from rspo.formats.verified_response import verdicts_of
 from rspo.rewards import Answer
 
@@ -60,16 +61,18 @@ def read_responses(
     responses: list[Response] = []
     sources = []
     answer_of: dict[str, Any] = {}
+    problems_of: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         source = open_source(path, reading)
         sources.append(source)
         for row, response in responses_of(source, gold):
             require_one_answer(source, row, response, answer_of)
             responses.append(response)
+            problems_of[source.layout.name].add(response.problem)
     if not responses:
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: has no rows; at least one response is needed")
-    return responses, list(how_read(sources))
+    return responses, [*how_read(sources), *unlike_files(problems_of)]
 
 
 def responses_of(source: Source, gold: Gold | None = None) -> Iterator[tuple[Row, Response]]:

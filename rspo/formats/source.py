@@ -2,7 +2,7 @@
 
 import glob
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -70,6 +70,20 @@ def how_read(sources: Sequence[Source]) -> Iterator[str]:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         details = f"; {note}" if note else ""
         yield f"{files[0]}{more}: read as {name} (--format names another layout){details}"
+
+
+def unlike_files(problems_of: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """A warning about files of a run that are in several layouts and have no problem in common.
+
+    Args:
+        problems_of: the problems of the files in each layout, by its name.
+    """
+    total = sum(len(set(problems)) for problems in problems_of.values())
+    if len(problems_of) > 1 and len(set(chain.from_iterable(problems_of.values()))) == total:
+        yield (
+            f"warning: files in several layouts ({', '.join(problems_of)}) have no problem in "
+            "common, and are taken together as those of one run"
+        )
 
 
 def files_of(argument: Path) -> list[Path]:

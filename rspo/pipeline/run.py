@@ -85,7 +85,7 @@ def require_replaceable(task: Task) -> None:
         if state_of(task, path).reason in (Reason.NO_PROVENANCE, Reason.OTHER_SETTINGS):
             raise InputError(
                 f"{path} exists and was not made by this command with these settings: name another "
-                "file, or replace it with --force"
+                "file with --output, or replace it with --force"
             )
 
 

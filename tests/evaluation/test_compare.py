@@ -16,6 +16,7 @@ from scipy.stats import ttest_rel
 from rspo.cli import main
 from rspo.core.tables import SCORES, write_table
 from rspo.evaluation.compare import Difference, curves_of, pair, paired_difference
+from rspo.evaluation.pass_at_k import titles
 from rspo.evaluation.sides import side_of_files
 from rspo.evaluation.verify_file import verify_file
 from rspo.figures.compared import names_in_legend
@@ -259,11 +260,50 @@ def test_curves_that_do_not_cross_say_who_stays_ahead(
     ]
     _, output = compared(capsys, *files)
     assert "crossing: none up to k = 2, A stays ahead; 95 % interval: above 2" in output
+    half = write_verdicts(str(tmp_path / "half.jsonl"), {name: [True, False] for name in better})
+    full = write_verdicts(str(tmp_path / "full.jsonl"), {name: [True, True] for name in better})
+    _, output = compared(capsys, half, full)
+    assert "crossing: none, B is ahead at first, the curves are equal at k = 2; 95 %" in output
     _, output = compared(capsys, files[0], files[0])
     assert "crossing: none, the curves are equal up to k = 2" in output
     assert "gain of B at Pass@1, B - A: +0.000" in output
     _, output = compared(capsys, *files, "--metric=pass_hat_k")
     assert "crossing" not in output
+
+
+SYSTEM = "system\nPlease reason step by step, and put your final answer within a box.\nuser\n"
+
+
+def test_problems_after_the_same_system_prompt_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [f"{SYSTEM}Find {what} of the roots.\nassistant\n" for what in ("the sum", "all")]
+    sides = [{text: [right] * 2 for text in [*texts, "short"]} for right in (True, False)]
+    files = [write_verdicts(str(tmp_path / f"{i}.jsonl"), side) for i, side in enumerate(sides)]
+    _, output = compared(capsys, *files)
+    shown = [line.partition("correct  ")[2] for line in output.splitlines() if "correct  " in line]
+    assert shown == [
+        '"...the sum of the roots. assistant"',
+        '"...all of the roots. assistant"',
+        '"short"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["a  b", "c\nd"], ['"a b"', '"c d"']),
+        (["word " * 20] * 2, [f'"{"word " * 11}wo..."'] * 2),
+        ([f"{'x ' * 40}{end}" for end in ("one", "two")], ['"...one"', '"...two"']),
+        (
+            [f"{'x' * 90}{end}" for end in ("one", "two")],
+            [f'"...{"x" * 30}one"', f'"...{"x" * 30}two"'],
+        ),
+        (["x " * 40, "x " * 40 + "y"], ['"...x"', '"...x y"']),
+    ],
+)
+def test_titles_of_problems(texts: list[str], expected: list[str]) -> None:
+    assert titles(texts) == expected
 
 
 @pytest.mark.promise("rspo compare base.jsonl trained.jsonl --out curves.png")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rspo.cli import main
+from tests.support import response_files
 
 Line = dict[str, Any]
 RIGHT = r"\boxed{5}"
@@ -34,6 +35,26 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """The output of `rspo verify` for the same file."""
     assert main(["verify", "r.jsonl", "--force", *words]) == 0
     return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["verify", "pass-at-k"])
+def test_files_of_different_layouts_and_problems(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (verl,) = response_files.verl(Path())
+    (qwen,) = response_files.qwen_math(Path())
+    Path("r.jsonl").write_text(json.dumps(row("other", RIGHT, correct=True)) + "\n")
+    expected = (
+        "warning: files in several layouts (verl, plain) have no problem in common, and are taken "
+        "together as those of one run"
+    )
+    assert main([command, str(verl), "r.jsonl"]) == 0
+    assert expected in capsys.readouterr().out.splitlines()
+    Path("s.jsonl").write_text(json.dumps(row("another", RIGHT, correct=True)) + "\n")
+    for files in (["r.jsonl", "s.jsonl"], [str(verl), str(qwen)]):
+        Path("responses.verdicts.jsonl").unlink(missing_ok=True)
+        assert main([command, *files]) == 0
+        assert "several layouts" not in capsys.readouterr().out
 
 
 def test_good_responses_have_no_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -195,7 +195,7 @@ def test_a_verdict_that_was_not_given_yet_is_none(folder: Path) -> None:
         text = path.read_text().replace("true", "null").replace("false", "null")
         path.write_text(text)
     run = read_run(paths)
-    assert run.verifier == "rules"
+    assert run.verifiers == ("rules",)
     assert sorted(run.outcomes.correct.tolist()) == sorted(CORRECT)
 
 

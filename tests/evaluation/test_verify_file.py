@@ -280,7 +280,9 @@ def test_verdicts_on_another_file_are_kept_without_force(
     assert verify("x.jsonl") == verify("x.jsonl") == 0
     before = Path("x.verdicts.jsonl").read_bytes()
     assert verify("x.jsonl.gz") == 2
-    assert "x.verdicts.jsonl exists and was not made by this command" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "x.verdicts.jsonl exists and was not made by this command" in message
+    assert "name another file with --output, or replace it with --force" in message
     assert Path("x.verdicts.jsonl").read_bytes() == before
 
 

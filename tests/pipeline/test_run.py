@@ -198,7 +198,7 @@ def test_a_result_of_other_settings_is_replaced_only_with_force() -> None:
         require_replaceable(other)
     assert str(error.value) == (
         "result.txt exists and was not made by this command with these settings: name another "
-        "file, or replace it with --force"
+        "file with --output, or replace it with --force"
     )
     RESULT.unlink()
     with pytest.raises(InputError, match=r"^second\.txt exists"):
