@@ -72,7 +72,9 @@ def read_responses(
     if not responses:
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: has no rows; at least one response is needed")
-    return responses, [*how_read(sources), *unlike_files(problems_of)]
+    notes = list(how_read(sources))
+    notes.extend(unlike_files(problems_of))
+    return responses, notes
 
 
 def responses_of(source: Source, gold: Gold | None = None) -> Iterator[tuple[Row, Response]]:

@@ -278,7 +278,8 @@ def test_problems_after_the_same_system_prompt_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = [f"{SYSTEM}Find {what} of the roots.\nassistant\n" for what in ("the sum", "all")]
-    sides = [{text: [right] * 2 for text in [*texts, "short"]} for right in (True, False)]
+    texts.append("short")
+    sides = [{text: [right] * 2 for text in texts} for right in (True, False)]
     files = [write_verdicts(str(tmp_path / f"{i}.jsonl"), side) for i, side in enumerate(sides)]
     _, output = compared(capsys, *files)
     shown = [line.partition("correct  ")[2] for line in output.splitlines() if "correct  " in line]
