@@ -75,10 +75,12 @@ def verify(
             pending.append(row)
         return [row.result() for row in pending]
     except BaseException:  # above all KeyboardInterrupt: do not wait for the remaining rows
+        is_closed = stop.is_set()
         stop.set()
         for row in pending:
             row.cancel()
-        close()
+        if not is_closed:  # another `close` would end the calls that started since the first one
+            close()
         raise
     finally:
         with _lock:

@@ -110,8 +110,10 @@ def test_closing_wakes_a_thread_that_waits_for_a_slot(monkeypatch: pytest.Monkey
         time.sleep(0.5)
         assert not waiting.done()
         sandbox.close()
-        with pytest.raises(CancelledError, match="closed"):
-            waiting.result(10)
+        with monkeypatch.context() as closed:
+            closed.setattr(sandbox, "close", lambda: pytest.fail("ends later calls, too"))
+            with pytest.raises(CancelledError, match="closed"):
+                waiting.result(10)
     assert is_correct(*ROW) == [True]
 
 
