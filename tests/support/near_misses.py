@@ -397,6 +397,17 @@ def choice(draw: random.Random) -> Drawn:
     return letter, wrong
 
 
+def option(draw: random.Random) -> Drawn:
+    """The letter and value of an option, both in several kinds of type."""
+    n, m = (abs(number) for number in distinct(draw, 2))
+    letter, other = draw.sample("ABCDE", 2)
+    fonts = (r"\textbf{(%s)}\ %s", r"\text{(%s) } %s", r"\mathrm{(%s)}\ %s", "(%s) %s", "%s. %s")
+    wrong = [f"{m}", other, f"({other})", rf"\textbf{{({other})}}", f"{other} = {n}"]
+    for font in fonts:
+        wrong += [font % (other, n), font % (other, m), font % (letter, m)]
+    return draw.choice(fonts) % (letter, n), wrong
+
+
 def function(draw: random.Random) -> Drawn:
     name, other = draw.sample((r"\sin", r"\cos", r"\tan", r"\ln", r"\exp"), 2)
     a, b = (abs(number) for number in distinct(draw, 2))
@@ -485,6 +496,7 @@ KINDS: tuple[Callable[[random.Random], Drawn], ...] = (
     points,
     based,
     choice,
+    option,
     function,
     series,
     word,

@@ -73,12 +73,9 @@ def _equivalent(form: str, prediction: str) -> bool:
     boxed = final_answers(form)
     form = repaired(boxed[0] if boxed else form)
     prediction = repaired(prediction)
-    # Multiple choice: if both choose a letter, only the letters count.
-    choice = prose.choice_in(form, only=True)
-    if choice is not None:
-        chosen = prose.choice_in(prediction)
-        if chosen is not None:
-            return choice == chosen
+    verdict = _same_choice(form, prediction)
+    if verdict is not None:
+        return verdict
     if _differ_in_whole_numbers(form, prediction):
         return False
     # A prediction is also read as a whole, in case it was taken for a sentence by mistake.
@@ -88,13 +85,39 @@ def _equivalent(form: str, prediction: str) -> bool:
         guesses += _readings(prediction)
     golds = list(_readings(prose.formula_in(form, only=True)))
     # The label of an option may be left out: 42 is (C) 42.
-    value = prose.without_label(prediction)
-    if value and choice is None:
-        guesses += _readings(value)
-    value = prose.without_label(form)
-    if value:
-        golds += _readings(value)
+    option = prose.option_in(prediction)
+    if option is not None:
+        guesses += _readings(option.value)
+    option = prose.option_in(form)
+    if option is not None:
+        golds += _readings(option.value)
     return any(same(gold, guess) for gold in golds for guess in guesses)
+
+
+def _same_choice(form: str, prediction: str) -> bool | None:
+    """Whether both choose the same option of multiple choice.
+
+    The letters must be equal, and the values too if both give one: (C) 43 is not (C) 42.
+
+    Returns: None if either of them has no letter, so that their values decide.
+    """
+    option = prose.option_in(form)
+    other_option = prose.option_in(prediction)
+    choice = prose.choice_in(form, only=True)
+    chosen = prose.choice_in(prediction)
+    if choice is not None and chosen is not None:
+        if choice != chosen or option is None or other_option is None or other_option.argues:
+            return choice == chosen
+        values_of_option = list(_readings(option.value))
+        other_values = list(_readings(other_option.value))
+        return any(same(value, other) for value in values_of_option for other in other_values)
+    if option is None and other_option is None:
+        return None
+    letter = prose.letter_of(form)
+    other_letter = prose.letter_of(prediction)
+    if letter is not None and other_letter is not None and letter != other_letter:
+        return False
+    return None
 
 
 def _differ_in_whole_numbers(form: str, prediction: str) -> bool:
