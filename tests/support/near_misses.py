@@ -6,7 +6,7 @@ a sign, the order, an item, an end, a unit, or an alternative that is added.
 
 import random
 from collections.abc import Callable, Iterator
-from math import gcd
+from math import gcd, prod
 
 Pair = tuple[str, str]
 Drawn = tuple[str, list[str]]  # an answer, and wrong predictions
@@ -408,6 +408,66 @@ def option(draw: random.Random) -> Drawn:
     return draw.choice(fonts) % (letter, n), wrong
 
 
+def ratio(draw: random.Random) -> Drawn:
+    """Ratios of several terms, which have no value."""
+    terms = sorted(draw.sample((2, 3, 5, 7, 11, 13, 61, 67), draw.choice((3, 3, 4))))
+    quotient = f"{terms[0]}/{terms[1]}"
+    wrong = [listed(terms[::-1], ":"), listed(terms[1:] + terms[:1], ":"), listed(terms[1:], ":")]
+    wrong += [listed(changed(draw, terms), ":"), listed(terms + [77], ":"), listed(terms, "/")]
+    wrong += [f"{terms[0]}:{prod(terms[1:])}", rf"\frac{{{terms[0]}}}{{{prod(terms[1:])}}}"]
+    wrong += [quotient, f"{quotient}:{terms[2]}", listed(terms), listed(terms, r"\cdot ")]
+    return listed(terms, ":"), wrong
+
+
+def mixed_quantity(draw: random.Random) -> Drawn:
+    """Quantities side by side: a product would have the same factors in another order."""
+    n, m = (abs(number) for number in distinct(draw, 2))
+    first, second = draw.choice(
+        (
+            ("hours", "minutes"),
+            ("feet", "inches"),
+            ("kg", "g"),
+            ("dollars", "cents"),
+            ("red", "blue"),
+            ("h", "min"),
+            ("R", ""),
+        )
+    )
+
+    def written(number: int, other: int, unit: str, other_unit: str, text: bool) -> str:
+        if text:
+            return rf"{number}\text{{ {unit} }}{other}\text{{ {other_unit} }}"
+        return f"{number} {unit} {other} {other_unit}".strip()
+
+    wrong = [f"{n * m} {first} {second}", f"{n}", f"{n} {first}", f"{n} {first} {m + 1} {second}"]
+    for text in (False, True):
+        wrong += [written(m, n, first, second, text), written(n, m + 1, first, second, text)]
+        if second:
+            wrong += [written(n, m, second, first, text), written(n * m, 1, first, second, text)]
+    return written(n, m, first, second, bool(second) and draw.random() < 0.5), wrong
+
+
+def anagram(draw: random.Random) -> Drawn:
+    """Words and names of the same letters, which are no products of variables."""
+    groups = (
+        ("dog", "god"),
+        ("listen", "silent"),
+        ("left", "felt"),
+        ("no", "on"),
+        ("NaCl", "ClNa"),
+        ("HT", "TH"),
+        ("TTF", "FTT"),
+        ("IX", "XI"),
+        ("act", "cat"),
+        ("A then B", "B then A"),
+        ("north", "thorn"),
+        ("red, blue", "der, blue"),
+    )
+    answer, other = draw.choice(groups)
+    wrong = [other, rf"\text{{{other}}}", f"The answer is {other}.", f"x = {other}", other.upper()]
+    return answer, wrong
+
+
 def function(draw: random.Random) -> Drawn:
     name, other = draw.sample((r"\sin", r"\cos", r"\tan", r"\ln", r"\exp"), 2)
     a, b = (abs(number) for number in distinct(draw, 2))
@@ -497,6 +557,9 @@ KINDS: tuple[Callable[[random.Random], Drawn], ...] = (
     based,
     choice,
     option,
+    ratio,
+    mixed_quantity,
+    anagram,
     function,
     series,
     word,

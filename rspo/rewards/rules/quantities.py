@@ -5,8 +5,8 @@ the question usually gives it. Two different units make two answers different. P
 are units that also have a value.
 """
 
-from rspo.rewards.rules import numerals, roundings, symbolic, units, values
-from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
+from rspo.rewards.rules import answers, numerals, roundings, symbolic, units, values
+from rspo.rewards.rules.expressions import Apply, Expression, TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens
 from rspo.rewards.rules.numerals import Decimal, decimal
 
@@ -21,6 +21,10 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     prediction = _ratio(prediction)
     if gold == prediction:
         return True
+    parts = units.parts(gold)
+    other_parts = units.parts(prediction)
+    if len(parts) > 1 or len(other_parts) > 1:
+        return len(parts) == len(other_parts) and all(map(same, parts, other_parts))
     # A base may be left out, as a unit may: 204 is 204_5, and 204_6 is not.
     digits_and_base = _in_base(gold)
     if digits_and_base is not None:
@@ -46,6 +50,12 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     return False
 
 
+def has_number(tokens: Tokens) -> bool:
+    """Whether the value of a quantity is a number, in digits or in words: `seven hours`."""
+    value, _ = _value_and_unit(tokens)
+    return decimal(value) is not None
+
+
 def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """The value and the unit of a quantity. Either may be empty. Numbers in words become digits."""
     value, unit = units.split(numerals.in_digits(tokens))
@@ -54,10 +64,10 @@ def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
 
 def _ratio(tokens: Tokens) -> Tokens:
     """The ratio `3 to 4` as 3 : 4; any other tokens as they are."""
-    if len(tokens) != 3 or tokens[1] not in ("to", TEXT + "to"):
+    signs = set(tokens[1::2])
+    if not signs or not signs <= {"to", TEXT + "to"} or not all(map(str.isdigit, tokens[::2])):
         return tokens
-    first, _, second = tokens
-    return (first, ":", second) if first.isdigit() and second.isdigit() else tokens
+    return tuple(":" if token in signs else token for token in tokens)
 
 
 def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
@@ -88,6 +98,12 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
         return bool(gold)
     if _is_time(gold) or _is_time(prediction):
         return _is_time(gold) and _is_time(prediction) and _numbers(gold) == _numbers(prediction)
+    if ":" in gold + prediction:
+        terms = answers.split(gold, (":",))
+        other_terms = answers.split(prediction, (":",))
+        # With two terms, a ratio is also a value: 3:4 is 3/4.
+        if len(terms) > 2 or len(other_terms) > 2:
+            return _proportional(terms, other_terms)
     if gold[-1:] == _OMISSION or prediction[-1:] == _OMISSION:
         return _is_truncated(prediction, gold) or _is_truncated(gold, prediction)
     number = decimal(gold)
@@ -110,6 +126,22 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
     if other_number:
         return _is_rounding(other_number, gold)
     return roundings.same(formula, other_formula)
+
+
+def _proportional(terms: list[Tokens], other_terms: list[Tokens]) -> bool:
+    """Whether two ratios of several terms are the same: 1:2:3 and 2:4:6.
+
+    A ratio with a term that is 0 equals only itself.
+    """
+    if len(terms) != len(other_terms):
+        return False
+    factors: list[Expression] = []
+    try:
+        for term, other in zip(terms, other_terms, strict=True):
+            factors.append(Apply("/", (read(term), read(other))))
+    except (Unreadable, TooDeep):
+        return False
+    return all(values.same(factor, factors[0]) for factor in factors)
 
 
 def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:

@@ -3,6 +3,8 @@ r"""Reads the unit after a value, or a remark in its place: `5\text{ cm}`, `12\t
 Words that change the value or the statement are not units: `7\text{ million}`, `7\text{ or more}`.
 """
 
+from itertools import pairwise
+
 from rspo.rewards.rules import numerals
 from rspo.rewards.rules.expressions import FUNCTIONS
 from rspo.rewards.rules.notation import TEXT, Tokens
@@ -113,6 +115,36 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
                 body = body[:-1]
             return body, _canonical_unit(tokens[start:])
     return tokens, ()
+
+
+def parts(tokens: Tokens) -> list[Tokens]:
+    """The quantities of an answer such as `2 hours 30 minutes`, `7 R 2` or `3 red 5 blue`.
+
+    A number after a word begins another quantity, and is no factor of a product. There is one part
+    if the tokens are anything else.
+    """
+    starts = [0]
+    if tokens[:1] != () and tokens[0][0].isdigit():
+        for place in range(1, len(tokens)):
+            power_of_ten = tokens[place : place + 2] == ("10", "^")  # 4.5 x 10^3
+            if follows_word(tokens, place) and not power_of_ten:
+                starts.append(place)
+    if "{" in tokens or "(" in tokens:
+        return [tokens]
+    return [tokens[start:end] for start, end in pairwise(starts + [len(tokens)])]
+
+
+def follows_word(tokens: Tokens, place: int) -> bool:
+    """Whether the token at this place is a number directly after letters or a word.
+
+    It is not if the letters are an index or exponent, as in \\int_0^a 2x.
+    """
+    before = tokens[place - 1] if place else ""
+    if not tokens[place][0].isdigit() or before in _CURRENCIES or before in ("and", "or"):
+        return False
+    if tokens[max(0, place - 2) : place - 1] in (("^",), ("_",)):
+        return False
+    return before.removeprefix(TEXT).isalpha()
 
 
 def _ending(tokens: Tokens) -> tuple[str, Tokens]:
