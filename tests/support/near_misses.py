@@ -62,7 +62,9 @@ def listed(numbers: list[int], joint: str = ", ") -> str:
 
 def integer(draw: random.Random) -> Drawn:
     n, m = distinct(draw, 2)
-    wrong = [f"{-n}", f"{n + 1}", f"{n - 1}", f"{n}0", f"{n}1", f"{n}^2", f"{n}!", f"{n}i"]
+    wrong = [f"{-n}", f"{n + 1}", f"{n - 1}", f"{n}0", f"{n}1", f"{n}^2", f"{n}i"]
+    if n != 2:
+        wrong.append(f"{n}!")
     wrong += [f"{n}, {m}", f"{n} or {m}", rf"{n} \lor {m}", rf"{n}\text{{ and }}{m}", f"{n}/{m}"]
     wrong += [rf"\{{{n}, {m}\}}", f"({n}, {m})", f"[{n}, {m}]", rf"\pm {abs(n)}", rf"{n} \pm {m}"]
     wrong += [rf"\frac{{1}}{{{n}}}", f"x > {n}", rf"x \geq {n}", f"|x| = {n}", f"{n} = {m}"]
@@ -468,6 +470,60 @@ def anagram(draw: random.Random) -> Drawn:
     return answer, wrong
 
 
+def digits_in_a_row(draw: random.Random) -> Drawn:
+    """A date, a range or a telephone number, which is no difference or quotient of its numbers."""
+    year = draw.randint(1900, 2030)
+    month = draw.randint(2, 11)
+    day = draw.randint(13, 28)
+    sign = draw.choice("-/")
+    answer = f"{year}{sign}{month:02}{sign}{day}"
+    wrong = [f"{year}{sign}{month + 1:02}{sign}{day - 1}", f"{year}{sign}{day}{sign}{month:02}"]
+    wrong += [f"{year - 1}{sign}{month - 1:02}{sign}{day}", f"{year - month - day}", f"{year}"]
+    wrong += [f"{year / month / day:.5f}", f"{year}{sign}{month:02}", f"{month}{sign}{day}"]
+    if draw.random() < 0.5:
+        return answer, wrong
+    low, high = sorted(draw.sample(range(200, 999), 2))
+    wrong = [f"{low - high}", f"{low + 1}-{high + 1}", f"{high}-{low}", f"{low}", f"{low}, {high}"]
+    wrong += [f"{low}/{high}", f"{low}-{high + 1}", f"{low + 1}-{high}", f"-{high}+{low}"]
+    return f"{low}-{high}", wrong
+
+
+def names_of_values(draw: random.Random) -> Drawn:
+    """Values in the order of their names, or in an order that a remark fixes."""
+    numbers = distinct(draw, draw.choice((2, 3)))
+    values = listed(numbers)
+    exchanged = [numbers[1], numbers[0]] + numbers[2:]
+    names = draw.choice(("x,y,z", "a,b,c", "p,q,r"))[: 2 * len(numbers) - 1]
+    form, other = draw.sample(
+        (f"{names}=%s", f"({names})=%s", f"({names})=(%s)", r"%s \text{ respectively}"), 2
+    )
+    wrong = [form % listed(exchanged), other % listed(exchanged), listed(exchanged)]
+    wrong += [form % listed(changed(draw, numbers)), form % listed(numbers + [77])]
+    wrong += [listed(numbers[1:]), f"({listed(exchanged)})", rf"\{{{values}\}}"]
+    return form % values, wrong
+
+
+def words_near_a_set(draw: random.Random) -> Drawn:
+    """Phrases about one number, or about another set, that share words with the name of a set."""
+    sets = (
+        (r"\mathbb{R}", "real number", "integers"),
+        (r"\mathbb{Z}", "integer", "real numbers"),
+        (r"\mathbb{Z}^+", "positive integer", "integers"),
+        (r"\mathbb{N}", "natural number", "integers"),
+    )
+    answer, noun, other = draw.choice(sets)
+    wrong = [f"a {noun}", f"an {noun}", noun, f"there exists a {noun} x", f"is it an {noun}"]
+    wrong += [
+        f"there exist {noun}s",
+        f"x is a {noun}",
+        f"no {noun}",
+        f"all {other}",
+        f"some {noun}",
+    ]
+    wrong += [f"all {noun}s but one", "it does not", "does not", "exists", "there is", "the set"]
+    return answer, wrong
+
+
 def function(draw: random.Random) -> Drawn:
     name, other = draw.sample((r"\sin", r"\cos", r"\tan", r"\ln", r"\exp"), 2)
     a, b = (abs(number) for number in distinct(draw, 2))
@@ -560,6 +616,9 @@ KINDS: tuple[Callable[[random.Random], Drawn], ...] = (
     ratio,
     mixed_quantity,
     anagram,
+    digits_in_a_row,
+    names_of_values,
+    words_near_a_set,
     function,
     series,
     word,

@@ -62,6 +62,7 @@ def _equivalent(form: str, prediction: str) -> bool:
     """
     boxed = final_answers(form)
     form = repaired(boxed[0] if boxed else form)
+    form = form.rstrip().removesuffix("^")  # what some data sets leave of 90^\\circ
     prediction = repaired(prediction)
     verdict = _same_choice(form, prediction)
     if verdict is not None:
@@ -226,6 +227,10 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, Ordered | Matrix) or isinstance(prediction, Ordered | Matrix):
         both_ordered = _is_ordered(gold) and _is_ordered(prediction)
         return both_ordered and _same_in_order(items, other_items)
+    # A set has no order, so it does not say which value belongs to which unknown.
+    one_set = isinstance(gold, Collected) != isinstance(prediction, Collected)
+    if one_set and _labels_decide(gold, prediction):
+        return False
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
         if _differ_in_conjunction(gold, prediction):
             return False
@@ -285,19 +290,22 @@ def _items(answer: Answer) -> tuple[Answer, ...] | None:
     return tuple(cell for row in answer.rows for cell in row) if is_vector else None
 
 
-def _labels_decide(gold: Listed, prediction: Listed) -> bool:
-    """Whether one list names different unknowns (b=-3, c=0) and the other gives only values."""
-    fewer, more = sorted([len(_unknowns(gold)), len(_unknowns(prediction))])
-    return fewer == 0 and more == len(gold.items) > 1
+def _labels_decide(gold: Answer, prediction: Answer) -> bool:
+    """Whether one answer names different unknowns (b=-3, c=0) and the other gives only values."""
+    unknowns = _unknowns(gold)
+    other_unknowns = _unknowns(prediction)
+    fewer, more = sorted([len(unknowns), len(other_unknowns)])
+    items = _items(gold) or ()
+    return fewer == 0 and more == len(items) > 1
 
 
-def _unknowns(answer: Listed) -> set[Tokens]:
-    """The different unknowns on the left of the equations of a list.
+def _unknowns(answer: Answer) -> set[Tokens]:
+    """The different unknowns on the left of the equations of a list or set.
 
     x_1 and x_2 count as x, because both are roots of one equation.
     """
     unknowns = set()
-    for item in answer.items:
+    for item in _items(answer) or ():
         if isinstance(item, Relation):
             name = item.members[0]
             has_number = any(token.isdigit() for token in name)

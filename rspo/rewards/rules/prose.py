@@ -276,8 +276,8 @@ _STATED_CHOICE = re.compile(
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
 _NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
-# The label of an option before its value: (C) 42, C. 42, \textbf{(C)}\ 42, \text{(C) 42}. The braces
-# of a font may also end after the value.
+# The label of an option before its value: (C) 42, C. 42, \textbf{(C)}\ 42, \text{(C) 42}. The
+# braces of a font may also end after the value.
 _FONT = r"\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|bf|sf|it))[ ]?\{\s*"
 _SPACE = r"(?:\s|\\[ ,;:!]|\\q?quad(?![a-zA-Z])|~)*"
 _OPTION = re.compile(
@@ -369,7 +369,7 @@ def option_in(text: str) -> Option | None:
 
 
 def letter_of(text: str) -> str | None:
-    """The letter of an option or of a named value: C for `(C) 42` and `C = 42`; None without one."""
+    """The letter of an option or of a named value: C for `(C) 42` and `C = 42`; None without."""
     option = option_in(text)
     if option is not None:
         return option.letter

@@ -5,7 +5,7 @@ the question usually gives it. Two different units make two answers different. P
 are units that also have a value.
 """
 
-from rspo.rewards.rules import answers, numerals, roundings, symbolic, units, values
+from rspo.rewards.rules import answers, dates, numerals, roundings, symbolic, units, values
 from rspo.rewards.rules.expressions import Apply, Expression, TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens
 from rspo.rewards.rules.numerals import Decimal, decimal
@@ -17,8 +17,8 @@ _OMISSION = (r"\ldots",)
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two quantities are the same."""
-    gold = _ratio(gold)
-    prediction = _ratio(prediction)
+    gold = _ratio(tuple(map(numerals.without_noise, gold)))
+    prediction = _ratio(tuple(map(numerals.without_noise, prediction)))
     if gold == prediction:
         return True
     parts = units.parts(gold)
@@ -33,11 +33,14 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     value, unit = _value_and_unit(gold)
     other_value, other_unit = _value_and_unit(prediction)
     if not other_unit:
-        other_value = units.without_compound(other_value, unit)
+        other_value = units.without_bare_unit(other_value, unit)
     elif not unit:
-        value = units.without_compound(value, other_unit)
+        value = units.without_bare_unit(value, other_unit)
     if units.differ(unit, other_unit):
         return False
+    if units.is_half_of_day(unit) or units.is_half_of_day(other_unit):
+        value = dates.as_time(value)
+        other_value = dates.as_time(other_value)
     if same_value(value, other_value):
         return True
     if unit and other_unit:
@@ -96,8 +99,9 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two formulas have the same value, or one is a decimal to which the other rounds."""
     if gold == prediction:
         return bool(gold)
-    if _is_time(gold) or _is_time(prediction):
-        return _is_time(gold) and _is_time(prediction) and _numbers(gold) == _numbers(prediction)
+    verdict = dates.same(gold, prediction)
+    if verdict is not None:
+        return verdict
     if ":" in gold + prediction:
         terms = answers.split(gold, (":",))
         other_terms = answers.split(prediction, (":",))
@@ -164,24 +168,6 @@ def _is_truncated(truncated: Tokens, exact: Tokens) -> bool:
     if number is None or value is None or decimal(exact) is not None:
         return False
     return roundings.is_truncation(number, value)
-
-
-def _is_time(tokens: Tokens) -> bool:
-    """Whether the tokens may be a time of day or a duration: 3:45, 12:30, 1:02:03.
-
-    Numbers with a colon between them are also a ratio, as 3:4 is. The last number of a time has two
-    digits and is less than 60.
-    """
-    if len(tokens) not in (3, 5) or set(tokens[1::2]) != {":"}:
-        return False
-    if not all(token.isascii() and token.isdigit() for token in tokens[::2]):
-        return False
-    return len(tokens[0]) <= 2 and all(len(token) == 2 and token < "60" for token in tokens[2::2])
-
-
-def _numbers(tokens: Tokens) -> list[int]:
-    """The numbers of a time."""
-    return [int(token) for token in tokens[::2]]
 
 
 def _has_other_words(tokens: Tokens, other: Tokens) -> bool:

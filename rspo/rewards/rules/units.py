@@ -65,6 +65,10 @@ _ALSO_WRITTEN = {r"\min": ("min",), r"\sec": ("s",), "mph": ("mi", "per", "h"), 
 IN_UNITS = frozenset(("per", "square", "sq", "cubic", "cu"))
 # Words before a unit, as in square meter, and the power that they mean.
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
+# Other tokens that begin a unit. The short sq and cu may be products.
+_STARTS = (r"\%", r"\degree", r"\min", r"\sec", "square", "cubic")
+# Signs within a unit, and letters of temperatures.
+_SIGNS = ("per", "{", "}", "/", "*", ".", "C", "F", r"\min", r"\sec", "'", "(", ")")
 _ORDINALS = ("th", "st", "nd", "rd")
 _CURRENCIES = (TEXT + "dollar", TEXT + "euro", TEXT + "GBP")
 _POUNDS = ("lb", "GBP")  # the units that the word pound may mean
@@ -167,7 +171,7 @@ def _starts_unit(token: str) -> bool:
     """Whether a token may begin a unit or a remark: a word, the name of a unit, % or degrees."""
     if token.startswith(TEXT):
         return len(token) > 2 or token[1:] in _CANONICAL
-    return token in _BARE or token in (r"\%", r"\degree", r"\min", r"\sec")
+    return token in _BARE or token in _STARTS
 
 
 def is_word(token: str) -> bool:
@@ -220,21 +224,7 @@ def _is_unit(tokens: Tokens) -> bool:
         elif token.isdigit() or token == "-":
             if not in_exponent:
                 return False
-        elif token not in (
-            "per",
-            "{",
-            "}",
-            "/",
-            "*",
-            ".",
-            "C",
-            "F",
-            r"\min",
-            r"\sec",
-            "'",
-            "(",
-            ")",
-        ):
+        elif token not in _SIGNS:
             return False
     return True
 
@@ -300,8 +290,8 @@ def _with_slash(tokens: Tokens) -> Tokens:
     return tokens[2:end] + ("/",) + tokens[end + 1 :]
 
 
-def without_compound(tokens: Tokens, unit: Tokens) -> Tokens:
-    r"""The value before a compound unit that is written without \text{}: 5 for `5 m/s`.
+def without_bare_unit(tokens: Tokens, unit: Tokens) -> Tokens:
+    r"""The value before a unit that is written without \text{}: 5 for `5 m/s` and `5 pm`.
 
     As a formula, it is a product of letters. It is a unit if the other answer has the same one.
 
@@ -310,9 +300,16 @@ def without_compound(tokens: Tokens, unit: Tokens) -> Tokens:
 
     Returns: the same tokens if they do not end with this unit.
     """
+    if is_half_of_day(unit) and len(tokens) > 1 and _CANONICAL.get(tokens[-1]) == unit[0]:
+        return tokens[:-1]
     if len(unit) < 2 or compound(tokens[1:]) != unit:
         return tokens
     return tokens[:1]
+
+
+def is_half_of_day(unit: Tokens) -> bool:
+    """Whether a unit is am or pm."""
+    return len(unit) == 1 and unit[0] in _HALVES_OF_DAY
 
 
 def differ(unit: Tokens, other: Tokens) -> bool:
