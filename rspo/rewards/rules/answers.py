@@ -313,12 +313,22 @@ def _named_values(tokens: Tokens, depth: int) -> Answer | None:
         return None
     names = [trimmed(name) for name in split(left[1:-1] if enclosed(left) else left, ",")]
     values = split(right[1:-1] if enclosed(right) else right, ",")
-    if len(names) < 2 or len(names) != len(values) or not all(map(_is_unknown, names)):
+    if len(names) < 2 or len(names) != len(values) or not all(map(_is_name, names)):
         return None
     if any(enclosed(trimmed(value)) for value in values):  # (x, y) = (1, 2), (3, 4)
         return None
     equations = [name + ("=",) + value for name, value in zip(names, values, strict=True)]
     return Listed(tuple(read(equation, depth) for equation in equations))
+
+
+def _is_name(tokens: Tokens) -> bool:
+    """Whether the tokens are a letter, perhaps with an index, primes or an argument: x_1, f(x)."""
+    if not tokens or not _is_letter(tokens[0]):
+        return False
+    for token in tokens[1:]:
+        if token not in ("_", "'", "(", ")", ",") and not _is_letter(token) and not token.isdigit():
+            return False
+    return True
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:

@@ -275,7 +275,8 @@ _STATED_CHOICE = re.compile(
 # A letter that is not part of a word or formula. A and I are left out, because they are words too.
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
-_NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
+# A: 1, B: 2 and (A) 1 (B) 2 choose nothing.
+_NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]|\([B-J]\)[ ]?[$\\0-9]")
 # The label of an option before its value: (C) 42, C. 42, \textbf{(C)}\ 42, \text{(C) 42}. The
 # braces of a font may also end after the value.
 _FONT = r"\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|bf|sf|it))[ ]?\{\s*"

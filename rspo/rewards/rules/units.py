@@ -135,7 +135,11 @@ def parts(tokens: Tokens) -> list[Tokens]:
                 starts.append(place)
     if "{" in tokens or "(" in tokens:
         return [tokens]
-    return [tokens[start:end] for start, end in pairwise(starts + [len(tokens)])]
+    if len(starts) == 1:
+        return [tokens]
+    # A letter after a number is a unit if it is the name of one: 2 h 30 min.
+    marked = tuple(TEXT + token if token in _CANONICAL else token for token in tokens)
+    return [marked[start:end] for start, end in pairwise(starts + [len(tokens)])]
 
 
 def follows_word(tokens: Tokens, place: int) -> bool:
