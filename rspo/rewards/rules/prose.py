@@ -285,9 +285,10 @@ _OPTION = re.compile(
     rf"(?:[\s$*]|\\\()*(?P<font>{_FONT})?(?:\((?P<letter>[A-J])\)|(?P<bare>[A-J])[).:](?=[\s\\}}*]))"
     rf"(?:\*\*)?(?P<space>{_SPACE})\}}?{_SPACE}"
 )
-# What follows a letter in brackets that is a factor: (A)x, (A)+5, (A) + 5, (A)\sqrt{2}.
+# What follows a letter in brackets that is part of a formula: (A)x, (A) + 5, (A)\sqrt{2}, (A) \cup.
 _FACTOR = re.compile(
     r"[-+*/^=<>!_(]|[A-Za-z](?![A-Za-z]{2})|\\(?!q?quad(?![a-zA-Z]))[a-zA-Z]|\s+[-+*/=<>]\s"
+    r"|\s+\\(?:cup|cap|setminus|times|cdot|pm)(?![a-zA-Z])"
 )
 _LABEL_WITHIN = re.compile(r"\([A-J]\)|\b[A-J][).:]\s")  # the label of another option
 _NAMED = re.compile(r"[\s$]*([A-J])\s*=")  # A = 42 names the value as (A) 42 does
