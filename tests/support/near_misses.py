@@ -1,7 +1,7 @@
 r"""Wrong predictions that look almost like the answer, made so that each is wrong by construction.
 
 Each function of KINDS draws an answer and predictions that differ from it in one respect: a number,
-a sign, the order, an item, an end, a unit, or an alternative that is added.
+a sign, the order, an item, an end, a unit, a letter, or an alternative that is added.
 """
 
 import random

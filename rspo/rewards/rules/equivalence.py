@@ -62,7 +62,6 @@ def _equivalent(form: str, prediction: str) -> bool:
     """
     boxed = final_answers(form)
     form = repaired(boxed[0] if boxed else form)
-    form = form.rstrip().removesuffix("^")  # what some data sets leave of 90^\\circ
     prediction = repaired(prediction)
     verdict = _same_choice(form, prediction)
     if verdict is not None:

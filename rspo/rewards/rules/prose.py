@@ -100,6 +100,7 @@ def formula_in(text: str, only: bool = False) -> str:
         result = _result_of_solution(text)
         if result is not None:
             return result
+        text = text.rstrip().removesuffix("^")  # what some data sets leave of 90^\circ
     with_dollars = _AFTERWORD.sub(" ", text)
     sentence = _DOLLARS.sub(" ", with_dollars)
     # The sentence with spaces in place of its formulas, so that positions are the same. Line breaks
@@ -332,7 +333,7 @@ def _follows_letter(leading: str, rest: str) -> bool:
     if leading.endswith(")"):
         return _FACTOR.match(rest) is None
     if rest[0] == ":":  # A:B is a ratio
-        return rest[1:2].isspace()
+        return rest[1:2] == "" or rest[1].isspace()
     return rest[0] == "." or _begins_with_name(rest, leading.strip("{($* ")[-1:])
 
 

@@ -127,14 +127,13 @@ def parts(tokens: Tokens) -> list[Tokens]:
     A number after a word begins another quantity, and is no factor of a product. There is one part
     if the tokens are anything else.
     """
-    starts = [0]
-    if tokens[:1] != () and tokens[0][0].isdigit():
-        for place in range(1, len(tokens)):
-            power_of_ten = tokens[place : place + 2] == ("10", "^")  # 4.5 x 10^3
-            if follows_word(tokens, place) and not power_of_ten:
-                starts.append(place)
-    if "{" in tokens or "(" in tokens:
+    if not tokens or not tokens[0][0].isdigit() or "{" in tokens or "(" in tokens:
         return [tokens]
+    starts = [0]
+    for place in range(1, len(tokens)):
+        power_of_ten = tokens[place : place + 2] == ("10", "^")  # 4.5 x 10^3
+        if follows_word(tokens, place) and not power_of_ten:
+            starts.append(place)
     if len(starts) == 1:
         return [tokens]
     # A letter after a number is a unit if it is the name of one: 2 h 30 min.
@@ -143,9 +142,9 @@ def parts(tokens: Tokens) -> list[Tokens]:
 
 
 def follows_word(tokens: Tokens, place: int) -> bool:
-    """Whether the token at this place is a number directly after letters or a word.
+    r"""Whether the token at this place is a number directly after letters or a word.
 
-    It is not if the letters are an index or exponent, as in \\int_0^a 2x.
+    It is not if the letters are an index or exponent, as in \int_0^a 2x.
     """
     before = tokens[place - 1] if place else ""
     if not tokens[place][0].isdigit() or before in _CURRENCIES or before in ("and", "or"):
