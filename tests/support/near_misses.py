@@ -1,12 +1,12 @@
 r"""Wrong predictions that look almost like the answer, made so that each is wrong by construction.
 
 Each function of KINDS draws an answer and predictions that differ from it in one respect: a number,
-a sign, the order, an item, an end, a unit, or an alternative that is added.
+a sign, the order, an item, an end, a unit, a letter, or an alternative that is added.
 """
 
 import random
 from collections.abc import Callable, Iterator
-from math import gcd
+from math import gcd, prod
 
 Pair = tuple[str, str]
 Drawn = tuple[str, list[str]]  # an answer, and wrong predictions
@@ -62,7 +62,9 @@ def listed(numbers: list[int], joint: str = ", ") -> str:
 
 def integer(draw: random.Random) -> Drawn:
     n, m = distinct(draw, 2)
-    wrong = [f"{-n}", f"{n + 1}", f"{n - 1}", f"{n}0", f"{n}1", f"{n}^2", f"{n}!", f"{n}i"]
+    wrong = [f"{-n}", f"{n + 1}", f"{n - 1}", f"{n}0", f"{n}1", f"{n}^2", f"{n}i"]
+    if n != 2:
+        wrong.append(f"{n}!")
     wrong += [f"{n}, {m}", f"{n} or {m}", rf"{n} \lor {m}", rf"{n}\text{{ and }}{m}", f"{n}/{m}"]
     wrong += [rf"\{{{n}, {m}\}}", f"({n}, {m})", f"[{n}, {m}]", rf"\pm {abs(n)}", rf"{n} \pm {m}"]
     wrong += [rf"\frac{{1}}{{{n}}}", f"x > {n}", rf"x \geq {n}", f"|x| = {n}", f"{n} = {m}"]
@@ -397,6 +399,131 @@ def choice(draw: random.Random) -> Drawn:
     return letter, wrong
 
 
+def option(draw: random.Random) -> Drawn:
+    """The letter and value of an option, both in several kinds of type."""
+    n, m = (abs(number) for number in distinct(draw, 2))
+    letter, other = draw.sample("ABCDE", 2)
+    fonts = (r"\textbf{(%s)}\ %s", r"\text{(%s) } %s", r"\mathrm{(%s)}\ %s", "(%s) %s", "%s. %s")
+    wrong = [f"{m}", other, f"({other})", rf"\textbf{{({other})}}", f"{other} = {n}"]
+    for font in fonts:
+        wrong += [font % (other, n), font % (other, m), font % (letter, m)]
+    return draw.choice(fonts) % (letter, n), wrong
+
+
+def ratio(draw: random.Random) -> Drawn:
+    """Ratios of several terms, which have no value."""
+    terms = sorted(draw.sample((2, 3, 5, 7, 11, 13, 61, 67), draw.choice((3, 3, 4))))
+    quotient = f"{terms[0]}/{terms[1]}"
+    wrong = [listed(terms[::-1], ":"), listed(terms[1:] + terms[:1], ":"), listed(terms[1:], ":")]
+    wrong += [listed(changed(draw, terms), ":"), listed(terms + [77], ":"), listed(terms, "/")]
+    wrong += [f"{terms[0]}:{prod(terms[1:])}", rf"\frac{{{terms[0]}}}{{{prod(terms[1:])}}}"]
+    wrong += [quotient, f"{quotient}:{terms[2]}", listed(terms), listed(terms, r"\cdot ")]
+    return listed(terms, ":"), wrong
+
+
+def mixed_quantity(draw: random.Random) -> Drawn:
+    """Quantities side by side: a product would have the same factors in another order."""
+    n, m = (abs(number) for number in distinct(draw, 2))
+    first, second = draw.choice(
+        (
+            ("hours", "minutes"),
+            ("feet", "inches"),
+            ("kg", "g"),
+            ("dollars", "cents"),
+            ("red", "blue"),
+            ("h", "min"),
+            ("R", ""),
+        )
+    )
+
+    def written(number: int, other: int, unit: str, other_unit: str, text: bool) -> str:
+        if text:
+            return rf"{number}\text{{ {unit} }}{other}\text{{ {other_unit} }}"
+        return f"{number} {unit} {other} {other_unit}".strip()
+
+    wrong = [f"{n * m} {first} {second}", f"{n}", f"{n} {first}", f"{n} {first} {m + 1} {second}"]
+    for text in (False, True):
+        wrong += [written(m, n, first, second, text), written(n, m + 1, first, second, text)]
+        if second:
+            wrong += [written(n, m, second, first, text), written(n * m, 1, first, second, text)]
+    return written(n, m, first, second, bool(second) and draw.random() < 0.5), wrong
+
+
+def anagram(draw: random.Random) -> Drawn:
+    """Words and names of the same letters, which are no products of variables."""
+    groups = (
+        ("dog", "god"),
+        ("listen", "silent"),
+        ("left", "felt"),
+        ("no", "on"),
+        ("NaCl", "ClNa"),
+        ("HT", "TH"),
+        ("TTF", "FTT"),
+        ("IX", "XI"),
+        ("act", "cat"),
+        ("A then B", "B then A"),
+        ("north", "thorn"),
+        ("red, blue", "der, blue"),
+    )
+    answer, other = draw.choice(groups)
+    wrong = [other, rf"\text{{{other}}}", f"The answer is {other}.", f"x = {other}", other.upper()]
+    return answer, wrong
+
+
+def digits_in_a_row(draw: random.Random) -> Drawn:
+    """A date, a range or a telephone number, which is no difference or quotient of its numbers."""
+    year = draw.randint(1900, 2030)
+    month = draw.randint(2, 11)
+    day = draw.randint(13, 28)
+    sign = draw.choice("-/")
+    answer = f"{year}{sign}{month:02}{sign}{day}"
+    wrong = [f"{year}{sign}{month + 1:02}{sign}{day - 1}", f"{year}{sign}{day}{sign}{month:02}"]
+    wrong += [f"{year - 1}{sign}{month - 1:02}{sign}{day}", f"{year - month - day}", f"{year}"]
+    wrong += [f"{year / month / day:.5f}", f"{year}{sign}{month:02}", f"{month}{sign}{day}"]
+    if draw.random() < 0.5:
+        return answer, wrong
+    low, high = sorted(draw.sample(range(200, 999), 2))
+    wrong = [f"{low - high}", f"{low + 1}-{high + 1}", f"{high}-{low}", f"{low}", f"{low}, {high}"]
+    wrong += [f"{low}/{high}", f"{low}-{high + 1}", f"{low + 1}-{high}", f"-{high}+{low}"]
+    return f"{low}-{high}", wrong
+
+
+def names_of_values(draw: random.Random) -> Drawn:
+    """Values in the order of their names, or in an order that a remark fixes."""
+    numbers = distinct(draw, draw.choice((2, 3)))
+    values = listed(numbers)
+    exchanged = [numbers[1], numbers[0]] + numbers[2:]
+    names = draw.choice(("x,y,z", "a,b,c", "p,q,r"))[: 2 * len(numbers) - 1]
+    form, other = draw.sample(
+        (f"{names}=%s", f"({names})=%s", f"({names})=(%s)", r"%s \text{ respectively}"), 2
+    )
+    wrong = [form % listed(exchanged), other % listed(exchanged), listed(exchanged)]
+    wrong += [form % listed(changed(draw, numbers)), form % listed(numbers + [77])]
+    wrong += [listed(numbers[1:]), f"({listed(exchanged)})", rf"\{{{values}\}}"]
+    return form % values, wrong
+
+
+def words_near_a_set(draw: random.Random) -> Drawn:
+    """Phrases about one number, or about another set, that share words with the name of a set."""
+    sets = (
+        (r"\mathbb{R}", "real number", "integers"),
+        (r"\mathbb{Z}", "integer", "real numbers"),
+        (r"\mathbb{Z}^+", "positive integer", "integers"),
+        (r"\mathbb{N}", "natural number", "integers"),
+    )
+    answer, noun, other = draw.choice(sets)
+    wrong = [f"a {noun}", f"an {noun}", noun, f"there exists a {noun} x", f"is it an {noun}"]
+    wrong += [
+        f"there exist {noun}s",
+        f"x is a {noun}",
+        f"no {noun}",
+        f"all {other}",
+        f"some {noun}",
+    ]
+    wrong += [f"all {noun}s but one", "it does not", "does not", "exists", "there is", "the set"]
+    return answer, wrong
+
+
 def function(draw: random.Random) -> Drawn:
     name, other = draw.sample((r"\sin", r"\cos", r"\tan", r"\ln", r"\exp"), 2)
     a, b = (abs(number) for number in distinct(draw, 2))
@@ -485,6 +612,13 @@ KINDS: tuple[Callable[[random.Random], Drawn], ...] = (
     points,
     based,
     choice,
+    option,
+    ratio,
+    mixed_quantity,
+    anagram,
+    digits_in_a_row,
+    names_of_values,
+    words_near_a_set,
     function,
     series,
     word,

@@ -9,6 +9,9 @@ expressions  tokens of a formula -> a tree of known operations
 values       the value of such a tree
 numerals     numbers in words and in scientific notation
 phrases      words for sets and for "no answer"
+words        equality of words, and of letters that are no product
+dates        equality of times, dates and ranges
+vectors      sums of unit vectors
 units        units of measurement and currencies
 labels       names of the items of a list, as in `maximum: 2, minimum: 1`
 quantities   equality of two formulas: as numbers, rounded, in other units

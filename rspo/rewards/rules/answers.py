@@ -23,6 +23,13 @@ _SYSTEMS = {"cases", "array", "aligned", "align", "gathered"}
 _TRANSPOSED = (("^", "T"), ("^", "{", "T", "}"), ("^", r"\top"), ("^", "{", r"\top", "}"))
 _DEEPEST = 20  # nested structures; deeper ones are read as formulas
 _NOT_IN_LABELS = ("^", "*", "/", r"\pm", r"\mp", r"\sqrt", r"\frac")  # see `_may_be_label`
+# Words at the end of a list whose order counts.
+_ORDER_COUNTS = (
+    ("respectively",),
+    ("in", "order"),
+    ("in", "this", "order"),
+    ("in", "that", "order"),
+)
 PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
 # Words of a remark that restricts nothing, such as `for all real numbers x`.
 _DOMAIN_WORDS = (
@@ -127,6 +134,8 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
         return Formula(tokens)
     # The first reader that recognizes its structure decides, so the order is part of the rules.
     readers = (
+        _in_order,
+        _named_values,
         _list,
         _relation,
         _union,
@@ -275,6 +284,51 @@ def _is_letter(token: str) -> bool:
 # Tokens that begin a remark such as `for all real x`, and tokens that may follow in it.
 _QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
 _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb", "{", "}", "(", ")"}
+
+
+def _in_order(tokens: Tokens, depth: int) -> Answer | None:
+    """A list whose order counts, because a remark says so: `1, 2 respectively`."""
+    words = tuple(token.removeprefix(TEXT).lower() for token in tokens[-4:])
+    for remark in _ORDER_COUNTS:
+        if words[-len(remark) :] == remark:
+            answer = read(tokens[: -len(remark)], depth)
+            # Equations with names need no order.
+            if not isinstance(answer, Listed) or answer.joined_by == "or":
+                return answer
+            named = any(isinstance(item, Relation) for item in answer.items)
+            return answer if named else Ordered(answer.items)
+    return None
+
+
+def _named_values(tokens: Tokens, depth: int) -> Answer | None:
+    """As many names as values: x, y = 1, 2 and (a, b) = 3, 5.
+
+    A point, (x, y) = (1, 2), is a relation instead.
+    """
+    sides = split(tokens, ("=",))
+    if len(sides) != 2:
+        return None
+    left, right = sides
+    if enclosed(left) and enclosed(right):
+        return None
+    names = [trimmed(name) for name in split(left[1:-1] if enclosed(left) else left, ",")]
+    values = split(right[1:-1] if enclosed(right) else right, ",")
+    if len(names) < 2 or len(names) != len(values) or not all(map(_is_name, names)):
+        return None
+    if any(enclosed(trimmed(value)) for value in values):  # (x, y) = (1, 2), (3, 4)
+        return None
+    equations = [name + ("=",) + value for name, value in zip(names, values, strict=True)]
+    return Listed(tuple(read(equation, depth) for equation in equations))
+
+
+def _is_name(tokens: Tokens) -> bool:
+    """Whether the tokens are a letter, perhaps with an index, primes or an argument: x_1, f(x)."""
+    if not tokens or not _is_letter(tokens[0]):
+        return False
+    for token in tokens[1:]:
+        if token not in ("_", "'", "(", ")", ",") and not _is_letter(token) and not token.isdigit():
+            return False
+    return True
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:

@@ -4,7 +4,6 @@ r"""Decides whether two written answers are the same: the entry point of the ver
 structures, and `quantities` compares the formulas in them. docs/rules.md lists what is accepted.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
@@ -16,8 +15,9 @@ from rspo.rewards.rules import (
     quantities,
     relations,
     symbolic,
-    units,
     values,
+    vectors,
+    words,
 )
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
@@ -35,20 +35,10 @@ from rspo.rewards.rules.answers import (
     Without,
 )
 from rspo.rewards.rules.expressions import Apply, Expression, TooDeep, Unreadable, read
-from rspo.rewards.rules.notation import TEXT, Tokens, repaired, spellings
+from rspo.rewards.rules.notation import Tokens, repaired, spellings
 
 _LONGEST_LIST = 200  # items; comparing them in any order takes quadratic time
 _LONGEST_NUMBER = 2000  # digits; Python refuses to convert more than 4,300
-# Short names of months, and their full names.
-_MONTH_NAMES = (
-    "january february march april may june july august september october november december"
-)
-_UNIT_VECTORS = {"i": "u", "j": "v", "k": "w", r"\imath": "u", r"\jmath": "v"}
-_VECTORS = frozenset("uvw")
-_ACCENTED = re.compile(r"\\(?:hat|vec) \{ ([ijk]|\\[ij]math) \}")
-_MONTHS = {month[:3]: month for month in _MONTH_NAMES.split()} | {"sept": "september"}
-_MONTHS_IN_FULL = frozenset(_MONTH_NAMES.split())
-_IN_DATES = frozenset((".", ",", "the", "of", "th", "st", "nd", "rd"))
 _SETS = (Interval, Union, Without)
 
 
@@ -73,12 +63,9 @@ def _equivalent(form: str, prediction: str) -> bool:
     boxed = final_answers(form)
     form = repaired(boxed[0] if boxed else form)
     prediction = repaired(prediction)
-    # Multiple choice: if both choose a letter, only the letters count.
-    choice = prose.choice_in(form, only=True)
-    if choice is not None:
-        chosen = prose.choice_in(prediction)
-        if chosen is not None:
-            return choice == chosen
+    verdict = _same_choice(form, prediction)
+    if verdict is not None:
+        return verdict
     if _differ_in_whole_numbers(form, prediction):
         return False
     # A prediction is also read as a whole, in case it was taken for a sentence by mistake.
@@ -88,13 +75,39 @@ def _equivalent(form: str, prediction: str) -> bool:
         guesses += _readings(prediction)
     golds = list(_readings(prose.formula_in(form, only=True)))
     # The label of an option may be left out: 42 is (C) 42.
-    value = prose.without_label(prediction)
-    if value and choice is None:
-        guesses += _readings(value)
-    value = prose.without_label(form)
-    if value:
-        golds += _readings(value)
+    option = prose.option_in(prediction)
+    if option is not None:
+        guesses += _readings(option.value)
+    option = prose.option_in(form)
+    if option is not None:
+        golds += _readings(option.value)
     return any(same(gold, guess) for gold in golds for guess in guesses)
+
+
+def _same_choice(form: str, prediction: str) -> bool | None:
+    """Whether both choose the same option of multiple choice.
+
+    The letters must be equal, and the values too if both give one: (C) 43 is not (C) 42.
+
+    Returns: None if either of them has no letter, so that their values decide.
+    """
+    option = prose.option_in(form)
+    other_option = prose.option_in(prediction)
+    choice = prose.choice_in(form, only=True)
+    chosen = prose.choice_in(prediction)
+    if choice is not None and chosen is not None:
+        if choice != chosen or option is None or other_option is None or other_option.argues:
+            return choice == chosen
+        values_of_option = list(_readings(option.value))
+        other_values = list(_readings(other_option.value))
+        return any(same(value, other) for value in values_of_option for other in other_values)
+    if option is None and other_option is None:
+        return None
+    letter = prose.letter_of(form)
+    other_letter = prose.letter_of(prediction)
+    if letter is not None and other_letter is not None and letter != other_letter:
+        return False
+    return None
 
 
 def _differ_in_whole_numbers(form: str, prediction: str) -> bool:
@@ -149,9 +162,9 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
     if isinstance(gold, Ordered) and isinstance(prediction, Formula):
-        return _is_vector(gold, prediction)
+        return vectors.same(gold, prediction)
     if isinstance(gold, Formula) and isinstance(prediction, Ordered):
-        return _is_vector(prediction, gold)
+        return vectors.same(prediction, gold)
     if _holds_one_item(gold) and isinstance(prediction, Ordered | Matrix):
         return _is_only_item(gold, prediction)
     if _holds_one_item(prediction) and isinstance(gold, Ordered | Matrix):
@@ -161,27 +174,6 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
         both = _has_matrix(gold.tokens) and _has_matrix(prediction.tokens)
         return both and symbolic.same(gold.tokens, prediction.tokens)
     return _same_collections(gold, prediction)
-
-
-def _is_vector(point: Ordered, formula: Formula) -> bool:
-    """Whether a formula is a vector as a sum of unit vectors: i + 2j is (1, 2)."""
-    tokens = _with_unit_vectors(formula.tokens)
-    if not _VECTORS.isdisjoint(formula.tokens) or "v" not in tokens:
-        return False
-    if not 2 <= len(point.items) <= 3:
-        return False
-    total: Tokens = ()
-    for name, item in zip("uvw", point.items, strict=False):
-        if not isinstance(item, Formula):
-            return False
-        total += ("+", "(") + item.tokens + (")", "*", name)
-    return quantities.same_value(total[1:], tokens)
-
-
-def _with_unit_vectors(tokens: Tokens) -> Tokens:
-    r"""A formula with u, v and w in place of i, \hat{j} and \vec{k}: i is the imaginary unit."""
-    bare = _ACCENTED.sub(r"\1", " ".join(tokens)).split(" ")
-    return tuple(_UNIT_VECTORS.get(token, token) for token in bare)
 
 
 def _holds_one_item(answer: Answer) -> TypeGuard[Collected]:
@@ -201,47 +193,14 @@ def _has_matrix(tokens: Tokens) -> bool:
 
 def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two formulas, or texts without a structure, are the same."""
-    if _differ_in_letters(gold, prediction):
+    if words.differ_in_letters(gold, prediction):
         return False
-    return _same_words(gold, prediction) or quantities.same(gold, prediction)
-
-
-def _same_words(gold: Tokens, prediction: Tokens) -> bool:
-    r"""Whether both are the same words, with or without \text{}, ignoring case."""
-    if not any(units.is_word(token) for token in gold + prediction):
-        return False
-    return _words(gold) == _words(prediction)
-
-
-def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether both have words of three capitals or more, and these differ: HTH is not THH.
-
-    As a product of variables, they would be equal. Only an angle may be named from either end.
-    """
-    names = _capitals(gold)
-    other_names = _capitals(prediction)
-    if not names or not other_names or names == other_names:
-        return False
-    angles = r"\angle" in gold and r"\angle" in prediction
-    return not (angles and names == [name[::-1] for name in other_names])
-
-
-def _capitals(tokens: Tokens) -> list[str]:
-    """The names of three or more capital letters, such as those of triangles and coin flips."""
-    return [token for token in tokens if len(token) > 2 and token.isalpha() and token.isupper()]
-
-
-def _words(tokens: Tokens) -> list[str]:
-    """The words of an answer, in lower case except for single letters: A and a are different."""
-    words = [token.removeprefix(TEXT) for token in tokens]
-    words = [word.lower() if len(word) > 1 else word for word in words]
-    words = [_MONTHS.get(word, word) for word in words]
-    if not _MONTHS_IN_FULL.isdisjoint(words):  # Jan. 5th and 5 January
-        return sorted(word for word in words if word not in _IN_DATES)
-    if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
-        return words
-    # Without numbers and variables, hyphens, brackets and periods are punctuation.
-    return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
+    if words.only_letters(gold) and words.only_letters(prediction):
+        if words.same_letters(gold, prediction):
+            return True
+        numbers = quantities.has_number(gold) and quantities.has_number(prediction)
+        return numbers and quantities.same(gold, prediction)
+    return words.same(gold, prediction) or quantities.same(gold, prediction)
 
 
 # --- collections ----------------------------------------------------------------------------------
@@ -267,6 +226,10 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, Ordered | Matrix) or isinstance(prediction, Ordered | Matrix):
         both_ordered = _is_ordered(gold) and _is_ordered(prediction)
         return both_ordered and _same_in_order(items, other_items)
+    # A set has no order, so it does not say which value belongs to which unknown.
+    one_set = isinstance(gold, Collected) != isinstance(prediction, Collected)
+    if one_set and _labels_decide(gold, prediction):
+        return False
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
         if _differ_in_conjunction(gold, prediction):
             return False
@@ -326,19 +289,22 @@ def _items(answer: Answer) -> tuple[Answer, ...] | None:
     return tuple(cell for row in answer.rows for cell in row) if is_vector else None
 
 
-def _labels_decide(gold: Listed, prediction: Listed) -> bool:
-    """Whether one list names different unknowns (b=-3, c=0) and the other gives only values."""
-    fewer, more = sorted([len(_unknowns(gold)), len(_unknowns(prediction))])
-    return fewer == 0 and more == len(gold.items) > 1
+def _labels_decide(gold: Answer, prediction: Answer) -> bool:
+    """Whether one answer names different unknowns (b=-3, c=0) and the other gives only values."""
+    unknowns = _unknowns(gold)
+    other_unknowns = _unknowns(prediction)
+    fewer, more = sorted([len(unknowns), len(other_unknowns)])
+    items = _items(gold) or ()
+    return fewer == 0 and more == len(items) > 1
 
 
-def _unknowns(answer: Listed) -> set[Tokens]:
-    """The different unknowns on the left of the equations of a list.
+def _unknowns(answer: Answer) -> set[Tokens]:
+    """The different unknowns on the left of the equations of a list or set.
 
     x_1 and x_2 count as x, because both are roots of one equation.
     """
     unknowns = set()
-    for item in answer.items:
+    for item in _items(answer) or ():
         if isinstance(item, Relation):
             name = item.members[0]
             has_number = any(token.isdigit() for token in name)

@@ -141,9 +141,15 @@ class _Reader:
     def product(self) -> Expression:
         """Factors with a sign between them, or side by side."""
         product = self.signed()
+        colons = 0
         while True:
             if self.next in ("*", "/", ":"):
-                sign = "*" if self.take() == "*" else "/"
+                sign = self.take()
+                if sign == ":":
+                    colons += 1
+                    sign = "/"
+                if colons > 1:
+                    raise Unreadable  # 1:2:3 has no value
                 product = Apply(sign, (product, self.signed()))
             elif self._starts_factor():
                 product = Apply("*", (product, self.power()))

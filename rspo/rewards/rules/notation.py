@@ -96,9 +96,8 @@ _SPACED_THOUSANDS = re.compile(
     r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\[,;: ]|[ '_])[0-9]{3})+(?![0-9/])"
 )
 # 1.000.000, which is no decimal number.
-_TWO_POINTS = re.compile(
-    r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}(?![0-9.,])"
-)  # Plain commas may also separate a list or, in brackets, a point.
+_TWO_POINTS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3}){2,}(?![0-9.,])")
+# Plain commas may also separate a list or, in brackets, a point.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 # (1,234) in any brackets, which is a point, an interval or a set.
 _PAIR_IN_BRACKETS = re.compile(r"[(\[][ ]?[0-9]{1,3},[0-9]{3}[ ]?[)\]]|\\\{[0-9]{1,3},[0-9]{3}\\\}")
@@ -194,18 +193,16 @@ _REPAIRS = [
     # Commands whose backslash and first letter became a tab or a carriage return.
     (re.compile(r"\t(?=ext|imes|heta|an|frac|riangle)"), r"\\t"),
     (re.compile(r"\r(?=ight|ho)"), r"\\r"),
+    # Styles of formulas. They precede an answer, so that later patterns find its beginning.
+    (re.compile(r"\\(?:display|text|script)style(?![a-zA-Z])[ ]?"), ""),
+    (re.compile(r"^\s*#{2,6}[ ]*"), ""),  # the mark of an answer in GSM8K
     (re.compile(r"<sup>([^<>]*)</sup>"), r"^{\1}"),
     (re.compile(r"<sub>([^<>]*)</sub>"), r"_{\1}"),
     (re.compile(r"^\s*\*{1,2}([^*]+)\*{1,2}\s*$"), r"\1"),  # bold and italic type of Markdown
     (re.compile(r"^\s*<([^<>=]+,[^<>=]+)>\s*$"), r"(\1)"),  # a vector <1,2>
     (re.compile(r"\\text\{([^{}]*[\u4e00-\u9fff][^{}]*)\}"), r"\1"),  # Chinese words
 ]
-# Chinese words between values, and units. After a number, 个 and 种 only count things.
-_CHINESE_UNITS = (
-    "平方千米km^2 平方厘米cm^2 平方毫米mm^2 平方米m^2 立方厘米cm^3 立方米m^3 "
-    "千米km 公里km 厘米cm 公分cm 毫米mm 米m 千克kg 公斤kg 克g 毫升mL 升L "
-    "小时hours 分钟minutes 秒s 天days 年years 元yuan"
-)
+# Chinese words with a meaning of their own, and units as words and exponents.
 _CHINESE_WORDS = {
     "无解": r"\text{no solution}",
     "不存在": r"\text{does not exist}",
@@ -213,14 +210,50 @@ _CHINESE_WORDS = {
     "所有实数": r"\mathbb{R}",
     "以及": " and ",
     "及": " and ",
+    "和": " and ",
+    "与": " and ",
+    "且": " and ",
+    "或": " or ",
+    "个": " ",  # after a number, 个 and 种 only count things
+    "种": " ",
+    "度": r"^\circ",
 }
-_CHINESE_WORDS |= {"和": " and ", "与": " and ", "且": " and ", "或": " or ", "个": " ", "种": " "}
-for _item in _CHINESE_UNITS.split():
-    _name = _item.rstrip("abcdefghijklmnopqrstuvwxyzL^23")
-    _unit, _, _exponent = _item.removeprefix(_name).partition("^")
-    _CHINESE_WORDS[_name] = rf"\text{{ {_unit}}}" + ("^" + _exponent if _exponent else "")
-_CHINESE_WORDS["度"] = r"^\circ"
-_CHINESE = re.compile("|".join(_CHINESE_WORDS))
+_CHINESE_UNITS = (
+    ("平方千米", "km", "^2"),
+    ("平方厘米", "cm", "^2"),
+    ("平方毫米", "mm", "^2"),
+    ("平方米", "m", "^2"),
+    ("立方厘米", "cm", "^3"),
+    ("立方米", "m", "^3"),
+    ("千米", "km", ""),
+    ("公里", "km", ""),
+    ("厘米", "cm", ""),
+    ("公分", "cm", ""),
+    ("毫米", "mm", ""),
+    ("米", "m", ""),
+    ("千克", "kg", ""),
+    ("公斤", "kg", ""),
+    ("克", "g", ""),
+    ("毫升", "mL", ""),
+    ("升", "L", ""),
+    ("小时", "hours", ""),
+    ("分钟", "minutes", ""),
+    ("秒", "s", ""),
+    ("天", "days", ""),
+    ("年", "years", ""),
+    ("元", "yuan", ""),
+)
+_CHINESE_WORDS |= {name: rf"\text{{ {unit}}}" + power for name, unit, power in _CHINESE_UNITS}
+# A single character may also be a part of another word, as 米 is of 玉米 and 米饭. It stands alone
+# after a sign that is not Chinese; a unit also before such a sign.
+_UNITS_OF_ONE = "".join(name for name, _, _ in _CHINESE_UNITS if len(name) == 1) + "度"
+_JOINTS_OF_ONE = "及和与且或个种"
+_CHINESE = re.compile(
+    "|".join(name for name in _CHINESE_WORDS if len(name) > 1)
+    + rf"|(?<=[!-~])[{_UNITS_OF_ONE}](?![\u4e00-\u9fff])"
+    + rf"|(?<=[!-~][ ])[{_UNITS_OF_ONE}](?![\u4e00-\u9fff])"
+    + rf"|(?<=[!-~])[{_JOINTS_OF_ONE}]"
+)
 
 
 def repaired(text: str) -> str:
@@ -273,7 +306,7 @@ def trimmed(items: Tokens) -> Tokens:
     end = len(items)
     while start < end and items[start] in _PUNCTUATION:
         start += 1
-    while start < end and items[end - 1] in _PUNCTUATION | {"^"}:
+    while start < end and items[end - 1] in _PUNCTUATION:
         end -= 1
     return items[start:end]
 

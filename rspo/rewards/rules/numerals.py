@@ -1,10 +1,12 @@
 r"""Reads written numbers: decimals with their digits, powers of ten, and numbers in words."""
 
 from dataclasses import dataclass
+from decimal import Decimal as BigDecimal
 from fractions import Fraction
 
 from rspo.rewards.rules.notation import TEXT, Tokens
 
+_RELIABLE_DIGITS = 15  # significant digits of a float that survive printing
 _LARGEST_EXPONENT = 5000  # exponent of a power of ten; bounds the time of exact arithmetic
 
 
@@ -61,6 +63,20 @@ def decimal(tokens: Tokens) -> Decimal | None:
     if places == 0:
         return Decimal(value, scale * 10**digits, 0)
     return Decimal(value, scale / 10**places, digits)
+
+
+def without_noise(token: str) -> str:
+    """A decimal without the rounding errors of a printed float: 0.3 for 0.30000000000000004.
+
+    Floats are printed with up to 17 significant digits, of which 15 are reliable. Any other token
+    stays as it is.
+    """
+    mantissa, sign, exponent = token.lower().partition("e")
+    before, _, after = mantissa.partition(".")
+    surplus = len((before + after).lstrip("0")) - _RELIABLE_DIGITS
+    if not token.isascii() or not token[0].isdigit() or not 1 <= surplus <= min(2, len(after)):
+        return token
+    return f"{BigDecimal(mantissa):.{len(after) - surplus}f}" + sign + exponent
 
 
 def _power_of_ten(tokens: Tokens) -> int | None:

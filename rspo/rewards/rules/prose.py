@@ -7,6 +7,7 @@ remark or the end of the sentence comes next. `twice 7`, `less than 7`, `minus 7
 """
 
 import re
+from dataclasses import dataclass
 
 from rspo.rewards.rules import units
 
@@ -99,6 +100,7 @@ def formula_in(text: str, only: bool = False) -> str:
         result = _result_of_solution(text)
         if result is not None:
             return result
+        text = text.rstrip().removesuffix("^")  # what some data sets leave of 90^\circ
     with_dollars = _AFTERWORD.sub(" ", text)
     sentence = _DOLLARS.sub(" ", with_dollars)
     # The sentence with spaces in place of its formulas, so that positions are the same. Line breaks
@@ -274,14 +276,23 @@ _STATED_CHOICE = re.compile(
 # A letter that is not part of a word or formula. A and I are left out, because they are words too.
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")  # B or C
-_NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
-# The label of an option before its value, and the label of another option.
-_LABEL = re.compile(
-    r"\s*\$?(?:\\(?:text|mathrm|mathbf|textbf)\s?\{\s*\([A-J]\)\s*\}|\([A-J]\)|[A-J][).:](?=\s))"
-    r"(?:\s|\\[ ,;:]|~)*"
-    r"(?=[^\s$}.,])"
+# A: 1, B: 2 and (A) 1 (B) 2 choose nothing.
+_NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]|\([B-J]\)[ ]?[$\\0-9]")
+# The label of an option before its value: (C) 42, C. 42, \textbf{(C)}\ 42, \text{(C) 42}. The
+# braces of a font may also end after the value.
+_FONT = r"\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|bf|sf|it))[ ]?\{\s*"
+_SPACE = r"(?:\s|\\[ ,;:!]|\\q?quad(?![a-zA-Z])|~)*"
+_OPTION = re.compile(
+    rf"(?:[\s$*]|\\\()*(?P<font>{_FONT})?(?:\((?P<letter>[A-J])\)|(?P<bare>[A-J])[).:](?=[\s\\}}*]))"
+    rf"(?:\*\*)?(?P<space>{_SPACE})\}}?{_SPACE}"
 )
-_LABEL_WITHIN = re.compile(r"\([A-J]\)|\b[A-J][).:]\s")
+# What follows a letter in brackets that is part of a formula: (A)x, (A) + 5, (A)\sqrt{2}, (A) \cup.
+_FACTOR = re.compile(
+    r"[-+*/^=<>!_(]|[A-Za-z](?![A-Za-z]{2})|\\(?!q?quad(?![a-zA-Z]))[a-zA-Z]|\s+[-+*/=<>]\s"
+    r"|\s+\\(?:cup|cap|setminus|times|cdot|pm)(?![a-zA-Z])"
+)
+_LABEL_WITHIN = re.compile(r"\([A-J]\)|\b[A-J][).:]\s")  # the label of another option
+_NAMED = re.compile(r"[\s$]*([A-J])\s*=")  # A = 42 names the value as (A) 42 does
 _WITHDRAWN = re.compile(r"\bis (?:wrong|incorrect|false|not (?:the|correct|right|true))\b")
 # A second letter directly after the first: "or C", ", C", "(C)".
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
@@ -312,20 +323,61 @@ def choice_in(text: str, only: bool = False) -> str | None:
     if _UNCERTAIN.match(rest):
         return None
     alone = not rest.strip(" .$}")
-    if alone or leading[0].endswith(")") or rest[0] in ".:" or _begins_with_name(rest, letter):
+    if alone or _follows_letter(leading[0], rest) or option_in(text) is not None:
         return None if _ANOTHER.match(rest) else letter
     return None if only else _only_letter(text)
 
 
-def without_label(text: str) -> str:
-    r"""The value of an option without its letter: 42 for `\text{(C) } 42` and `C. 42`.
+def _follows_letter(leading: str, rest: str) -> bool:
+    """Whether a text after a letter is its option: `(C) 42`, `C. Paris`, `C: 42`, `C Paris`."""
+    if leading.endswith(")"):
+        return _FACTOR.match(rest) is None
+    if rest[0] == ":":  # A:B is a ratio
+        return rest[1:2] == "" or rest[1].isspace()
+    return rest[0] == "." or _begins_with_name(rest, leading.strip("{($* ")[-1:])
 
-    Returns: an empty text if there is no such label.
+
+@dataclass(frozen=True)
+class Option:
+    """An option of multiple choice: its letter and its value."""
+
+    letter: str
+    value: str
+
+    @property
+    def argues(self) -> bool:
+        """Whether words follow that may argue for the letter, instead of its value."""
+        return len(_WORD.findall(self.value)) > 2
+
+
+def option_in(text: str) -> Option | None:
+    r"""The option that a text gives: C and 42 for `\textbf{(C)}\ 42` and `C. 42`.
+
+    Returns: None if there is no value, no such label, or another label too.
     """
-    label = _LABEL.match(text)
+    label = _OPTION.match(text)
     if label is None or _LABEL_WITHIN.search(text, label.end()):
-        return ""
-    return text[label.end() :]
+        return None
+    value = text[label.end() :]
+    if not label["font"]:
+        after_letter = text[label.start("space") :]
+        if _FACTOR.match(after_letter):  # (A)x is a product
+            return None
+    if value.count("}") > value.count("{"):  # the end of \text{(C) 42}
+        before, _, after = value.rpartition("}")
+        value = before + after
+    if not value.strip(" $.,"):
+        return None
+    return Option(label["letter"] or label["bare"], value)
+
+
+def letter_of(text: str) -> str | None:
+    """The letter of an option or of a named value: C for `(C) 42` and `C = 42`; None without."""
+    option = option_in(text)
+    if option is not None:
+        return option.letter
+    named = _NAMED.match(text)
+    return named[1] if named is not None else None
 
 
 def _begins_with_name(rest: str, letter: str) -> bool:

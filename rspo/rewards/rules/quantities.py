@@ -5,8 +5,8 @@ the question usually gives it. Two different units make two answers different. P
 are units that also have a value.
 """
 
-from rspo.rewards.rules import numerals, roundings, symbolic, units, values
-from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
+from rspo.rewards.rules import answers, dates, numerals, roundings, symbolic, units, values
+from rspo.rewards.rules.expressions import Apply, Expression, TooDeep, Unreadable, read
 from rspo.rewards.rules.notation import TEXT, Tokens
 from rspo.rewards.rules.numerals import Decimal, decimal
 
@@ -17,10 +17,14 @@ _OMISSION = (r"\ldots",)
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two quantities are the same."""
-    gold = _ratio(gold)
-    prediction = _ratio(prediction)
+    gold = _ratio(tuple(map(numerals.without_noise, gold)))
+    prediction = _ratio(tuple(map(numerals.without_noise, prediction)))
     if gold == prediction:
         return True
+    parts = units.parts(gold)
+    other_parts = units.parts(prediction)
+    if len(parts) > 1 or len(other_parts) > 1:
+        return len(parts) == len(other_parts) and all(map(same, parts, other_parts))
     # A base may be left out, as a unit may: 204 is 204_5, and 204_6 is not.
     digits_and_base = _in_base(gold)
     if digits_and_base is not None:
@@ -29,11 +33,14 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     value, unit = _value_and_unit(gold)
     other_value, other_unit = _value_and_unit(prediction)
     if not other_unit:
-        other_value = units.without_compound(other_value, unit)
+        other_value = units.without_bare_unit(other_value, unit)
     elif not unit:
-        value = units.without_compound(value, other_unit)
+        value = units.without_bare_unit(value, other_unit)
     if units.differ(unit, other_unit):
         return False
+    if units.is_half_of_day(unit) or units.is_half_of_day(other_unit):
+        value = dates.as_time(value)
+        other_value = dates.as_time(other_value)
     if same_value(value, other_value):
         return True
     if unit and other_unit:
@@ -46,6 +53,12 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     return False
 
 
+def has_number(tokens: Tokens) -> bool:
+    """Whether the value of a quantity is a number, in digits or in words: `seven hours`."""
+    value, _ = _value_and_unit(tokens)
+    return decimal(value) is not None
+
+
 def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """The value and the unit of a quantity. Either may be empty. Numbers in words become digits."""
     value, unit = units.split(numerals.in_digits(tokens))
@@ -54,10 +67,10 @@ def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
 
 def _ratio(tokens: Tokens) -> Tokens:
     """The ratio `3 to 4` as 3 : 4; any other tokens as they are."""
-    if len(tokens) != 3 or tokens[1] not in ("to", TEXT + "to"):
+    signs = set(tokens[1::2])
+    if not signs or not signs <= {"to", TEXT + "to"} or not all(map(str.isdigit, tokens[::2])):
         return tokens
-    first, _, second = tokens
-    return (first, ":", second) if first.isdigit() and second.isdigit() else tokens
+    return tuple(":" if token in signs else token for token in tokens)
 
 
 def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
@@ -86,8 +99,15 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two formulas have the same value, or one is a decimal to which the other rounds."""
     if gold == prediction:
         return bool(gold)
-    if _is_time(gold) or _is_time(prediction):
-        return _is_time(gold) and _is_time(prediction) and _numbers(gold) == _numbers(prediction)
+    verdict = dates.same(gold, prediction)
+    if verdict is not None:
+        return verdict
+    if ":" in gold + prediction:
+        terms = answers.split(gold, (":",))
+        other_terms = answers.split(prediction, (":",))
+        # With two terms, a ratio is also a value: 3:4 is 3/4.
+        if len(terms) > 2 or len(other_terms) > 2:
+            return _proportional(terms, other_terms)
     if gold[-1:] == _OMISSION or prediction[-1:] == _OMISSION:
         return _is_truncated(prediction, gold) or _is_truncated(gold, prediction)
     number = decimal(gold)
@@ -112,6 +132,22 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
     return roundings.same(formula, other_formula)
 
 
+def _proportional(terms: list[Tokens], other_terms: list[Tokens]) -> bool:
+    """Whether two ratios of several terms are the same: 1:2:3 and 2:4:6.
+
+    A ratio with a term that is 0 equals only itself.
+    """
+    if len(terms) != len(other_terms):
+        return False
+    factors: list[Expression] = []
+    try:
+        for term, other in zip(terms, other_terms, strict=True):
+            factors.append(Apply("/", (read(term), read(other))))
+    except (Unreadable, TooDeep):
+        return False
+    return all(values.same(factor, factors[0]) for factor in factors)
+
+
 def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
     """Whether a decimal is the rounded value of a formula without variables or decimals."""
     if any("." in token for token in tokens):
@@ -132,24 +168,6 @@ def _is_truncated(truncated: Tokens, exact: Tokens) -> bool:
     if number is None or value is None or decimal(exact) is not None:
         return False
     return roundings.is_truncation(number, value)
-
-
-def _is_time(tokens: Tokens) -> bool:
-    """Whether the tokens may be a time of day or a duration: 3:45, 12:30, 1:02:03.
-
-    Numbers with a colon between them are also a ratio, as 3:4 is. The last number of a time has two
-    digits and is less than 60.
-    """
-    if len(tokens) not in (3, 5) or set(tokens[1::2]) != {":"}:
-        return False
-    if not all(token.isascii() and token.isdigit() for token in tokens[::2]):
-        return False
-    return len(tokens[0]) <= 2 and all(len(token) == 2 and token < "60" for token in tokens[2::2])
-
-
-def _numbers(tokens: Tokens) -> list[int]:
-    """The numbers of a time."""
-    return [int(token) for token in tokens[::2]]
 
 
 def _has_other_words(tokens: Tokens, other: Tokens) -> bool:

@@ -3,6 +3,8 @@ r"""Reads the unit after a value, or a remark in its place: `5\text{ cm}`, `12\t
 Words that change the value or the statement are not units: `7\text{ million}`, `7\text{ or more}`.
 """
 
+from itertools import pairwise
+
 from rspo.rewards.rules import numerals
 from rspo.rewards.rules.expressions import FUNCTIONS
 from rspo.rewards.rules.notation import TEXT, Tokens
@@ -63,6 +65,10 @@ _ALSO_WRITTEN = {r"\min": ("min",), r"\sec": ("s",), "mph": ("mi", "per", "h"), 
 IN_UNITS = frozenset(("per", "square", "sq", "cubic", "cu"))
 # Words before a unit, as in square meter, and the power that they mean.
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
+# Other tokens that begin a unit. The short sq and cu may be products.
+_STARTS = (r"\%", r"\degree", r"\min", r"\sec", "square", "cubic")
+# Signs within a unit, and letters of temperatures.
+_SIGNS = ("per", "{", "}", "/", "*", ".", "C", "F", r"\min", r"\sec", "'", "(", ")")
 _ORDINALS = ("th", "st", "nd", "rd")
 _CURRENCIES = (TEXT + "dollar", TEXT + "euro", TEXT + "GBP")
 _POUNDS = ("lb", "GBP")  # the units that the word pound may mean
@@ -115,6 +121,39 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
     return tokens, ()
 
 
+def parts(tokens: Tokens) -> list[Tokens]:
+    """The quantities of an answer such as `2 hours 30 minutes`, `7 R 2` or `3 red 5 blue`.
+
+    A number after a word begins another quantity, and is no factor of a product. There is one part
+    if the tokens are anything else.
+    """
+    if not tokens or not tokens[0][0].isdigit() or "{" in tokens or "(" in tokens:
+        return [tokens]
+    starts = [0]
+    for place in range(1, len(tokens)):
+        power_of_ten = tokens[place : place + 2] == ("10", "^")  # 4.5 x 10^3
+        if follows_word(tokens, place) and not power_of_ten:
+            starts.append(place)
+    if len(starts) == 1:
+        return [tokens]
+    # A letter after a number is a unit if it is the name of one: 2 h 30 min.
+    marked = tuple(TEXT + token if token in _CANONICAL else token for token in tokens)
+    return [marked[start:end] for start, end in pairwise(starts + [len(tokens)])]
+
+
+def follows_word(tokens: Tokens, place: int) -> bool:
+    r"""Whether the token at this place is a number directly after letters or a word.
+
+    It is not if the letters are an index or exponent, as in \int_0^a 2x.
+    """
+    before = tokens[place - 1] if place else ""
+    if not tokens[place][0].isdigit() or before in _CURRENCIES or before in ("and", "or"):
+        return False
+    if tokens[max(0, place - 2) : place - 1] in (("^",), ("_",)):
+        return False
+    return before.removeprefix(TEXT).isalpha()
+
+
 def _ending(tokens: Tokens) -> tuple[str, Tokens]:
     """The ending after a number, such as the th of 7th, and the tokens after the ending.
 
@@ -135,7 +174,7 @@ def _starts_unit(token: str) -> bool:
     """Whether a token may begin a unit or a remark: a word, the name of a unit, % or degrees."""
     if token.startswith(TEXT):
         return len(token) > 2 or token[1:] in _CANONICAL
-    return token in _BARE or token in (r"\%", r"\degree", r"\min", r"\sec")
+    return token in _BARE or token in _STARTS
 
 
 def is_word(token: str) -> bool:
@@ -188,21 +227,7 @@ def _is_unit(tokens: Tokens) -> bool:
         elif token.isdigit() or token == "-":
             if not in_exponent:
                 return False
-        elif token not in (
-            "per",
-            "{",
-            "}",
-            "/",
-            "*",
-            ".",
-            "C",
-            "F",
-            r"\min",
-            r"\sec",
-            "'",
-            "(",
-            ")",
-        ):
+        elif token not in _SIGNS:
             return False
     return True
 
@@ -268,8 +293,8 @@ def _with_slash(tokens: Tokens) -> Tokens:
     return tokens[2:end] + ("/",) + tokens[end + 1 :]
 
 
-def without_compound(tokens: Tokens, unit: Tokens) -> Tokens:
-    r"""The value before a compound unit that is written without \text{}: 5 for `5 m/s`.
+def without_bare_unit(tokens: Tokens, unit: Tokens) -> Tokens:
+    r"""The value before a unit that is written without \text{}: 5 for `5 m/s` and `5 pm`.
 
     As a formula, it is a product of letters. It is a unit if the other answer has the same one.
 
@@ -278,9 +303,16 @@ def without_compound(tokens: Tokens, unit: Tokens) -> Tokens:
 
     Returns: the same tokens if they do not end with this unit.
     """
+    if is_half_of_day(unit) and len(tokens) > 1 and _CANONICAL.get(tokens[-1]) == unit[0]:
+        return tokens[:-1]
     if len(unit) < 2 or compound(tokens[1:]) != unit:
         return tokens
     return tokens[:1]
+
+
+def is_half_of_day(unit: Tokens) -> bool:
+    """Whether a unit is am or pm."""
+    return len(unit) == 1 and unit[0] in _HALVES_OF_DAY
 
 
 def differ(unit: Tokens, other: Tokens) -> bool:
