@@ -305,7 +305,7 @@ def without_bare_unit(tokens: Tokens, unit: Tokens) -> Tokens:
     """
     if is_half_of_day(unit) and len(tokens) > 1 and _CANONICAL.get(tokens[-1]) == unit[0]:
         return tokens[:-1]
-    if len(unit) < 2 or compound(tokens[1:]) != unit:
+    if len(unit) < 2 or unit not in (compound(tokens[1:]), _canonical_unit(tokens[1:])):
         return tokens
     return tokens[:1]
 
