@@ -143,8 +143,14 @@ def _other_spelling(first: Side, second: Side) -> Iterator[str]:
 
 
 def _judged_differently(first: Side, second: Side) -> Iterator[str]:
-    """A warning if a verifier decided on one side, and other software on the other."""
+    """A warning if different verifiers, places of the answer or software decided on the sides."""
     if first.verifier == second.verifier:
+        return
+    if first.verifier and second.verifier:
+        yield (
+            f"warning: {first.name} was verified with {first.verifier}, {second.name} with "
+            f"{second.verifier}; --verifier and --extract verify both alike"
+        )
         return
     verifier = first.verifier or second.verifier
     theirs = second.name if first.verifier else first.name

@@ -44,6 +44,7 @@ class VerifiedResponse:
     sample_index: its index among the responses to the problem; None if the row has none, so that
         the order in the file decides.
     id: the id of its problem, if responses are grouped by text and the row has one.
+    verified_by: the verifier of `rspo verify`, with its places; empty for other software.
     """
 
     problem: str
@@ -51,6 +52,7 @@ class VerifiedResponse:
     reward: float | None = None
     sample_index: int | None = None
     id: str = ""
+    verified_by: str = ""
 
 
 def verdicts_of(row: Row, key: str = "correct", hint: str = "") -> list[bool]:

@@ -20,7 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.names import ALL_PLACES, BOX_ONLY, PLACES, VERIFIERS, places_of
+from rspo.config.names import (
+    ALL_PLACES,
+    BOX_ONLY,
+    EXTRACTING,
+    EXTRACTIONS,
+    PLACES,
+    VERIFIERS,
+    places_of,
+)
 from rspo.config.registered import (
     OWN_VERIFIERS,
     Reward,
@@ -131,6 +139,32 @@ def extraction_of(extract: str | Sequence[str]) -> tuple[str, ...]:
     for place in places:
         require_name(f"extract {place!r}", place, NAMES_OF_PLACES)
     return places
+
+
+def places_named(
+    extract: str | Sequence[str] | None, verifiers: Sequence[str]
+) -> tuple[str, ...] | None:
+    """The places that a user names for some verifiers; None if the user names none.
+
+    Raises: InputError if a place is unknown, or if no verifier would read these places only.
+    """
+    if extract is None:
+        return None
+    places = extraction_of(extract)
+    if not set(verifiers) & set(EXTRACTING):
+        raise InputError(
+            f"extract: {', '.join(verifiers)} gets the full response; "
+            f"{', '.join(EXTRACTING)} read an answer at chosen places"
+        )
+    return places
+
+
+def shown_verifier(verifier: str, extract: Sequence[str] = BOX_ONLY) -> str:
+    """A verifier as the options that choose it, with the places if they are not the default."""
+    if verifier not in EXTRACTING or tuple(extract) == BOX_ONLY:
+        return verifier
+    places = ALL_PLACES if tuple(extract) == EXTRACTIONS else ",".join(extract)
+    return f"{verifier} --extract {places}"
 
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
