@@ -15,7 +15,7 @@ VERIFIER_VERSIONS = {"exact": 1, "rules": 6, "math_verify": 4}
 EXTRACTIONS = ("box", "answer-line", "answer-tag", "hashes", "minerva", "last-number")
 WHOLE = "whole"  # the response is the answer
 ALL_PLACES = "all"  # stands for `EXTRACTIONS`, in their order
-PLACES = (*EXTRACTIONS, WHOLE)
+PLACES = EXTRACTIONS + (WHOLE,)
 
 
 def places_of(names: str | Iterable[str]) -> list[str]:

@@ -64,7 +64,7 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 
 
 VerifierName = Annotated[str, _one_of(verifier_names)]
-PlaceOfAnswer = Annotated[str, _one_of(lambda: (*PLACES, ALL_PLACES))]
+PlaceOfAnswer = Annotated[str, _one_of(lambda: PLACES + (ALL_PLACES,))]
 RewardName = Annotated[str, _one_of(reward_names)]
 
 

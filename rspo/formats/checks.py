@@ -194,7 +194,7 @@ def _other_places(unread: Sequence[str], extract: Sequence[str], all_unread: boo
     if not counts:
         return ""
     best = max(counts, key=lambda place: counts[place])
-    places = ",".join([*extract, best])
+    places = ",".join(list(extract) + [best])
     listed = ", ".join(f"{place} finds one in {count}" for place, count in counts.items())
     return f"of these {len(unread)}, {listed}; --extract {places} reads {best} too; "
 

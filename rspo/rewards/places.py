@@ -23,6 +23,13 @@ _ALTERNATIVE = re.compile(
     re.IGNORECASE,
 )
 
+# The answer before these words may be withdrawn.
+_WITHDRAWAL = re.compile(
+    r"[\s.,;*$]{0,9}\b(?:no|wait|but wait|hmm|actually"
+    r"|(?:this|that|it) is (?:wrong|incorrect|false))\b",
+    re.IGNORECASE,
+)
+
 # A line that begins a further problem: `Problem:`, `Question 2:`, `Q:`.
 _NEXT_PROBLEM = re.compile(
     r"^[#*_ \t]{0,8}(?:problem|question|q)[ ]?[0-9]{0,4}[*_ \t]{0,4}[:：]",
@@ -51,7 +58,7 @@ _SENTENCE_BOUNDARY = re.compile(r"[.!?;。！？\n]")
 # A sentence or a clause with these words before an answer denies or supposes it.
 _DENIED = re.compile(
     r"(?:\bnot|n['’]t)[ ](?:think|believe|say|mean|equal)|\b(?:wrong|incorrect|false|doubt)\b"
-    r"|≠|\\neq?\b|[错误]",
+    r"|\b(?:unlikely|nobody|or equal)\b|≠|\\neq?\b|[错误]",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(
@@ -78,7 +85,7 @@ _NUMBER = re.compile(
 _OPENINGS = re.compile(r"(?:\s|\*\*|\\?\$|\\[(\[]|[£€¥₹])+$")
 _CLOSINGS = re.compile(r"(?:\*\*|\$|\\[)\]])+")
 _COMPARISON = re.compile(r"(?:[<>!≠:~=\\/+*-]|\\[a-zA-Z]+)[ ]{0,3}=$")
-_ABBREVIATION = re.compile(r"(?:\b[a-zA-Z]{1,3}|[0-9.])\.$")
+_ABBREVIATION = re.compile(r"(?:\b(?:[a-zA-Z]{1,3}|approx)|[0-9.])\.$")
 _LAST_WORDS = re.compile(r"(?<![\\\w])(?P<words>(?:[a-zA-Z]+[ ])?(?P<last>[a-zA-Z]{2,}))$")
 # Next to these words, a number is not alone, or not the answer.
 _BAD_BEFORE = re.compile(
@@ -88,7 +95,8 @@ _BAD_BEFORE = re.compile(
     r"|option|base|mod|modulo|square|squared|cube|cubed|into|point|root|power|sqrt|log|ln|exp|sin"
     r"|cos|tan|gcd|lcm|pi|hundred|thousand|million|billion|dozen|twenty|thirty|forty|fifty|sixty"
     r"|seventy|eighty|ninety|except|excluding|without|only|either|neither|nor|but|divisible|first"
-    r"|last|every|per|against|versus|vs|maybe|perhaps|possibly|if|when|factorial|choose",
+    r"|last|every|per|twice|double|thrice|triple|half|quarter|third|inverse|reciprocal|approx|ca|circa"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[a-z]+teen|against|versus|vs|maybe|perhaps|possibly|if|when|factorial|choose",
     re.IGNORECASE,
 )
 _RESULT = re.compile(
@@ -108,8 +116,8 @@ _BAD_AFTER = re.compile(
     r"|[a-z]*(?:[dnrf]ths?|enths?|ifths?|ixths?|eighths?)|thirds?|half|halves|quarters?|plus|minus"
     r"|over|divided|multiplied|mod|modulo|squared|cubed|to|factorial|point|choose|if|when|unless"
     r"|except|is|was|isn|are|cannot|would|could|may|might|does|doesn|did|remainder|out|of|less"
-    r"|raised|percentile|otherwise|instead|rather|wrong|incorrect|false|score|dot|sqrt|root"
-    r"|sin|cos|tan|log|ln|exp|in|base",
+    r"|raised|percentile|otherwise|instead|rather|wrong|incorrect|false|scores?|dot|sqrt|root"
+    r"|sin|cos|tan|log|ln|exp|base|bn|mn|lakhs?|crores?|gross|grand|pairs?|tens",
     re.IGNORECASE,
 )
 
@@ -206,7 +214,9 @@ def _is_withdrawn(text: str, place: int) -> bool:
 
 
 def _with_alternative(answer: str, text: str, end: int) -> str:
-    """An answer, with the alternative that the text offers after it."""
+    """An answer, with the alternative that the text offers after it; empty if it withdraws it."""
+    if _WITHDRAWAL.match(text, end):
+        return ""
     alternative = _ALTERNATIVE.match(text, end) if answer else None
     return answer if alternative is None else f"{answer} or {alternative['other'].strip()}"
 
@@ -259,6 +269,8 @@ def _good_pair(words: str) -> bool:
 
 def _may_follow(after: str) -> bool:
     """Whether a number before this text may be the answer."""
+    if _WITHDRAWAL.match(after):
+        return False
     unit = _UNIT.match(after)
     rest = after[unit.end() :] if unit else after
     closing = _CLOSINGS.match(rest)
@@ -280,5 +292,5 @@ def _word_may_follow(rest: str) -> bool:
     words = _NEXT_WORDS.match(rest)
     if words is None:
         return False
-    is_bad = _BAD_AFTER.fullmatch(words["first"]) or words["second"] in ("than", "of", "or")
+    is_bad = _BAD_AFTER.fullmatch(words["first"]) or words["second"] in ("than", "of", "or", "base")
     return not is_bad

@@ -82,7 +82,7 @@ def test_the_second_verifier_may_read_other_places(
     capsys.readouterr()
     words = ["verify", POLICY, "--suite=standard", "--extract=box,last-number"]
     for verifier in ("rules", "exact"):  # that of the scores, too, because it reads other places
-        assert main([*words, f"--verifier={verifier}"]) == 0
+        assert main(words + [f"--verifier={verifier}"]) == 0
         output = capsys.readouterr().out
         assert output.startswith(f"A: exact, the scores\nB: {verifier} --extract box,last-number\n")
         assert (

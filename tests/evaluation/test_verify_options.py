@@ -137,7 +137,8 @@ BOXED = ("7", r"\boxed{7}")
 def test_many_responses_with_answers_at_another_place_are_warned_about(
     others: list[tuple[str, str]], warned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(*[BOXED] * 4, *others)
+    rows = [BOXED] * 4 + others
+    write(*rows)
     assert main(["verify", "own.jsonl"]) == 0
     output = capsys.readouterr().out
     assert ("warning: 1 of 5 responses have no answer, such as 'Answer: 7'" in output) == warned
@@ -157,19 +158,21 @@ def test_a_file_of_bare_answers_is_not_compared_but_has_a_hint(
     assert "verdicts: 1 correct, 1 incorrect" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [["pass-at-k", "own.jsonl"], ["compare", *["own.jsonl"] * 2]])
+@pytest.mark.parametrize(
+    "command", [["pass-at-k", "own.jsonl"], ["compare", "own.jsonl", "own.jsonl"]]
+)
 def test_commands_that_verify_take_the_places(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(("7", "Answer: 7"), ("8", "#### 8"))
-    assert main([*command, "--extract", "box,answer-line"]) == 0
+    assert main(command + ["--extract", "box,answer-line"]) == 0
     lines = capsys.readouterr().out.splitlines()
     share = "50.0% of the responses have no answer"
     assert f"own.jsonl: verified with rules --extract box,answer-line; {share}" in lines
-    assert main([*command, "--extract", "all"]) == 0
+    assert main(command + ["--extract", "all"]) == 0
     assert "rules --extract all; 0.0% of the" in capsys.readouterr().out
-    assert main([*command, "--extract", "boxes"]) == 2
-    assert main([*command, "--extract", "all", "--verifier", "xverify"]) == 2
+    assert main(command + ["--extract", "boxes"]) == 2
+    assert main(command + ["--extract", "all", "--verifier", "xverify"]) == 2
 
 
 def test_rows_record_their_places_and_are_verified_again_with_them(
@@ -183,20 +186,20 @@ def test_rows_record_their_places_and_are_verified_again_with_them(
     assert [row.get("extract") for row in verdicts(names[0])] == [None] * 2
     assert [row["extract"] for row in verdicts(names[1])] == ["box,answer-line"] * 2
     capsys.readouterr()
-    assert main(["compare", *names[1:]]) == 0
+    assert main(["compare"] + names[1:]) == 0
     warning = (
         "warning: 1.jsonl was verified with rules --extract box,answer-line, 2.jsonl with "
         "rules --extract all; --verifier and --extract verify both alike"
     )
     assert warning in capsys.readouterr().out.splitlines()
-    assert main(["compare", *names[:2]]) == 0
+    assert main(["compare"] + names[:2]) == 0
     assert "0.jsonl was verified with rules, 1.jsonl with rules --ext" in capsys.readouterr().out
-    assert main(["compare", *names[1:], "--verifier", "exact"]) == 0
+    assert main(["compare"] + names[1:] + ["--verifier", "exact"]) == 0
     output = capsys.readouterr().out
     assert "1.jsonl: verified with exact --extract box,answer-line; 50.0% of the" in output
     assert "2.jsonl: verified with exact --extract all; 0.0% of the responses" in output
     assert "warning: 1.jsonl was verified with exact --extract box,answer-line, 2.js" in output
-    assert main(["compare", *names[1:], "--extract", "all"]) == 0
+    assert main(["compare"] + names[1:] + ["--extract", "all"]) == 0
     assert "was verified with" not in capsys.readouterr().out
 
 
@@ -206,9 +209,9 @@ def test_places_are_refused_for_a_verifier_that_reads_the_full_response(
     write(BOXED)
     own = Verifier("first_letter", lambda response, answers: True)
     monkeypatch.setitem(OWN_VERIFIERS, own.name, own)
-    for command in (["verify"], ["pass-at-k"]):
-        words = [*command, "own.jsonl", "--verifier", own.name]
-        assert main([*words, "--extract", "all"]) == 2
+    for command in ("verify", "pass-at-k"):
+        words = [command, "own.jsonl", "--verifier", own.name]
+        assert main(words + ["--extract", "all"]) == 2
         error = "rspo: error: extract: first_letter gets the full response; exact, rules, math_ve"
         assert capsys.readouterr().err.startswith(error)
         assert main(words) == 0
@@ -226,5 +229,5 @@ def test_without_the_option_the_places_of_the_config_count(
     words = ["verify", "own.jsonl", "--set=extract=answer-line", "--force"]
     assert main(words) == 0
     assert "verdicts: 1 correct" in capsys.readouterr().out
-    assert main([*words, "--extract", "box"]) == 0
+    assert main(words + ["--extract", "box"]) == 0
     assert "verdicts: 1 no answer" in capsys.readouterr().out

@@ -8,7 +8,7 @@ from rspo.config.names import EXTRACTIONS, PLACES
 from rspo.core.errors import InputError
 from rspo.rewards import is_correct, verify
 from rspo.rewards.extraction import extracted_answer, final_answers, last_box
-from tests.support.numbers_in_text import texts
+from tests.support.numbers_in_text import MARK, texts
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,14 @@ def test_the_last_box_counts(text: str, answer: str) -> None:
     [
         *("", "5", r"\boxed{}", r"\boxed{  }"),
         *(r"\boxed{5", r"\boxed{5} \boxed{6", r"\boxed", r"\boxedx{5}"),
-        *(r"\boxed{5} hmm \boxed {6", "\\boxed{5} hmm \\boxed\n{6", r"\boxed{5} so \boxed "),
-        *(r"\boxed{\,}", r"\boxed{\ }", r"\boxed{$$}", r"\boxed{\text{ }}", r"\boxed{~}"),
+        r"\boxed{5} hmm \boxed {6",
+        "\\boxed{5} hmm \\boxed\n{6",
+        r"\boxed{5} so \boxed ",
+        r"\boxed{\,}",
+        r"\boxed{\ }",
+        r"\boxed{$$}",
+        r"\boxed{\text{ }}",
+        r"\boxed{~}",
     ],
 )
 def test_no_answer(text: str) -> None:
@@ -76,11 +82,12 @@ def test_boxes_that_a_conjunction_joins_may_be_one_answer(text: str, answers: li
     assert final_answers(text) == answers
 
 
-ALTERNATIVES = [
-    *("or", "Or", "OR", "∨", "或", r"\lor", r"\vee", "/", "|", "or possibly", "or maybe it is"),
-    *(r"\text{ or }", r"\text{or maybe}", r"$ or $", ". Or", "\n\nor\n\n", "alternatively", "oder"),
-    *("+", "×", r"\times", r"\pm"),
-]
+ALTERNATIVES = (
+    r"or¦Or¦OR¦∨¦或¦\lor¦\vee¦"
+    r"/¦|¦or possibly¦or maybe it is¦\text{ or }¦"
+    "\\text{or maybe}¦$ or $¦. Or¦\n\nor\n\n¦"
+    r"alternatively¦oder¦+¦×¦\times¦\pm"
+).split(MARK)
 
 
 @pytest.mark.parametrize("gap", ALTERNATIVES)
@@ -230,6 +237,10 @@ def test_words_around_an_answer_do_not_hide_it(text: str) -> None:
         "<answer>5</answer> or 6",
         r"Answer: \boxed{5} \boxed{6",
         "The answer is 5! Great.",
+        "The answer is 5. No, it is 6.",
+        "Answer: 5\n\nWait, that is wrong.",
+        "<answer>5</answer> This is incorrect.",
+        "It is unlikely that the answer is 5",
         "The answer is Dr. 5",
     ],
 )
@@ -255,31 +266,12 @@ def test_a_further_problem_that_a_base_model_writes_does_not_count(place: str, t
     assert is_correct([text] * 2, ["5", "9"], extract=place) == [True, False]
 
 
-NOT_THE_NUMBER = [
-    *(
-        "x = −6",
-        "$-$6",
-        "negative 6",
-        "±6",
-        "√6",
-        "2×6",
-        "6²",
-        "6π",
-        "6½",
-        "x ≠ 6",
-        "5 – 6",
-        "(5; 6)",
-    ),
-    *(
-        "6 thousandths",
-        "x is not equal to 6",
-        "6!",
-        "x6",
-        "the square root of 6",
-        "step 6",
-        "up to 6",
-    ),
-]
+NOT_THE_NUMBER = (
+    r"x = −6¦$-$6¦negative 6¦±6¦√6¦"
+    r"2×6¦6²¦6π¦6½¦x ≠ 6¦"
+    r"5 – 6¦(5; 6)¦6 thousandths¦x is not equal to 6¦"
+    r"6!¦x6¦the square root of 6¦step 6¦up to 6"
+).split(MARK)
 
 
 @pytest.mark.parametrize("text", [f"so {text}" for text in NOT_THE_NUMBER])
@@ -295,8 +287,18 @@ def test_the_last_part_of_a_longer_number_is_not_the_answer(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(r"so \(6\)", r"so \[6\].", "so $6$.", "**6**", "6", "x = 6", "She has 6 apples left."),
-        *("a total of 6 dollars", "so it costs $6.", "it equals 6cm", "We get 6, as desired."),
+        r"so \(6\)",
+        r"so \[6\].",
+        "so $6$.",
+        "**6**",
+        "6",
+        "x = 6",
+        "She has 6 apples left.",
+        "a total of 6 dollars",
+        "so it costs $6.",
+        "it equals 6cm",
+        "We get 6, as desired.",
+        "Thus, there are 6 in total.",
     ],
 )
 def test_a_number_in_a_sentence_is_the_answer(text: str) -> None:

@@ -12,181 +12,37 @@ HARMLESS_AFTER = set("$.。°,;%")
 # Categories of Unicode: signs of mathematics, modifiers, other signs, punctuation, dashes,
 # brackets, numbers that are no digits.
 _CATEGORIES = ("Sm", "Sk", "So", "Sc", "Po", "Pd", "Ps", "Pe", "No", "Nl")
+MARK = "¦"
+# What stands before or after a number, with a mark between two of them.
 BEFORE = (
-    *(
-        "negative",
-        "minus",
-        "plus",
-        "not",
-        "not equal to",
-        "at least",
-        "at most",
-        "more than",
-        "about",
-    ),
-    *(
-        "less than",
-        "5 or",
-        "5 and",
-        "5,",
-        "5;",
-        "5 to",
-        "5 times",
-        "5 over",
-        "between 5 and",
-        "step",
-    ),
-    *(
-        "divided by",
-        "the square root of",
-        "half of",
-        "5% of",
-        "5 plus",
-        "sqrt",
-        "log",
-        "sin",
-        "x",
-        "n",
-    ),
-    *(
-        r"\sqrt",
-        r"\pm",
-        r"\neq",
-        r"\ne",
-        r"\leq",
-        r"\geq",
-        r"\approx",
-        r"\times",
-        r"\cdot",
-        r"\frac",
-    ),
-    *(
-        "5^",
-        "5_",
-        "5:",
-        "5/",
-        "5 -",
-        "5 –",
-        "(5, ",
-        "(5; ",
-        "[5, ",
-        "{",
-        "(",
-        "|",
-        "x^",
-        "a_",
-        "!=",
-        "<=",
-    ),
-    *(
-        ">=",
-        "==",
-        "~=",
-        "5 mod",
-        "up to",
-        "close to",
-        "no more than",
-        "isn't",
-        "is not",
-        "hundred",
-        "twenty",
-    ),
-)
+    r"negative¦minus¦plus¦not¦not equal to¦at least¦"
+    r"at most¦more than¦about¦less than¦5 or¦5 and¦"
+    r"5,¦5;¦5 to¦5 times¦5 over¦between 5 and¦"
+    r"step¦divided by¦the square root of¦half of¦5% of¦"
+    r"5 plus¦sqrt¦log¦sin¦x¦n¦\sqrt¦\pm¦"
+    r"\neq¦\ne¦\leq¦\geq¦\approx¦\times¦"
+    r"\cdot¦\frac¦5^¦5_¦5:¦5/¦5 -¦"
+    r"5 –¦(5, ¦(5; ¦[5, ¦{¦(¦|¦x^¦"
+    r"a_¦!=¦<=¦>=¦==¦~=¦5 mod¦up to¦"
+    r"close to¦no more than¦isn't¦is not¦hundred¦"
+    r"twenty"
+).split(MARK)
 AFTER = (
-    *(
-        "!",
-        "²",
-        "³",
-        "½",
-        "π",
-        "√2",
-        " π",
-        "x",
-        " x",
-        "i",
-        " i",
-        "e",
-        "th",
-        "st",
-        "^2",
-        "^{2}",
-        "_2",
-        "_n",
-    ),
-    *(
-        " or more",
-        " or less",
-        " or so",
-        " times",
-        " million",
-        " thousand",
-        " thousandths",
-        " hundredths",
-    ),
-    *(
-        " tenths",
-        " thirds",
-        " halves",
-        " sevenths",
-        " dozen",
-        " hundred",
-        " squared",
-        " cubed",
-        " pi",
-        "pi",
-    ),
-    *(
-        " factorial",
-        " plus",
-        " minus x",
-        " + x",
-        " - x",
-        " * x",
-        " / x",
-        "/x",
-        " over x",
-        " to x",
-        "?",
-        " ?",
-    ),
-    *(
-        "...",
-        "..",
-        "…",
-        r"\pi",
-        r" \pi",
-        r"\sqrt{2}",
-        r" \times x",
-        r" \pm x",
-        r" \cdot x",
-        "}",
-        ")",
-        "]",
-    ),
-    *(
-        "|",
-        ", or x",
-        ", but not",
-        "; or x",
-        " is wrong",
-        " is not it",
-        " and x",
-        "\nor x",
-        ". Or x",
-        "(x)",
-        "[x]",
-    ),
-    *(
-        " mod x",
-        r" \pmod x",
-        " if x",
-        " unless x",
-        " more than x",
-        " less than x",
-        " out of x",
-        " choose x",
-    ),
-)
+    r"!¦²¦³¦½¦π¦√2¦ π¦"
+    r"x¦ x¦i¦ i¦e¦th¦st¦^2¦^{2}¦"
+    r"_2¦_n¦ or more¦ or less¦ or so¦ times¦"
+    r" million¦ thousand¦ thousandths¦ hundredths¦"
+    r" tenths¦ thirds¦ halves¦ sevenths¦ dozen¦"
+    r" hundred¦ squared¦ cubed¦ pi¦pi¦ factorial¦"
+    r" plus¦ minus x¦ + x¦ - x¦ * x¦ / x¦/x¦"
+    r" over x¦ to x¦?¦ ?¦...¦..¦…¦"
+    r"\pi¦ \pi¦\sqrt{2}¦ \times x¦ \pm x¦"
+    r" \cdot x¦}¦)¦]¦|¦, or x¦, but not¦"
+    "; or x¦ is wrong¦ is not it¦ and x¦\nor x¦"
+    r". Or x¦(x)¦[x]¦ mod x¦ \pmod x¦ if x¦"
+    r" unless x¦ more than x¦ less than x¦ out of x¦"
+    r" choose x"
+).split(MARK)
 
 
 def texts(seed: int, rounds: int) -> Iterator[tuple[str, str]]:
