@@ -12,13 +12,13 @@ _LONGEST_BEGINNING = 80  # characters before an answer that are searched
 
 # Words and signs that offer the answers on both sides as alternatives, or combine them.
 _OR = re.compile(
-    r"\b(?:or(?![ ]rather)|ou|oder|alternatively)\b|或|[∨/|+×÷±]"
-    r"|\\(?:l?or|vee|pm|times|cdot)(?![a-zA-Z])",
+    r"\b(?:or(?![ ]rather)|ou|oder|или|alternatively|perhaps|maybe|possibly|vs|versus)\b"
+    r"|或|[∨/|+×÷±]|\\(?:l?or|vee|mid|pm|times|cdot)(?![a-zA-Z])",
     re.IGNORECASE,
 )
 # A further answer after the end of a sentence, line or tag.
 _ALTERNATIVE = re.compile(
-    r"[\s.,;*$]{0,9}(?:\b(?:or|alternatively)\b|或|∨|\\(?:l?or|vee)(?![a-zA-Z]))"
+    r"[\s.,;*$]{0,9}(?:\b(?:or|alternatively|perhaps|maybe|possibly)\b|或|∨|\\(?:l?or|vee)(?![a-zA-Z]))"
     r"(?P<other>[^\n]{0,200})",
     re.IGNORECASE,
 )

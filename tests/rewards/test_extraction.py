@@ -86,7 +86,7 @@ ALTERNATIVES = (
     r"or¦Or¦OR¦∨¦或¦\lor¦\vee¦"
     r"/¦|¦or possibly¦or maybe it is¦\text{ or }¦"
     "\\text{or maybe}¦$ or $¦. Or¦\n\nor\n\n¦"
-    r"alternatively¦oder¦+¦×¦\times¦\pm"
+    r"alternatively¦oder¦или¦vs.¦perhaps¦maybe¦\mid¦+¦×¦\times¦\pm"
 ).split(MARK)
 
 
@@ -230,6 +230,7 @@ def test_words_around_an_answer_do_not_hide_it(text: str) -> None:
         "The answer is 5\nor 6",
         "Answer: 5. Or 6.",
         "The answer is $$5$$ or $$6$$",
+        "The answer is 5. Maybe 6.",
         "#### 5\nor 6",
         "The final answer is 5\nor 6",
         "<answer>5</answer><answer>6",
