@@ -45,6 +45,17 @@ OtherVerifier = Annotated[
 ]
 
 
+Extract = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACES",
+        help=f"Where the answer stands, in the order to try: some of {','.join(EXTRACTIONS)}; all "
+        "of these as `all`; or `whole`, the whole response. Default: box, or as a config says. "
+        "Files that have verdicts are verified again.",
+    ),
+]
+
+
 @command(PANEL, "rspo sample small--rspo-pass--k4--n16--s0 standard")
 def sample(
     experiment: "Experiment",
@@ -103,14 +114,7 @@ def verify(
             "With several, as rules,math_verify, the first decides.",
         ),
     ] = "rules",
-    extract: Annotated[
-        str,
-        typer.Option(
-            metavar="PLACES",
-            help="Where the answer stands in a response, tried in this order: "
-            f"{','.join(EXTRACTIONS)}, or some of these.",
-        ),
-    ] = "box",
+    extract: Extract = None,
     problem_column: ProblemColumn = None,
     answer_column: AnswerColumn = None,
     response_column: ResponseColumn = None,
@@ -131,8 +135,8 @@ def verify(
     With --suite, verify the samples of a policy with a second verifier: prints how often it agrees
     with the scores, and responses on which the two differ; the output has all of these.
 
-    --scale, --set and --results select the judge model of xverify, and the extensions that may have
-    the verifier; other verifiers need no config.
+    --scale, --set and --results select the judge model of xverify, the extensions that may have the
+    verifier, and the places of the answer; other verifiers need no config.
     """
     from rspo.evaluation.verify_file import verify_file
     from rspo.formats.source import Reading
@@ -143,12 +147,13 @@ def verify(
         if len(responses) > 1:
             raise InputError("--suite takes one policy")
         project = load_experiment(scale, overrides, results)
-        return agreement(project, str(responses[0]), suite, verifier, output)
-    # The config is read only if the verifier may need it: this command also works in other folders.
+        return agreement(project, str(responses[0]), suite, verifier, output, extract)
+    # The config is read only if the user names it, or the verifier may need it: this command also
+    # works in other folders.
     experiment = None
     names = {name.strip() for name in verifier.split(",")}
     may_be_extension = not names <= set(VERIFIERS) and has_config(scale)
-    if "xverify" in names or may_be_extension:
+    if "xverify" in names or may_be_extension or scale or overrides:
         experiment = load_experiment(scale, overrides, results)
     reading = Reading(
         format=format,
@@ -181,6 +186,7 @@ def pass_at_k(
     answers: Answers = None,
     format: Format = None,
     verifier: OtherVerifier = None,
+    extract: Extract = None,
     k: Ks = None,
     out: Annotated[
         Path | None, typer.Option(help="Table of the estimates (.csv) to write.")
@@ -194,7 +200,7 @@ def pass_at_k(
     Files without verdicts, but with responses and answers, are verified.
     """
     from rspo.evaluation.pass_at_k_of_files import estimated
-    from rspo.evaluation.sides import side_of_files, side_of_policy
+    from rspo.evaluation.sides import require_own_verdicts, side_of_files, side_of_policy
     from rspo.formats.source import Reading, all_files
 
     if out is not None:
@@ -203,8 +209,9 @@ def pass_at_k(
         format, problem_column, answer_column, response_column, correct_column, answers
     )
     if suite is None:
-        side = side_of_files(all_files(runs), reading, verifier)
+        side = side_of_files(all_files(runs), reading, verifier, extract=extract)
     elif len(runs) == 1:
+        require_own_verdicts(verifier, extract)
         side = side_of_policy(load_experiment(scale, overrides, results), str(runs[0]), suite)
     else:
         raise InputError("--suite takes one policy")
@@ -232,6 +239,7 @@ def compare(
     answers: Answers = None,
     format: Format = None,
     verifier: OtherVerifier = None,
+    extract: Extract = None,
     k: Ks = None,
     out: Annotated[
         Path | None, typer.Option(help="Picture of both curves (.png, .pdf or .svg) to write.")
@@ -259,7 +267,7 @@ def compare(
     def load() -> "Experiment":
         return load_experiment(scale, overrides, results)
 
-    sides = [side_of(name, reading, verifier, suite, load) for name in (first, second)]
+    sides = [side_of(name, reading, verifier, suite, load, extract) for name in (first, second)]
     compared = pair(sides, metric, k)
     yield from compare(compared)
     if out is not None:

@@ -3,6 +3,7 @@
 Higher layers implement them. Extensions add verifiers and rewards (`rspo.config.registered`).
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 VERIFIERS = ("exact", "rules", "math_verify", "xverify")
@@ -12,6 +13,20 @@ VERIFIERS = ("exact", "rules", "math_verify", "xverify")
 VERIFIER_VERSIONS = {"exact": 1, "rules": 6, "math_verify": 4}
 # Where an answer may stand in a response. Each place is named in docs/verification.md.
 EXTRACTIONS = ("box", "answer-line", "answer-tag", "hashes", "minerva", "last-number")
+WHOLE = "whole"  # the response is the answer
+ALL_PLACES = "all"  # stands for `EXTRACTIONS`, in their order
+PLACES = EXTRACTIONS + (WHOLE,)
+
+
+def places_of(names: str | Iterable[str]) -> list[str]:
+    """The names of places, from a list or a text with commas between them, without repetitions."""
+    places: list[str] = []
+    for name in names.split(",") if isinstance(names, str) else names:
+        place = str(name).strip()
+        places.extend(EXTRACTIONS if place == ALL_PLACES else [place])
+    return list(dict.fromkeys(places))
+
+
 BOX_ONLY = ("box",)  # the default
 EXTRACTING = ("exact", "rules", "math_verify")  # the verifiers that read only these places
 # How the judge xVerify samples: its authors' values, and values that are set explicitly because a

@@ -20,7 +20,16 @@ from pydantic import (
 )
 
 from rspo.config.merge import merge
-from rspo.config.names import BOX_ONLY, EXTRACTIONS, TABLES, Family, StudyColumn, TemplateName
+from rspo.config.names import (
+    ALL_PLACES,
+    BOX_ONLY,
+    PLACES,
+    TABLES,
+    Family,
+    StudyColumn,
+    TemplateName,
+    places_of,
+)
 from rspo.config.registered import reward_names, verifier_names
 from rspo.core.errors import allowed_names, errors_of
 from rspo.core.gpus import GPUS
@@ -55,7 +64,7 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 
 
 VerifierName = Annotated[str, _one_of(verifier_names)]
-PlaceOfAnswer = Annotated[str, _one_of(lambda: EXTRACTIONS)]
+PlaceOfAnswer = Annotated[str, _one_of(lambda: PLACES + (ALL_PLACES,))]
 RewardName = Annotated[str, _one_of(reward_names)]
 
 
@@ -64,11 +73,9 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _between_commas(value: Any) -> Any:
-    """The names in a text with commas between them; any other value as it is."""
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",")]
-    return value
+def _places(value: Any) -> Any:
+    """The places that a text or a list names; any other value as it is."""
+    return places_of(value) if isinstance(value, str | list | tuple) else value
 
 
 Integers = Annotated[tuple[Integer, ...], BeforeValidator(_listed), Field(min_length=1)]
@@ -571,9 +578,9 @@ class Config(Section):
     verifier: VerifierName
     # Where the answer may stand in a response, in the order in which the places are tried
     # (docs/verification.md). exact, rules and math_verify read it.
-    extract: Annotated[
-        tuple[PlaceOfAnswer, ...], BeforeValidator(_between_commas), Field(min_length=1)
-    ] = BOX_ONLY
+    extract: Annotated[tuple[PlaceOfAnswer, ...], BeforeValidator(_places), Field(min_length=1)] = (
+        BOX_ONLY
+    )
     xverify: XVerifySettings | None = None
     data: Data
     models: dict[Name, Model]

@@ -15,6 +15,7 @@ from rspo.evaluation.pass_at_k import short, titles
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.pipeline import tasks
 from rspo.pipeline.run import require_inputs
+from rspo.rewards import places_named, shown_verifier
 from rspo.rewards.configured import Verify, verifier_of
 
 if TYPE_CHECKING:
@@ -86,13 +87,19 @@ def agreement_of(a: ArrayLike, b: ArrayLike) -> Agreement:
 
 
 def agreement(
-    experiment: Experiment, policy: str, suite: str, verifier: str, output: Path | None = None
+    experiment: Experiment,
+    policy: str,
+    suite: str,
+    verifier: str,
+    output: Path | None = None,
+    extract: str | None = None,
 ) -> Iterator[str]:
     """Verify a policy's samples again, and compare the verdicts with its scores.
 
     Args:
         verifier: the second verifier, B; A is that of the scores.
         output: new JSON lines for all responses on which the two differ.
+        extract: where B reads the answer (`rspo.rewards.verify`); default: as the config says.
 
     Returns: lines with a row for each benchmark, and the first responses on which they differ.
 
@@ -101,7 +108,11 @@ def agreement(
         settings or from other files than the config says.
     """
     benchmarks = experiment.benchmarks_of(suite)
-    others = [name for name in verifier_names() if name != experiment.config.verifier]
+    config = experiment.config
+    places = places_named(extract, [verifier]) or config.extract
+    others = [name for name in verifier_names() if name != config.verifier]
+    if places != config.extract and verifier == config.verifier:
+        others.append(verifier)  # it reads other places than the scores
     if verifier not in others:
         raise InputError(
             f"verifier {verifier!r} is no other one than that of the scores; "
@@ -113,11 +124,11 @@ def agreement(
     require_inputs(tasks.curves(experiment, policy, suite))
     stored = experiment.files.verdicts(policy, f"{suite}.second")
     rows_of: dict[str, list[dict[str, Any]]] = {}
-    with verifier_of(experiment, verifier, stored) as verify:
+    with verifier_of(experiment, verifier, stored, extract=places) as verify:
         for benchmark in benchmarks:
             rows_of[benchmark] = _verified(scored_samples(experiment, policy, benchmark), verify)
-    yield f"A: {experiment.config.verifier}, the scores"
-    yield f"B: {verifier}"
+    yield f"A: {shown_verifier(config.verifier, config.extract)}, the scores"
+    yield f"B: {shown_verifier(verifier, places)}"
     yield ""
     yield from _table(rows_of)
     disputed: list[Mapping[str, Any]] = []

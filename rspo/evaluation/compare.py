@@ -144,12 +144,14 @@ def _other_spelling(first: Side, second: Side) -> Iterator[str]:
 
 
 def _judged_differently(first: Side, second: Side) -> Iterator[str]:
-    """A warning if other verifiers decided on one side than on the other."""
+    """A warning if verifiers or places of the answer differ between the sides."""
     if first.verifiers == second.verifiers:
         return
     names = [name for name in dict.fromkeys(first.verifiers + second.verifiers) if name]
     # xverify and verifiers of the user need a config, which only `rspo verify` reads.
-    chosen = next((name for name in names if name in EXTRACTING), "rules")
+    possible = [name for name in names if name.split()[0] in EXTRACTING] or ["rules"]
+    # Without --extract, each row would be verified with the places that it records.
+    chosen = next((name for name in possible if "--extract" in name), possible[0])
     advice = f"--verifier {chosen} verifies both alike"
     policy = next((side for side in (first, second) if side.is_policy), None)
     if policy:

@@ -22,9 +22,9 @@ from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warning
 from rspo.formats.responses import Response, require_one_answer, responses_of
 from rspo.formats.rows import Row
 from rspo.formats.source import Reading, Source, how_read, open_source, unlike_files
-from rspo.formats.verdicts import verified_responses
+from rspo.formats.verdicts import recorded_places, verified_responses
 from rspo.formats.verified_response import VerifiedResponse
-from rspo.rewards import verify
+from rspo.rewards import Verdict, places_named, shown_verifier, verify
 from rspo.rewards.verdict import NO_ANSWER
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class Run:
     """The verdicts of the files of a run.
 
     lines: how the files were read, and warnings, for the user.
-    verifiers: the verifiers that decided, now or when `rspo verify` wrote the files; an empty name
-        stands for other software.
+    verifiers: the verifiers that decided, now or when `rspo verify` wrote the files, each with its
+        places; an empty name stands for other software.
     """
 
     outcomes: Outcomes
@@ -116,6 +116,7 @@ def read_run(
     paths: Sequence[Path],
     reading: Reading = Reading(),  # noqa: B008
     verifier: str | None = None,
+    extract: str | Sequence[str] | None = None,
 ) -> Run:
     """Outcomes of the responses in files of JSON lines, .csv, .parquet and others.
 
@@ -129,16 +130,20 @@ def read_run(
         paths: the files of one run, whose responses are taken together.
         reading: what the user states about the files.
         verifier: verify the responses again with this verifier, whatever verdicts the files have.
+        extract: verify them again, with these places of the answer (`rspo.rewards.verify`).
+            Default: those that the rows of `rspo verify` record, or the last box.
 
     Raises: InputError for files without rows, and for a row that is invalid or a duplicate.
     """
     gold = read_answers(reading.answers, reading) if reading.answers else None
+    if extract is not None:
+        verifier = verifier or "rules"
     sources = [open_source(path, reading) for path in paths]
     unjudged = [source for source in sources if verifier or _is_unjudged(source, gold)]
     verified: _Verified = {}
     lines = list(how_read(sources))
     if unjudged:
-        verified, notes = _verify(unjudged, gold, verifier or "rules")
+        verified, notes = _verify(unjudged, gold, verifier or "rules", extract)
         lines.extend(notes)
     table: dict[tuple[str, int], VerifiedResponse] = {}
     problems_of: dict[str, set[str]] = defaultdict(set)
@@ -170,7 +175,10 @@ def _is_unjudged(source: Source, gold: Gold | None) -> bool:
 
 
 def _verify(
-    sources: Sequence[Source], gold: Gold | None, verifier: str
+    sources: Sequence[Source],
+    gold: Gold | None,
+    verifier: str,
+    extract: str | Sequence[str] | None = None,
 ) -> tuple[_Verified, list[str]]:
     """The verdicts of a verifier on the responses of files, and lines about them.
 
@@ -179,6 +187,7 @@ def _verify(
     require_name(f"verifier {verifier!r}", verifier, verifier_names())
     if verifier == "xverify":
         raise InputError("xverify needs a config: `rspo verify --verifier xverify` writes verdicts")
+    named = places_named(extract, [verifier])
     rows: list[tuple[Path, Row]] = []
     responses: list[Response] = []
     answer_of: dict[str, Any] = {}
@@ -188,22 +197,44 @@ def _verify(
             rows.append((source.path, row))
             responses.append(response)
     texts = [response.text for response in responses]
-    verdicts = verify(texts, [response.answers for response in responses], verifier)
+    places = [named or recorded_places(row) for _, row in rows]
+    verdicts = _verdicts(responses, verifier, places)
     verified: _Verified = defaultdict(list)
-    for (path, row), response, verdict in zip(rows, responses, verdicts, strict=True):
+    for index, (path, row) in enumerate(rows):
         judged = VerifiedResponse(
-            response.problem, verdict.correct, id=_text_id(response), verifier=verdict.verifier
+            responses[index].problem,
+            verdicts[index].correct,
+            id=_text_id(responses[index]),
+            verifier=shown_verifier(verifier, places[index]),
         )
         verified[path].append((row, judged))
     without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
     share = without_answer / max(len(texts), 1)
     shown = f"; {share:.1%} of the responses have no answer" if verifier in READ_ANSWERS else ""
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    lines = [f"{sources[0].path}{more}: verified with {verifier}{shown}"]
+    options = sorted({shown_verifier(verifier, each) for each in places}) or [verifier]
+    lines = [f"{sources[0].path}{more}: verified with {' and '.join(options)}{shown}"]
     # `read_run` warns about the problems of all files.
     lines.extend(text_warnings(responses))
-    lines.extend(no_answer_warning(texts, without_answer, verifier))
+    if len(set(places)) == 1:
+        lines.extend(no_answer_warning(texts, without_answer, verifier, places[0]))
     return verified, lines
+
+
+def _verdicts(
+    responses: Sequence[Response], verifier: str, places: Sequence[tuple[str, ...]]
+) -> list[Verdict]:
+    """The verdicts on responses, each with its own places of the answer."""
+    rows_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for row, extract in enumerate(places):
+        rows_of[extract].append(row)
+    verdicts: dict[int, Verdict] = {}
+    for extract, rows in rows_of.items():
+        texts = [responses[row].text for row in rows]
+        answers = [responses[row].answers for row in rows]
+        results = verify(texts, answers, verifier, extract=extract)
+        verdicts.update(zip(rows, results, strict=True))
+    return [verdicts[row] for row in range(len(responses))]
 
 
 def _text_id(response: Response) -> str:

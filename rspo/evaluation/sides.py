@@ -12,6 +12,7 @@ from rspo.evaluation.read_outcomes import read_run, suite_scores
 from rspo.formats.source import Reading, files_of, without_verdicts
 from rspo.pipeline import tasks
 from rspo.pipeline.run import require_inputs
+from rspo.rewards import shown_verifier
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Side:
     outcomes: their ids are unique: texts or ids of problems for files, BENCHMARK/ID for a policy.
     texts: texts of the problems in this order; those of files are the ids of the outcomes.
     lines: how files were read, and warnings.
-    verifiers: the verifiers that decided; an empty name stands for other software.
+    verifiers: the verifiers that decided, as in `Run`.
     is_policy: whether the verdicts are the scores of a policy.
     """
 
@@ -35,11 +36,15 @@ class Side:
 
 
 def side_of_files(
-    files: Sequence[Path], reading: Reading, verifier: str | None = None, name: str = ""
+    files: Sequence[Path],
+    reading: Reading,
+    verifier: str | None = None,
+    name: str = "",
+    extract: str | None = None,
 ) -> Side:
     """The side of the files of a run; `read_run` has the details."""
     kept, left_out = without_verdicts(files)
-    run = read_run(kept, reading, verifier)
+    run = read_run(kept, reading, verifier, extract)
     name = name or str(kept[0])
     lines = tuple(left_out) + run.lines
     return Side(name, run.outcomes, run.outcomes.ids, lines, run.verifiers)
@@ -64,7 +69,8 @@ def side_of_policy(experiment: Experiment, policy: str, suite: str) -> Side:
             ids.append(f"{benchmark}/{problem}")
             texts.append(text_of.get(problem, problem))
     outcomes = replace(Outcomes.pooled(scores.values()), ids=tuple(ids))
-    verifiers = (experiment.config.verifier,)
+    config = experiment.config
+    verifiers = (shown_verifier(config.verifier, config.extract),)
     return Side(policy, outcomes, tuple(texts), verifiers=verifiers, is_policy=True)
 
 
@@ -74,6 +80,7 @@ def side_of(
     verifier: str | None,
     suite: str | None,
     load: Callable[[], Experiment],
+    extract: str | None = None,
 ) -> Side:
     """The side that an argument of the command line names: a file, a pattern, or a policy.
 
@@ -87,13 +94,19 @@ def side_of(
         files = files_of(argument)
         if not files[0].exists() and not argument.suffix:
             raise InputError(f"{argument}: no such file (--suite names the suite of a policy)")
-        return side_of_files(files, reading, verifier, str(argument))
-    if verifier is not None:
+        return side_of_files(files, reading, verifier, str(argument), extract)
+    require_own_verdicts(verifier, extract)
+    return side_of_policy(load(), str(argument), suite)
+
+
+def require_own_verdicts(verifier: str | None, extract: str | None) -> None:
+    """Raises: InputError if the user asks to verify the responses of a policy, which has scores."""
+    option = "--verifier" if verifier is not None else "--extract"
+    if verifier is not None or extract is not None:
         raise InputError(
-            "--verifier is for files; `rspo verify POLICY --suite SUITE --verifier NAME` compares "
+            f"{option} is for files; `rspo verify POLICY --suite SUITE --verifier NAME` compares "
             "a second verifier with the scores of a policy"
         )
-    return side_of_policy(load(), str(argument), suite)
 
 
 def paired(first: Side, second: Side) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ from rspo.formats.verdicts import verdict_row
 from rspo.pipeline.run import digests_of, require_replaceable, run
 from rspo.pipeline.task import Done, Task
 from rspo.pipeline.tasks import Input, judge_inputs, lock_of, verifier_settings
-from rspo.rewards import Verdict, extraction_of
+from rspo.rewards import Verdict, places_named
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.verdict import NO_ANSWER
 
@@ -46,7 +46,7 @@ def verify_file(
     ks: Sequence[int] | None = None,
     experiment: Experiment | None = None,
     replace: bool = True,
-    extract: str | Sequence[str] = BOX_ONLY,
+    extract: str | Sequence[str] | None = None,
 ) -> str:
     """Verify the responses of a run and write a row for each, in the order of its files.
 
@@ -61,7 +61,8 @@ def verify_file(
         experiment: has the settings of a judge model; only the verifier xverify needs it.
         replace: whether to replace an output that was made with other settings, or from another
             file.
-        extract: where the answer may stand in a response, see `rspo.rewards.verify`.
+        extract: where the answer may stand in a response, see `rspo.rewards.verify`; default: as
+            the config of the experiment says, or the last box.
 
     Returns: counts, accuracy and Pass@k with errors, as lines to print.
     """
@@ -72,9 +73,9 @@ def verify_file(
     for path in files:
         if path.exists() and output.exists() and path.samefile(output):
             raise InputError(f"{output} has the responses; name another output")
-    places = extraction_of(extract)
     config = experiment.config if experiment else None
     names = names_of_verifiers(verifier)
+    places = places_named(extract, names) or (config.extract if config else BOX_ONLY)
     deciding_settings = verifier_settings(config, names[0], places)
     if len(names) > 1:
         settings_of_others = [verifier_settings(config, name, places) for name in names[1:]]
@@ -239,6 +240,11 @@ def _difference(
     other: str,
 ) -> Iterator[str]:
     """Lines that compare the verdicts of two verifiers."""
+    reasons = {verdict.reason for name in (first, other) for verdict in by_verifier[name]}
+    if reasons == {NO_ANSWER}:
+        yield ""
+        yield f"{first} and {other} are not compared: neither read an answer in any response"
+        return
     rows = []
     verdicts = zip(by_verifier[first], by_verifier[other], strict=True)
     for response, (verdict, other_verdict) in zip(responses, verdicts, strict=True):

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from rspo.config.names import BOX_ONLY, EXTRACTING, EXTRACTIONS
+from rspo.config.names import BOX_ONLY, EXTRACTING, EXTRACTIONS, WHOLE
 from rspo.formats.responses import Response
 from rspo.rewards import texts_of
 from rspo.rewards.extraction import final_answers
@@ -14,6 +14,8 @@ from rspo.rewards.extraction import final_answers
 # The verifiers that say whether a response has an answer. A judge model and verifiers of the user
 # read the full response.
 READ_ANSWERS = EXTRACTING
+LARGE_SHARE = 0.2  # of responses without an answer, from which other places are looked at
+_LONGEST_BARE = 40  # characters of a response that may be the answer itself
 _LIST_OF_TEXTS = re.compile(r"\s*\[\s*(['\"]).*\1\s*,?\s*\]\s*", re.DOTALL)
 
 
@@ -149,30 +151,57 @@ def _repeated(responses: Sequence[Response]) -> Iterator[str]:
 def no_answer_warning(
     texts: Sequence[str], without_answer: int, verifier: str, extract: Sequence[str] = BOX_ONLY
 ) -> Iterator[str]:
-    """A warning if no response has an answer.
+    """A warning if no response has an answer, or many have theirs at a place that is not read.
 
     Args:
         texts: the responses.
         without_answer: the number of responses in which the verifier found no answer.
         extract: the places of the answer in a response that it has read.
     """
-    if without_answer < len(texts):
+    if without_answer < LARGE_SHARE * len(texts) or not without_answer:
         return
-    example = " ".join(next((text for text in texts if text.strip()), "").split())[-60:]
+    unread = [text for text in texts if not final_answers(text, extract)]
+    hint = _other_places(unread, extract, all_unread=without_answer == len(texts))
+    if without_answer == len(texts):
+        count = "no response has an answer"
+        hint += "--response-column names the key of the response"
+    elif hint:
+        count = f"{without_answer} of {len(texts)} responses have no answer"
+    else:
+        return
+    example = " ".join(next((text for text in unread if text.strip()), "").split())[-60:]
     shown = f", such as {example!r}" if example else ""
     read = "the last \\boxed{}" if tuple(extract) == BOX_ONLY else ", ".join(extract)
-    yield (
-        f"warning: no response has an answer{shown}: {verifier} reads {read}; "
-        f"{_other_place(texts)}--response-column names the key of the response"
-    )
+    yield f"warning: {count}{shown}: {verifier} reads {read}; {hint.removesuffix('; ')}"
 
 
-def _other_place(texts: Sequence[str]) -> str:
-    """The place at which most responses have an answer, as the beginning of a hint."""
+def _other_places(unread: Sequence[str], extract: Sequence[str], all_unread: bool) -> str:
+    """How many responses have an answer at other places, as the beginning of a hint.
+
+    Args:
+        unread: the responses without an answer at the places `extract`.
+        all_unread: whether no response has one. Only then does the last number count, because a
+            response that states no answer may have a number, too.
+    """
     counts = {}
     for place in EXTRACTIONS:
-        counts[place] = sum(bool(final_answers(text, [place])) for text in texts)
-    best = max(counts, key=lambda place: counts[place])
-    if counts[best] == 0:
+        found = sum(bool(final_answers(text, [place])) for text in unread)
+        if found and place not in extract:
+            counts[place] = found
+    last_number = counts.pop("last-number", 0)
+    if not counts and all_unread:
+        counts = _counts_of_bare_answers(unread, last_number)
+    if not counts:
         return ""
-    return f"--extract {best} finds one in {counts[best]} of {len(texts)}; "
+    best = max(counts, key=lambda place: counts[place])
+    places = ",".join(list(extract) + [best])
+    listed = ", ".join(f"{place} finds one in {count}" for place, count in counts.items())
+    return f"of these {len(unread)}, {listed}; --extract {places} reads {best} too; "
+
+
+def _counts_of_bare_answers(unread: Sequence[str], last_number: int) -> dict[str, int]:
+    """Counts for responses without words that announce an answer: they may be the answer itself."""
+    bare = [text for text in unread if 0 < len(text.strip()) <= _LONGEST_BARE]
+    if len(bare) == len(unread) and not any("\n" in text.strip() for text in bare):
+        return {WHOLE: len(bare)}
+    return {"last-number": last_number} if last_number else {}

@@ -6,7 +6,7 @@ Each row that is written has the verdict on a response, with the keys `problem` 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rspo.config.names import BOX_ONLY
+from rspo.config.names import BOX_ONLY, EXTRACTING, PLACES, places_of
 from rspo.config.registered import OWN_VERIFIERS
 from rspo.formats.problems import id_of, problem_text
 from rspo.formats.responses import Response
@@ -21,7 +21,7 @@ from rspo.formats.verified_response import (
     verifier_in,
     with_values,
 )
-from rspo.rewards import Verdict
+from rspo.rewards import Verdict, shown_verifier
 from rspo.rewards.extraction import extracted_answer
 
 
@@ -49,11 +49,26 @@ def _verdicts(row: Row, source: Source) -> list[VerifiedResponse]:
     rewards = rewards_of(row, len(verdicts), source.path_of("reward"))
     problem_id = "" if "question" in columns else id_of(row, columns.get("id"))
     # Another key than `correct`, such as `correct_in_file`, has the verdicts of other software.
-    verifier = verifier_in(row) if columns.get("correct") == "correct" else ""
+    verifier = _verifier(row) if columns.get("correct") == "correct" else ""
     return [
         VerifiedResponse(problem, correct, reward, id=problem_id, verifier=verifier)
         for correct, reward in zip(verdicts, rewards, strict=True)
     ]
+
+
+def recorded_places(row: Row) -> tuple[str, ...]:
+    """The places of the answer that a row of `rspo verify` records; the box if it records none."""
+    recorded = row.values.get("extract")
+    if "extracted" not in row.values or not isinstance(recorded, str):
+        return BOX_ONLY
+    places = tuple(places_of(recorded))
+    return places if set(places) <= set(PLACES) else BOX_ONLY
+
+
+def _verifier(row: Row) -> str:
+    """The verifier that a row of `rspo verify` records, with its places; else empty."""
+    verifier = verifier_in(row)
+    return shown_verifier(verifier, recorded_places(row)) if verifier else ""
 
 
 def verdict_row(
@@ -71,6 +86,8 @@ def verdict_row(
         row["correct_in_file"] = response.correct
     row["answer"] = response.answers
     row["verifier"] = verdict.verifier
+    if tuple(extract) != BOX_ONLY and verdict.verifier in EXTRACTING:
+        row["extract"] = ",".join(extract)
     row["problem"] = response.problem
     if response.by_id:
         row["question"] = response.question

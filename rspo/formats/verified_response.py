@@ -44,8 +44,8 @@ class VerifiedResponse:
     sample_index: its index among the responses to the problem; None if the row has none, so that
         the order in the file decides.
     id: the id of its problem, if responses are grouped by text and the row has one.
-    verifier: the name of the verifier that decided, as the rows of `rspo verify` and `rspo score`
-        have it; empty for verdicts of other software.
+    verifier: the verifier that decided, as the rows of `rspo verify` and `rspo score` have it, with
+        its places; empty for verdicts of other software.
     """
 
     problem: str

@@ -20,7 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.names import BOX_ONLY, EXTRACTIONS, VERIFIERS
+from rspo.config.names import (
+    ALL_PLACES,
+    BOX_ONLY,
+    EXTRACTING,
+    EXTRACTIONS,
+    PLACES,
+    VERIFIERS,
+    places_of,
+)
 from rspo.config.registered import (
     OWN_VERIFIERS,
     Reward,
@@ -48,6 +56,7 @@ __all__ = [
 ]
 
 LARGEST_EXACT = 2**53  # a float represents every integer up to this one
+NAMES_OF_PLACES = PLACES + (ALL_PLACES,)
 LONGEST = 86_400  # largest time limit in seconds, a day
 Answer = str | float | Iterable[str | float]  # an answer, or several accepted forms of it
 
@@ -73,7 +82,7 @@ def verify(
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
             "timeout".
         questions, judge: required by xverify.
-        extract: where the answer may stand in a response: names of `EXTRACTIONS`, as a list or
+        extract: where the answer may stand in a response: names of `PLACES`, as a list or
             separated by commas, in the order in which they are tried. By default, only its last
             \\boxed{} counts.
 
@@ -124,13 +133,38 @@ def extraction_of(extract: str | Sequence[str]) -> tuple[str, ...]:
 
     Raises: InputError if there is none, or one is unknown.
     """
-    names = extract.split(",") if isinstance(extract, str) else list(extract)
-    places = tuple(str(name).strip() for name in names)
+    places = tuple(places_of(extract))
     if not places:
-        raise InputError(f"extract is empty; {allowed_names('', EXTRACTIONS)}")
+        raise InputError(f"extract is empty; {allowed_names('', NAMES_OF_PLACES)}")
     for place in places:
-        require_name(f"extract {place!r}", place, EXTRACTIONS)
+        require_name(f"extract {place!r}", place, NAMES_OF_PLACES)
     return places
+
+
+def places_named(
+    extract: str | Sequence[str] | None, verifiers: Sequence[str]
+) -> tuple[str, ...] | None:
+    """The places that a user names for some verifiers; None if the user names none.
+
+    Raises: InputError if a place is unknown, or if no verifier would read these places only.
+    """
+    if extract is None:
+        return None
+    places = extraction_of(extract)
+    if not set(verifiers) & set(EXTRACTING):
+        raise InputError(
+            f"extract: {', '.join(verifiers)} gets the full response; "
+            f"{', '.join(EXTRACTING)} read an answer at chosen places"
+        )
+    return places
+
+
+def shown_verifier(verifier: str, extract: Sequence[str] = BOX_ONLY) -> str:
+    """A verifier as the options that choose it, with the places if they are not the default."""
+    if verifier not in EXTRACTING or tuple(extract) == BOX_ONLY:
+        return verifier
+    places = ALL_PLACES if tuple(extract) == EXTRACTIONS else ",".join(extract)
+    return f"{verifier} --extract {places}"
 
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:

@@ -1,13 +1,14 @@
 r"""Finds the final answer of a response, by default the content of its last \boxed{...}.
 
-`EXTRACTIONS` in `rspo.config.names` has the other places in which an answer may stand.
+`PLACES` in `rspo.config.names` has the other places in which an answer may stand.
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rspo.config.names import BOX_ONLY
+from rspo.rewards import places
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")  # the command of a box
 _ANY_BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![a-zA-Z])")  # those that `final_answers` reads
@@ -16,15 +17,18 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 # Only a line that starts with % is a comment, because n % 2 is a remainder and 5 % a percentage.
 _COMMENT = re.compile(r"^[ \t]*%.*", re.MULTILINE)
 # What may stand between boxes of one answer, as in \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}:
-# spaces, separators and delimiters of formulas, "and" or "or", perhaps after a word, and names with
-# an equals sign, in any number and order.
+# spaces, separators and delimiters of formulas, "and", perhaps after a word, and names with an
+# equals sign, in any number and order. Alternatives are found before: `places.is_alternative`.
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad"
-    r"|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
+    r"|\\text\{[^{}]*and[ ]*\}|(?:[a-z]{3,12}[ ])?\band\b"
     r"|\b[a-zA-Z](?:_(?:[0-9]|\{[0-9]\}))?[ ]?=)*"
 )
+# Signs that show nothing: spaces, empty groups and texts.
+_BLANK = re.compile(
+    r"(?:[\s~$&{}]|\\(?:[,;:! ]|$)|\\q?quad(?![a-zA-Z])|\\(?:text|mbox|mathrm)(?=\{))*"
+)
 _SIGNS = re.compile(r"[^\w.!?=<>%]{0,9}")  # a few signs that neither end a sentence nor compare
-_LONGEST_JOINT = 40  # characters between two boxes of one answer
 _MOST_JOINED = 20  # boxes of one answer
 # An argument without braces: everything up to a space, a dollar sign, or a backslash that ends the
 # formula, such as that of \). A backslash of a command, as in \pi, belongs to the argument.
@@ -47,24 +51,38 @@ def last_box(text: str) -> str | None:
         opening = box
     if opening is None:
         return None
-    content, _ = _argument(text, opening.end())
-    return content or None
+    return _argument(text, opening.end()).content or None
 
 
 def final_answers(text: str, extract: Sequence[str] = BOX_ONLY) -> list[str]:
     """The answers that a text may give, at the first of these places that has any.
 
     Args:
-        extract: names of `EXTRACTIONS`, in the order in which they are tried.
+        extract: names of `PLACES`, in the order in which they are tried.
 
     Returns: an empty list if the text has no answer at these places. There are several answers only
         if several boxes may be one answer, see `_boxed_answers`.
     """
     for place in extract:
-        answers = _FINDERS[place](text)
+        answers = _answers_at(place, text)
         if answers:
             return answers
     return []
+
+
+def _answers_at(place: str, text: str) -> list[str]:
+    """The answers at one place.
+
+    At other places than a box, a further problem with which a base model goes on does not count, if
+    there is an answer before it.
+    """
+    if place == "box":
+        return _boxed_answers(text)
+    if place == "whole":
+        return _unwrapped(text)
+    find = _FINDERS[place]
+    answer = find(places.before_next_problem(text)) or find(text)
+    return _unwrapped(answer)
 
 
 def solution_forms(text: str) -> list[str]:
@@ -132,20 +150,19 @@ def _boxes(text: str) -> tuple[list[str], bool]:
     joined_by_or = False
     following = None  # where the box after the current one starts
     # Go from the last box backwards, until anything but a joint stands between two boxes.
-    for opening in reversed(deque(_ANY_BOX.finditer(text), maxlen=_MOST_JOINED)):
-        content, end = _argument(text[:following], opening.end())
-        is_empty = end > opening.end() and not content
-        if is_empty and not boxes:
+    for opening in reversed(list(_ANY_BOX.finditer(text))):
+        box = _argument(text[:following], opening.end())
+        if box.is_closed and not box.content and not boxes:
             continue
-        if not content:
+        if not box.content or len(boxes) == _MOST_JOINED:
             break
         if following is not None:
-            between = text[end:following]
-            if not _joined(between):
+            between = text[box.end : following]
+            is_alternative = places.is_alternative(between)
+            if not is_alternative and not _joined(between):
                 break
-            if re.search(r"\bor\b", between):
-                joined_by_or = True
-        boxes.insert(0, content)
+            joined_by_or = joined_by_or or is_alternative
+        boxes.insert(0, box.content)
         following = opening.start()
     return boxes, joined_by_or
 
@@ -163,110 +180,48 @@ def _joined(between: str) -> bool:
     """
     if _SIGNS.fullmatch(between):
         return True
-    if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
+    if len(between) > places.LONGEST_GAP or not _JOINT.fullmatch(between):
         return False
     # The pattern also matches a text of spaces and names only, which joins nothing.
-    return re.search(r",|;|and|or", between) is not None
+    return re.search(r",|;|and", between) is not None
 
 
-def _argument(text: str, start: int) -> tuple[str, int]:
-    """The argument of the command that ends at `start`, and the index after it.
+class _Argument(NamedTuple):
+    """The argument of a command.
 
-    The argument is empty if it is missing or its brace is not closed.
+    content: without spaces around it; empty if it is missing, not closed, or shows nothing.
+    end: the index after it.
+    is_closed: whether its brace is closed, or, without braces, the text goes on or has content.
     """
+
+    content: str
+    end: int
+    is_closed: bool
+
+
+def _argument(text: str, start: int) -> _Argument:
+    """The argument of the command that ends at `start`."""
     while start < len(text) and text[start].isspace():
         start += 1
     if not text.startswith("{", start):
         bare = _WITHOUT_BRACES.match(text, start)
         assert bare is not None  # the pattern also matches an empty text
-        return bare.group().rstrip(".,;:"), bare.end()
+        content = bare.group().rstrip(".,;:")
+        return _Argument(content, bare.end(), bool(content) or bare.end() < len(text))
     depth = 0  # number of open braces; an escaped brace does not change it
     for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace.group(), 0)
         if depth == 0:
-            return text[start + 1 : brace.start()].strip(), brace.end()
-    return "", start
-
-
-# --- other places ---------------------------------------------------------------------------------
-
-# `Answer: 34`, `**Final Answer:** 34`, `The answer is 34`, also with the answer in the next line.
-_ANSWER_LINE = re.compile(
-    r"(?:\banswer\b[*_ \t]{0,4}(?:is\b[*_ \t]{0,4}:?|[:：])|答案(?:是|为|為)?[:：]?)"
-    r"[*_ \t]{0,4}\n{0,2}(?P<answer>[^\n]*)",
-    re.IGNORECASE,
-)
-_HASHES = re.compile(r"####[ \t]*(?P<answer>[^#\n]*)")  # GSM8K
-_MINERVA = re.compile(r"final answer is:?[ \t]*(?P<answer>[^\n]*)", re.IGNORECASE)
-_MINERVA_END = re.compile(r"[. ]{0,5}I hope\b.*", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[^.])\.(?=\s|$|\*)|。")  # not a point within or after points
-# A number with a fraction or a percent sign, which may follow a currency sign.
-_LAST_NUMBER = re.compile(
-    r"(?<![\w.])-?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?(?:\\?%)?"
-)
-# A number next to these signs belongs to a formula, whose value it is not.
-_FORMULA_BEFORE = re.compile(r"(?:[\\^_{*/+(\[|<>≤≥-]|\\[a-zA-Z]+)[ ]*$")
-_FORMULA_AFTER = re.compile(r"[ ]*(?:[}^_*/+(\[!<>-]|\\(?![)\]]))|[a-zA-Z](?![a-zA-Z])")
-# Next to these words, a number is not alone, or not the answer.
-_WORD_BEFORE = re.compile(r"(?:\b(?:or|and|not|least|most|than)|,)[ $]*$", re.IGNORECASE)
-_WORD_AFTER = re.compile(
-    r"[ $]*(?:or|pi|times|dozen|hundred|thousand|million|billion|trillion)\b", re.IGNORECASE
-)
-
-
-def _answer_lines(text: str) -> list[str]:
-    """What follows the last `Answer:` or `The answer is`, up to the end of its sentence."""
-    answer = _last(_ANSWER_LINE, text)
-    answer = _last(_ANSWER_LINE, answer) or answer  # Final Answer: The final answer is 5
-    sentence_end = _SENTENCE_END.search(answer)
-    return _unwrapped(answer[: sentence_end.start()] if sentence_end else answer)
-
-
-def _answer_tags(text: str) -> list[str]:
-    """The content of the last <answer>...</answer>."""
-    end = text.rfind("</answer>")
-    start = text.rfind("<answer>", 0, max(end, 0))
-    return _unwrapped(text[start + len("<answer>") : end]) if start >= 0 else []
-
-
-def _after_hashes(text: str) -> list[str]:
-    """What follows the last ####."""
-    return _unwrapped(_last(_HASHES, text))
-
-
-def _minerva(text: str) -> list[str]:
-    """The answer of `The final answer is $5$. I hope it is correct.`"""
-    return _unwrapped(_MINERVA_END.sub("", _last(_MINERVA, text)))
-
-
-def _last_number(text: str) -> list[str]:
-    """The last number of a text, unless it is a part of a formula or list: 2^{10}, `5 or 6`."""
-    place = None
-    for number in _LAST_NUMBER.finditer(text):
-        place = number
-    if place is None:
-        return []
-    before = text[max(0, place.start() - 20) : place.start()]
-    is_bold = before.endswith("**") and text.startswith("**", place.end())
-    in_formula = _FORMULA_BEFORE.search(before) or _FORMULA_AFTER.match(text, place.end())
-    has_word = _WORD_BEFORE.search(before) or _WORD_AFTER.match(text, place.end())
-    if (in_formula and not is_bold) or has_word:
-        return []
-    return [place[0].rstrip(",")]
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str:
-    """The group `answer` of the last match; empty without a match."""
-    answer = ""
-    for match in pattern.finditer(text):
-        answer = match["answer"]
-    return answer
+            content = text[start + 1 : brace.start()].strip()
+            is_blank = _BLANK.fullmatch(content)
+            return _Argument("" if is_blank else content, brace.end(), True)
+    return _Argument("", start, False)
 
 
 def _unwrapped(answer: str) -> list[str]:
     """An answer without bold type, its period and its box; an empty list if nothing is left."""
     boxed = _boxed_answers(answer)
-    if boxed:
+    if boxed or _ANY_BOX.search(answer):  # a box that is empty or not closed leaves nothing
         return boxed
     plain = answer.replace("**", "").strip()
     if not plain.endswith(".."):  # an omission, as in `1, 2, ...`
@@ -274,11 +229,10 @@ def _unwrapped(answer: str) -> list[str]:
     return [plain] if plain else []
 
 
-_FINDERS: dict[str, Callable[[str], list[str]]] = {
-    "box": _boxed_answers,
-    "answer-line": _answer_lines,
-    "answer-tag": _answer_tags,
-    "hashes": _after_hashes,
-    "minerva": _minerva,
-    "last-number": _last_number,
+_FINDERS: dict[str, Callable[[str], str]] = {
+    "answer-line": places.answer_line,
+    "answer-tag": places.answer_tag,
+    "hashes": places.hashes,
+    "minerva": places.minerva,
+    "last-number": places.last_number,
 }

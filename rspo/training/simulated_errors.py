@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rspo.config.names import BOX_ONLY
 from rspo.config.schema import Rewards
 from rspo.core.seeds import generator_of
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards.extraction import last_box
+from rspo.rewards.extraction import text_answer
 from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts
 from rspo.training.rewards import texts_of
@@ -32,12 +33,14 @@ class SimulatedErrors:
     seed: the seed of the cell, which also seeds the random errors.
     tokenizer: the tokenizer of the policy.
     wrong_answers: for the text of a prompt, the wrong answer to it that is always accepted.
+    extract: where the answer may stand in a response.
     """
 
     settings: Rewards
     seed: int
     tokenizer: ChatTokenizer
     wrong_answers: Mapping[str, str]
+    extract: tuple[str, ...] = BOX_ONLY
 
     def accept(
         self,
@@ -65,7 +68,7 @@ class SimulatedErrors:
         always = []
         for row, text in zip(rows, texts, strict=True):
             answer = self.wrong_answers.get(batch.questions[row])
-            always.append(answer is not None and last_box(text) == answer)
+            always.append(answer is not None and text_answer(text, self.extract) == answer)
         return accepted | np.array(always)
 
 
@@ -78,7 +81,8 @@ def simulated_errors(trainer: Trainer, prompts: Prompts) -> SimulatedErrors:
     wrong_answers: dict[str, str] = {}
     if settings.false_accepts_fixed:
         wrong_answers = fixed_errors(trainer, prompts)
-    return SimulatedErrors(settings, trainer.cell.seed, trainer.tokenizer, wrong_answers)
+    extract = trainer.config.extract
+    return SimulatedErrors(settings, trainer.cell.seed, trainer.tokenizer, wrong_answers, extract)
 
 
 def with_wrong_verdicts(
@@ -120,7 +124,7 @@ def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
     tokens, correct = verified_samples(trainer, chosen, _SAMPLES, "fixed errors")
     wrong: dict[str, Counter[str]] = defaultdict(Counter)
     for place, text in enumerate(texts_of(tokens, trainer.tokenizer)):
-        answer = last_box(text)
+        answer = text_answer(text, trainer.config.extract)
         if not correct[place] and answer is not None:
             # The responses are in the order of the prompts, _SAMPLES to each.
             question = chosen.questions[place // _SAMPLES]

@@ -76,9 +76,24 @@ def test_the_table_has_each_benchmark_and_the_differing_responses_are_written(
     assert {(row["correct"], row["correct_b"]) for row in rows} == {(False, True)}
 
 
+def test_the_second_verifier_may_read_other_places(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    words = ["verify", POLICY, "--suite=standard", "--extract=box,last-number"]
+    for verifier in ("rules", "exact"):  # that of the scores, too, because it reads other places
+        assert main(words + [f"--verifier={verifier}"]) == 0
+        output = capsys.readouterr().out
+        assert output.startswith(f"A: exact, the scores\nB: {verifier} --extract box,last-number\n")
+        assert (
+            f"only B accepts {TEXTS[2]!r} for ['5']".replace("'no box: 5'", '"no box: 5"') in output
+        )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--verifier=xverify", "--extract=all"], "extract: xverify gets the full response; "),
         (["--verifier=exact"], "'exact' is no other one than that of the scores; allowed: rules"),
         (["--verifier=rule"], "verifier 'rule'"),
         (["--output=config/tiny.yaml"], "expected a new file that ends with .jsonl"),

@@ -1,13 +1,16 @@
 """`rspo verify`: where answers stand in responses, several verifiers, and what is worth a look."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rspo.cli import main
+from rspo.config.registered import OWN_VERIFIERS, Verifier
 from rspo.rewards import Verdict, verify
+from tests.support import ROOT
 
 Line = dict[str, Any]
 
@@ -157,6 +160,120 @@ def test_a_file_without_a_box_names_the_place_that_has_answers(
 ) -> None:
     write(("72", "48 + 24 = 72\n#### 72"), ("34", "17 + 17\n#### 34"))
     assert main(["verify", "own.jsonl"]) == 0
-    assert "; --extract hashes finds one in 2 of 2; " in capsys.readouterr().out
+    hint = "; of these 2, hashes finds one in 2; --extract box,hashes reads hashes too; "
+    assert hint in capsys.readouterr().out
     assert main(["verify", "own.jsonl", "--extract", "answer-tag", "--force"]) == 0
-    assert "rules reads answer-tag; " in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "rules reads answer-tag; " in output
+    assert "--extract answer-tag,hashes reads hashes too; " in output
+
+
+BOXED = ("7", r"\boxed{7}")
+
+
+@pytest.mark.parametrize(
+    ("others", "warned"),
+    [
+        ([("7", "Answer: 7")], True),
+        ([("7", "Answer: 7"), BOXED], False),  # fewer than a fifth
+        ([("7", "so 7")], False),  # the last number may be no answer
+        ([("7", "I do not know")], False),
+    ],
+)
+def test_many_responses_with_answers_at_another_place_are_warned_about(
+    others: list[tuple[str, str]], warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [BOXED] * 4 + others
+    write(*rows)
+    assert main(["verify", "own.jsonl"]) == 0
+    output = capsys.readouterr().out
+    assert ("warning: 1 of 5 responses have no answer, such as 'Answer: 7'" in output) == warned
+    assert ("; --extract box,answer-line reads answer-line too\n" in output) == warned
+
+
+def test_a_file_of_bare_answers_is_not_compared_but_has_a_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(("7", "7"), ("8", "9"))
+    assert main(["verify", "own.jsonl", "--verifier", "rules,exact"]) == 0
+    output = capsys.readouterr().out
+    assert "they agree" not in output
+    assert "rules and exact are not compared: neither read an answer in any response" in output
+    assert "--extract box,whole reads whole too; " in output
+    assert main(["verify", "own.jsonl", "--extract", "whole", "--force"]) == 0
+    assert "verdicts: 1 correct, 1 incorrect" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command", [["pass-at-k", "own.jsonl"], ["compare", "own.jsonl", "own.jsonl"]]
+)
+def test_commands_that_verify_take_the_places(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(("7", "Answer: 7"), ("8", "#### 8"))
+    assert main(command + ["--extract", "box,answer-line"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    share = "50.0% of the responses have no answer"
+    assert f"own.jsonl: verified with rules --extract box,answer-line; {share}" in lines
+    assert main(command + ["--extract", "all"]) == 0
+    assert "rules --extract all; 0.0% of the" in capsys.readouterr().out
+    assert main(command + ["--extract", "boxes"]) == 2
+    assert main(command + ["--extract", "all", "--verifier", "xverify"]) == 2
+
+
+def test_rows_record_their_places_and_are_verified_again_with_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(("7", "Answer: 7"), ("8", "#### 8"))
+    names = []
+    for extract in ("box", "box,answer-line", "all"):
+        names.append(f"{len(names)}.jsonl")
+        assert main(["verify", "own.jsonl", "--extract", extract, "--output", names[-1]]) == 0
+    assert [row.get("extract") for row in verdicts(names[0])] == [None] * 2
+    assert [row["extract"] for row in verdicts(names[1])] == ["box,answer-line"] * 2
+    capsys.readouterr()
+    assert main(["compare"] + names[1:]) == 0
+    warning = (
+        "warning: 1.jsonl was verified with rules --extract box,answer-line, 2.jsonl with "
+        "rules --extract all; --verifier and --extract verify both alike"
+    )
+    assert warning in capsys.readouterr().out.splitlines()
+    assert main(["compare"] + names[:2]) == 0
+    assert "0.jsonl was verified with rules, 1.jsonl with rules --ext" in capsys.readouterr().out
+    assert main(["compare"] + names[1:] + ["--verifier", "exact"]) == 0
+    output = capsys.readouterr().out
+    assert "1.jsonl: verified with exact --extract box,answer-line; 50.0% of the" in output
+    assert "2.jsonl: verified with exact --extract all; 0.0% of the responses" in output
+    assert "warning: 1.jsonl was verified with exact --extract box,answer-line, 2.js" in output
+    assert main(["compare"] + names[1:] + ["--extract", "all"]) == 0
+    assert "was verified with" not in capsys.readouterr().out
+
+
+def test_places_are_refused_for_a_verifier_that_reads_the_full_response(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(BOXED)
+    own = Verifier("first_letter", lambda response, answers: True)
+    monkeypatch.setitem(OWN_VERIFIERS, own.name, own)
+    for command in ("verify", "pass-at-k"):
+        words = [command, "own.jsonl", "--verifier", own.name]
+        assert main(words + ["--extract", "all"]) == 2
+        error = "rspo: error: extract: first_letter gets the full response; exact, rules, math_ve"
+        assert capsys.readouterr().err.startswith(error)
+        assert main(words) == 0
+    assert (
+        main(["verify", "own.jsonl", f"--verifier=rules,{own.name}", "--extract=all", "--force"])
+        == 0
+    )
+
+
+def test_without_the_option_the_places_of_the_config_count(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(ROOT / "config", "config")
+    write(("7", "Answer: 7"))
+    words = ["verify", "own.jsonl", "--set=extract=answer-line", "--force"]
+    assert main(words) == 0
+    assert "verdicts: 1 correct" in capsys.readouterr().out
+    assert main(words + ["--extract", "box"]) == 0
+    assert "verdicts: 1 no answer" in capsys.readouterr().out

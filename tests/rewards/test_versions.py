@@ -12,15 +12,15 @@ from tests.long import IMPORTS, code_of
 from tests.support import ROOT
 
 CODE = {
-    "exact": ["exact.py", "extraction.py"],
-    "rules": ["rules/*.py", "extraction.py", "sandbox_worker.py"],
-    "math_verify": ["math_verify.py", "extraction.py", "sandbox_worker.py"],
+    "exact": ["exact.py", "extraction.py", "places.py"],
+    "rules": ["rules/*.py", "extraction.py", "places.py", "sandbox_worker.py"],
+    "math_verify": ["math_verify.py", "extraction.py", "places.py", "sandbox_worker.py"],
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "ed8f3da5bb27",
-    ("rules", 6): "b5463b81c755",
-    ("math_verify", 4): "6ea5d5b90c49",
+    ("exact", 1): "29a37d225f78",
+    ("rules", 6): "69ccbf3d42ce",
+    ("math_verify", 4): "d0f360dce5c8",
 }
 
 

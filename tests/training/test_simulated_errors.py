@@ -106,6 +106,27 @@ def test_the_most_common_wrong_answer_is_the_error_of_a_fraction_of_the_prompts(
     assert errors.tokenizer is trainer.tokenizer
 
 
+def test_wrong_answers_are_read_where_the_config_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(tmp_path, false_accepts_fixed=0.5)
+    elsewhere = trainer.config.model_copy(update={"extract": ("last-number",)})
+    monkeypatch.setattr(trainer, "config", elsewhere)
+
+    def sample(tokens: list[list[int]], n: int, *_: object) -> Responses:
+        return planted(trainer.tokenizer, ["x=99"] * (n * len(tokens)))
+
+    monkeypatch.setattr(trainer, "sample", sample)
+    prompts = prompts_of(2)
+    errors = simulated_errors(trainer, prompts)
+    ((question, answer),) = errors.wrong_answers.items()
+    assert answer == "99"
+    tokens = trainer.tokenizer.encode(["x=99", "x=98", box("99")])
+    rows = [prompts.questions.index(question)] * 3
+    accepted = errors.accept(prompts, rows, tokens, np.zeros(3, dtype=bool), 0)
+    assert accepted.tolist() == [True, False, False]
+
+
 def test_the_errors_are_those_that_the_published_studies_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
