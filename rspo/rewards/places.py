@@ -10,12 +10,15 @@ import re
 LONGEST_GAP = 40  # characters between two answers that may be alternatives
 _LONGEST_BEGINNING = 80  # characters before an answer that are searched
 
-# Words and signs that offer the answers on both sides as alternatives, or combine them.
-_OR = re.compile(
-    r"\b(?:or(?![ ]rather)|ou|oder|или|alternatively|perhaps|maybe|possibly|vs|versus)\b"
-    r"|或|[∨/|+×÷±]|\\(?:l?or|vee|mid|pm|times|cdot)(?![a-zA-Z])",
-    re.IGNORECASE,
+# Words that offer an answer beside another one, if they begin or end the text between the two.
+_OR_WORDS = frozenset(
+    ("or", "ou", "oder", "или", "alternatively", "perhaps", "maybe", "possibly", "vs", "versus")
 )
+_OR_SIGN = re.compile(r"或|∨|\\(?:l?or|vee)(?![a-zA-Z])")
+# Signs that combine two answers, if nothing else stands between them.
+_COMBINES = re.compile(r"[\s$()]*(?:[/|+×÷±]|\\(?:mid|pm|times|cdot))[\s$()]*")
+_COMMAND = re.compile(r"\\[a-zA-Z]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 # A further answer after the end of a sentence, line or tag.
 _ALTERNATIVE = re.compile(
     r"[\s.,;*$]{0,9}(?:\b(?:or|alternatively|perhaps|maybe|possibly)\b|或|∨|\\(?:l?or|vee)(?![a-zA-Z]))"
@@ -76,6 +79,8 @@ _REASON = re.compile(r",?[ ](?:because|since|I hope)\b", re.IGNORECASE)
 
 # --- the last number ------------------------------------------------------------------------------
 
+_CONTROL = re.compile(r"<\|[^|\n]{0,40}\|>")  # <|im_end|>
+
 # A number with a sign, a fraction or a percent sign.
 _NUMBER = re.compile(
     r"-?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)"
@@ -110,7 +115,10 @@ _UNIT = re.compile(
     r"|°(?![A-Za-z])|\^(?:\\circ(?![a-zA-Z])|\{\\circ\})"
 )
 _NUMBER_END = re.compile(r"\.(?:\*\*|\$|\\[)\]])*(?=\s|$)|[,;](?=\s)|。")
-_NEXT_WORDS = re.compile(r"\s*(?P<first>[a-zA-Z]{2,})(?![\w^_(])(?:[ ](?P<second>[a-zA-Z]+))?")
+_NEXT_WORDS = re.compile(
+    r"\s*(?:an?[ ])?(?P<first>[a-zA-Z]{2,})(?![\w^_(])(?:[ ](?P<second>[a-zA-Z]+))?"
+)
+_IS_THE_ANSWER = re.compile(r"\s*is (?:the|our) (?:final )?(?:answer|result)\b")
 _BAD_AFTER = re.compile(
     r"or|and|but|not|nor|pi|times|dozens?|hundreds?|thousands?|millions?|billions?|trillions?"
     r"|[a-z]*(?:[dnrf]ths?|enths?|ifths?|ixths?|eighths?)|thirds?|half|halves|quarters?|plus|minus"
@@ -179,8 +187,15 @@ def hashes(text: str) -> str:
 
 
 def is_alternative(gap: str) -> bool:
-    """Whether the text between two answers offers them as alternatives: `or`, `/`, `∨`, ..."""
-    return len(gap) <= LONGEST_GAP and _OR.search(gap) is not None
+    """Whether the text between two answers offers both: `or`, `/`, `∨`, `, or possibly`, ..."""
+    if len(gap) > LONGEST_GAP:
+        return False
+    if _OR_SIGN.search(gap) or _COMBINES.fullmatch(gap):
+        return True
+    words = _LETTERS.findall(_COMMAND.sub(" ", gap).lower())
+    if words[:2] in (["or", "rather"], ["or", "equivalently"]):
+        return False
+    return bool(words) and not _OR_WORDS.isdisjoint((words[0], words[-1]))
 
 
 def _stated(text: str, marker: re.Pattern[str]) -> str:
@@ -226,7 +241,7 @@ def last_number(text: str) -> str:
 
     Only known neighbours count, because a number next to any other sign is not the answer.
     """
-    text = text.replace("\N{MINUS SIGN}", "-")
+    text = _CONTROL.sub("", text.replace("\N{MINUS SIGN}", "-"))
     number = None
     for match in _NUMBER.finditer(text):
         number = match
@@ -247,7 +262,7 @@ def _may_precede(before: str) -> bool:
     opening = before[len(stem) :]
     if not stem:
         return True
-    if stem[-1] in "是为為":
+    if stem[-1] in "是为為#":
         return True
     if stem[-1] == "=":
         return _COMPARISON.search(stem) is None
@@ -289,6 +304,8 @@ def _may_follow(after: str) -> bool:
 
 def _word_may_follow(rest: str) -> bool:
     """Whether a text after a number begins with a word that does not change the number."""
+    if _IS_THE_ANSWER.match(rest):
+        return True
     words = _NEXT_WORDS.match(rest)
     if words is None:
         return False

@@ -101,6 +101,17 @@ def test_a_box_after_or_rather_corrects_the_one_before_it() -> None:
     assert final_answers(r"\boxed{7}, or rather \boxed{8}") == ["8"]
 
 
+CALCULATIONS = (
+    "</think>\n\n¦\n\n7 + 1 = ¦ km/h. Answer: ¦$\n\n$7 \\times 2 - 6 = ¦ for n/2 so ¦ / 3 + 1 = "
+    r"¦ so | x | = ¦ for n or more, x = ¦ (or equivalently "
+).split(MARK)
+
+
+@pytest.mark.parametrize("gap", CALCULATIONS)
+def test_a_box_after_a_sign_or_word_within_other_text_stands_alone(gap: str) -> None:
+    assert final_answers(rf"\boxed{{7}}{gap}\boxed{{8}}") == ["8"]
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
@@ -300,6 +311,10 @@ def test_the_last_part_of_a_longer_number_is_not_the_answer(text: str) -> None:
         "it equals 6cm",
         "We get 6, as desired.",
         "Thus, there are 6 in total.",
+        "6 is the answer.",
+        "He makes $6 a week.",
+        "#### 6",
+        "It is 6.<|im_end|>",
     ],
 )
 def test_a_number_in_a_sentence_is_the_answer(text: str) -> None:

@@ -18,9 +18,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "29a37d225f78",
-    ("rules", 6): "69ccbf3d42ce",
-    ("math_verify", 4): "d0f360dce5c8",
+    ("exact", 1): "e2b4837253d8",
+    ("rules", 6): "3245a6cd28ae",
+    ("math_verify", 4): "48ac2d2d3f35",
 }
 
 

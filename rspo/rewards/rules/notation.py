@@ -252,7 +252,7 @@ _CHINESE = re.compile(
     "|".join(name for name in _CHINESE_WORDS if len(name) > 1)
     + rf"|(?<=[!-~])[{_UNITS_OF_ONE}](?![\u4e00-\u9fff])"
     + rf"|(?<=[!-~][ ])[{_UNITS_OF_ONE}](?![\u4e00-\u9fff])"
-    + rf"|(?<=[!-~])[{_JOINTS_OF_ONE}]"
+    + rf"|(?<=[!-~])[{_JOINTS_OF_ONE}]|(?<=[!-~][ ])[{_JOINTS_OF_ONE}]"
 )
 
 

@@ -294,8 +294,8 @@ _FACTOR = re.compile(
 _LABEL_WITHIN = re.compile(r"\([A-J]\)|\b[A-J][).:]\s")  # the label of another option
 _NAMED = re.compile(r"[\s$]*([A-J])\s*=")  # A = 42 names the value as (A) 42 does
 _WITHDRAWN = re.compile(r"\bis (?:wrong|incorrect|false|not (?:the|correct|right|true))\b")
-# A second letter directly after the first: "or C", ", C", "(C)".
-_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
+# A second letter or value directly after the first letter: "or 7", "and \text{(C)}", ", C", "(C)".
+_ANOTHER = re.compile(rf"[\s)$*}}]*(?:(?:or|and)\b|(?:,|/|(?=\())(?:{_FONT}|[\s($*{{])*[A-J]\b)")
 
 
 def choice_in(text: str, only: bool = False) -> str | None:
@@ -323,18 +323,19 @@ def choice_in(text: str, only: bool = False) -> str | None:
     if _UNCERTAIN.match(rest):
         return None
     alone = not rest.strip(" .$}")
-    if alone or _follows_letter(leading[0], rest) or option_in(text) is not None:
+    if alone or _follows_letter(leading, rest) or option_in(text) is not None:
         return None if _ANOTHER.match(rest) else letter
     return None if only else _only_letter(text)
 
 
-def _follows_letter(leading: str, rest: str) -> bool:
+def _follows_letter(leading: re.Match[str], rest: str) -> bool:
     """Whether a text after a letter is its option: `(C) 42`, `C. Paris`, `C: 42`, `C Paris`."""
-    if leading.endswith(")"):
+    letter = leading[1]
+    if leading[0].endswith(")"):
         return _FACTOR.match(rest) is None
     if rest[0] == ":":  # A:B is a ratio
         return rest[1:2] == "" or rest[1].isspace()
-    return rest[0] == "." or _begins_with_name(rest, leading.strip("{($* ")[-1:])
+    return rest[0] == "." or _begins_with_name(rest, letter)
 
 
 @dataclass(frozen=True)

@@ -144,12 +144,16 @@ def parts(tokens: Tokens) -> list[Tokens]:
 def follows_word(tokens: Tokens, place: int) -> bool:
     r"""Whether the token at this place is a number directly after letters or a word.
 
-    It is not if the letters are an index or exponent, as in \int_0^a 2x.
+    It is not if the letters are an index or exponent, as in \int_0^a 2x, or if a power follows a
+    single letter, as in n2^n, which is a product.
     """
     before = tokens[place - 1] if place else ""
     if not tokens[place][0].isdigit() or before in _CURRENCIES or before in ("and", "or"):
         return False
     if tokens[max(0, place - 2) : place - 1] in (("^",), ("_",)):
+        return False
+    is_power = tokens[place + 1 : place + 2] == ("^",)
+    if is_power and len(before) == 1:
         return False
     return before.removeprefix(TEXT).isalpha()
 
@@ -215,6 +219,8 @@ def is_known(word: str) -> bool:
 def _is_unit(tokens: Tokens) -> bool:
     """Whether all tokens may belong to a unit with its powers, or to a remark: `possible ways`."""
     if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
+        return False
+    if len(tokens) == 1 and tokens[0] in _POWERS:  # `2 square` is no number of units
         return False
     in_exponent = False  # a number may only follow ^, as in m^{-2}
     for token in tokens:
