@@ -234,19 +234,19 @@ def test_rows_record_their_places_and_are_verified_again_with_them(
     capsys.readouterr()
     assert main(["compare"] + names[1:]) == 0
     warning = (
-        "warning: 1.jsonl was verified with rules --extract box,answer-line, 2.jsonl with "
-        "rules --extract all; --verifier and --extract verify both alike"
+        "warning: 1.jsonl has verdicts of rules --extract box,answer-line, 2.jsonl those of "
+        "rules --extract all; --verifier rules --extract box,answer-line verifies both alike"
     )
     assert warning in capsys.readouterr().out.splitlines()
     assert main(["compare"] + names[:2]) == 0
-    assert "0.jsonl was verified with rules, 1.jsonl with rules --ext" in capsys.readouterr().out
+    assert "0.jsonl has verdicts of rules, 1.jsonl those of rules --extr" in capsys.readouterr().out
     assert main(["compare"] + names[1:] + ["--verifier", "exact"]) == 0
     output = capsys.readouterr().out
     assert "1.jsonl: verified with exact --extract box,answer-line; 50.0% of the" in output
     assert "2.jsonl: verified with exact --extract all; 0.0% of the responses" in output
-    assert "warning: 1.jsonl was verified with exact --extract box,answer-line, 2.js" in output
+    assert "warning: 1.jsonl has verdicts of exact --extract box,answer-line, 2.jsonl" in output
     assert main(["compare"] + names[1:] + ["--extract", "all"]) == 0
-    assert "was verified with" not in capsys.readouterr().out
+    assert "has verdicts of" not in capsys.readouterr().out
 
 
 def test_places_are_refused_for_a_verifier_that_reads_the_full_response(
