@@ -129,4 +129,4 @@ def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
             # The responses are in the order of the prompts, _SAMPLES to each.
             question = chosen.questions[place // _SAMPLES]
             wrong[question][answer] += 1
-    return {question: answers.most_common(1)[0][0] for question, answers in wrong.items()}
+    return {question: answers.most_common()[0][0] for question, answers in wrong.items()}

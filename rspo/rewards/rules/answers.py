@@ -311,14 +311,19 @@ def _named_values(tokens: Tokens, depth: int) -> Answer | None:
     left, right = sides
     if enclosed(left) and enclosed(right):
         return None
-    names = [trimmed(name) for name in split(left[1:-1] if enclosed(left) else left, ",")]
-    values = split(right[1:-1] if enclosed(right) else right, ",")
+    names = [trimmed(name) for name in split(_without_brackets(left), (",",))]
+    values = split(_without_brackets(right), (",",))
     if len(names) < 2 or len(names) != len(values) or not all(map(_is_name, names)):
         return None
     if any(enclosed(trimmed(value)) for value in values):  # (x, y) = (1, 2), (3, 4)
         return None
     equations = [name + ("=",) + value for name, value in zip(names, values, strict=True)]
     return Listed(tuple(read(equation, depth) for equation in equations))
+
+
+def _without_brackets(tokens: Tokens) -> Tokens:
+    """Tokens without the brackets that enclose them, if any do."""
+    return tokens[1:-1] if enclosed(tokens) else tokens
 
 
 def _is_name(tokens: Tokens) -> bool:

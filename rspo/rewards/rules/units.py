@@ -130,7 +130,7 @@ def parts(tokens: Tokens) -> list[Tokens]:
     if not tokens or not tokens[0][0].isdigit() or "{" in tokens or "(" in tokens:
         return [tokens]
     starts = [0]
-    for place in range(1, len(tokens)):
+    for place in range(len(tokens)):
         power_of_ten = tokens[place : place + 2] == ("10", "^")  # 4.5 x 10^3
         if follows_word(tokens, place) and not power_of_ten:
             starts.append(place)
