@@ -19,7 +19,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "e2b4837253d8",
-    ("rules", 6): "30e9fa8a419e",
+    ("rules", 6): "0b35beba22fd",
     ("math_verify", 4): "48ac2d2d3f35",
 }
 

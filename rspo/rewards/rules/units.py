@@ -131,8 +131,7 @@ def parts(tokens: Tokens) -> list[Tokens]:
         return [tokens]
     starts = [0]
     for place in range(len(tokens)):
-        power_of_ten = tokens[place : place + 2] == ("10", "^")  # 4.5 x 10^3
-        if follows_word(tokens, place) and not power_of_ten:
+        if follows_word(tokens, place):
             starts.append(place)
     if len(starts) == 1:
         return [tokens]
@@ -145,7 +144,7 @@ def follows_word(tokens: Tokens, place: int) -> bool:
     r"""Whether the token at this place is a number directly after letters or a word.
 
     It is not if the letters are an index or exponent, as in \int_0^a 2x, or if a power follows a
-    single letter, as in n2^n, which is a product.
+    single letter, as in n2^n and 4.5 x 10^3, which are products.
     """
     before = tokens[place - 1] if place else ""
     if not tokens[place][0].isdigit() or before in _CURRENCIES or before in ("and", "or"):

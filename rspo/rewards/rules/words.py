@@ -26,7 +26,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 def only_letters(tokens: Tokens) -> bool:
     """Whether an answer is words or adjacent letters without anything else: dog, HT, `A then B`."""
     letters = "".join(tokens).replace(TEXT, "")
-    return letters.isascii() and letters.isalpha() and len(letters) > 1
+    return letters.isascii() and letters.isalpha()
 
 
 def same_letters(gold: Tokens, prediction: Tokens) -> bool:
