@@ -16,6 +16,7 @@ EXTRACTIONS = ("box", "answer-line", "answer-tag", "hashes", "minerva", "last-nu
 WHOLE = "whole"  # the response is the answer
 ALL_PLACES = "all"  # stands for `EXTRACTIONS`, in their order
 PLACES = EXTRACTIONS + (WHOLE,)
+NAMES_OF_PLACES = PLACES + (ALL_PLACES,)  # what a user may write
 
 
 def places_of(names: str | Iterable[str]) -> list[str]:

@@ -21,9 +21,8 @@ from pydantic import (
 
 from rspo.config.merge import merge
 from rspo.config.names import (
-    ALL_PLACES,
     BOX_ONLY,
-    PLACES,
+    NAMES_OF_PLACES,
     TABLES,
     Family,
     StudyColumn,
@@ -64,7 +63,7 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 
 
 VerifierName = Annotated[str, _one_of(verifier_names)]
-PlaceOfAnswer = Annotated[str, _one_of(lambda: PLACES + (ALL_PLACES,))]
+PlaceOfAnswer = Annotated[str, _one_of(lambda: NAMES_OF_PLACES)]
 RewardName = Annotated[str, _one_of(reward_names)]
 
 

@@ -25,7 +25,7 @@ from rspo.config.names import (
     BOX_ONLY,
     EXTRACTING,
     EXTRACTIONS,
-    PLACES,
+    NAMES_OF_PLACES,
     VERIFIERS,
     places_of,
 )
@@ -56,7 +56,6 @@ __all__ = [
 ]
 
 LARGEST_EXACT = 2**53  # a float represents every integer up to this one
-NAMES_OF_PLACES = PLACES + (ALL_PLACES,)
 LONGEST = 86_400  # largest time limit in seconds, a day
 Answer = str | float | Iterable[str | float]  # an answer, or several accepted forms of it
 

@@ -90,15 +90,11 @@ def solution_forms(text: str) -> list[str]:
 
     If `or` joins the last boxes, the list is the only form.
     """
-    boxes, joined_by_or = _boxes(text)
-    if not boxes:
-        return []
-    joined = ", ".join(dict.fromkeys(boxes))
-    last = boxes[-1]
-    return [joined] if joined_by_or or joined == last else [last, joined]
+    # A solution states both values of `1 or 2`, so they are a list like those of `1 and 2`.
+    return list(reversed(_boxed_answers(text, alternatives=", ")))
 
 
-def _boxed_answers(text: str) -> list[str]:
+def _boxed_answers(text: str, alternatives: str = " or ") -> list[str]:
     r"""A list of the last boxes, and the last box alone. Empty boxes after it do not count.
 
     If only commas, `and` or `or` stand between the last boxes, as in `\boxed{1} and \boxed{2}`,
@@ -106,12 +102,15 @@ def _boxed_answers(text: str) -> list[str]:
     `1 or 2` is the only result, because a text that offers two answers gives neither. If there is a
     single box, or all of these boxes are equal, their content is the only result.
 
+    Args:
+        alternatives: what stands between the items of the list if `or` joins the boxes.
+
     Returns: an empty list if the text has no box with content.
     """
     boxes, joined_by_or = _boxes(text)
     if not boxes:
         return []
-    joined = (" or " if joined_by_or else ", ").join(dict.fromkeys(boxes))
+    joined = (alternatives if joined_by_or else ", ").join(dict.fromkeys(boxes))
     last = boxes[-1]
     return [joined] if joined_by_or or joined == last else [joined, last]
 

@@ -1,8 +1,9 @@
 r"""The places other than a box at which a response may state its answer.
 
-Each function returns the text at its place: the answer as it stands there, perhaps in a box; empty
-if the place has none. What withdraws an answer or adds another one either stays in the text, so
-that the verifier refuses it, as in `not 7` and `7 or 8`, or leaves no answer.
+Each function returns the answer at one place as the response writes it, perhaps in a box, or an
+empty text if there is no answer at this place. Words that withdraw the answer or offer another one,
+as in `not 7` and `7 or 8`, stay in the returned text, so that the verifier refuses it, or the
+function returns an empty text.
 """
 
 import re
@@ -101,7 +102,8 @@ _BAD_BEFORE = re.compile(
     r"|cos|tan|gcd|lcm|pi|hundred|thousand|million|billion|dozen|twenty|thirty|forty|fifty|sixty"
     r"|seventy|eighty|ninety|except|excluding|without|only|either|neither|nor|but|divisible|first"
     r"|last|every|per|twice|double|thrice|triple|half|quarter|third|inverse|reciprocal|approx|ca|circa"
-    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[a-z]+teen|against|versus|vs|maybe|perhaps|possibly|if|when|factorial|choose",
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[a-z]+teen|against|versus|vs"
+    r"|maybe|perhaps|possibly|if|when|factorial|choose",
     re.IGNORECASE,
 )
 _RESULT = re.compile(

@@ -108,27 +108,23 @@ def _free_slot(count: int) -> tuple[int, int] | None:
     Raises: InputError if the folder of the slots cannot be used.
     """
     folder = _folder()
-    for number in range(count):
-        with _lock:
-            if number in _own:
-                continue
-            try:
-                file = _locked_file(folder, number)
-            except OSError as error:
-                reason = error.strerror or error
-                raise InputError(f"{VARIABLE} needs the folder {folder}: {reason}") from error
-            if file is not None:
-                _own.add(number)
-                return number, file
+    try:
+        # Programs that clean temporary files may have removed the folder since the last attempt.
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for number in range(count):
+            with _lock:
+                file = None if number in _own else _locked_file(folder, number)
+                if file is not None:
+                    _own.add(number)
+                    return number, file
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{VARIABLE} needs the folder {folder}: {reason}") from error
     return None
 
 
 def _locked_file(folder: Path, number: int) -> int | None:
-    """Open and lock the file of a slot; None if another process has it.
-
-    The folder is made each time, because programs that clean temporary files may remove it.
-    """
-    folder.mkdir(mode=0o700, exist_ok=True)
+    """Open and lock the file of a slot; None if another process has it."""
     try:
         file = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:  # the folder was removed just now

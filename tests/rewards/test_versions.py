@@ -18,9 +18,9 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "e2b4837253d8",
-    ("rules", 6): "0b35beba22fd",
-    ("math_verify", 4): "48ac2d2d3f35",
+    ("exact", 1): "36e1ccf14f6f",
+    ("rules", 6): "08753e384868",
+    ("math_verify", 4): "a9c330776c1c",
 }
 
 

@@ -1,4 +1,4 @@
-"""Texts whose last number is not what they state, made by changing what stands beside it."""
+"""Makes texts whose last number is not their answer, by changing the words and signs beside it."""
 
 import random
 import sys
