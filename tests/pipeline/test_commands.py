@@ -514,10 +514,17 @@ def test_a_finished_result_of_many_gigabytes_costs_a_look(tmp_path: Path) -> Non
         os.truncate(path, 64 * 10**9)
         note = json.loads(provenance_path(path).read_text()) | {"bytes": 64 * 10**9}
         provenance_path(path).write_text(json.dumps(note))
-    before, started = bytes_read(), time.process_time()
+    before = bytes_read()
     run(step, lambda: pytest.fail("works"))
     assert bytes_read() - before < 100_000
-    assert time.process_time() - started < 1
+
+    def seconds() -> float:
+        started = time.thread_time()
+        run(step, lambda: pytest.fail("works"))
+        return time.thread_time() - started
+
+    # Python may collect the garbage of earlier tests while one of them is timed.
+    assert min(seconds() for _ in range(3)) < 1
 
 
 def bytes_read() -> int:

@@ -395,7 +395,12 @@ LONG_TEXTS = {
 @pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
 @pytest.mark.parametrize("place", PLACES)
 def test_the_time_to_find_an_answer_is_linear_in_the_length(place: str, text: str) -> None:
-    """Half a second is fifty times what is needed; a quadratic search takes minutes."""
-    start = time.process_time()
-    final_answers(text, (place,))
-    assert time.process_time() - start < 0.5
+    """Half a second is ten times what is needed; a quadratic search takes minutes."""
+
+    def seconds() -> float:
+        start = time.thread_time()
+        final_answers(text, (place,))
+        return time.thread_time() - start
+
+    # Python may collect the garbage of earlier tests while one of them is timed.
+    assert min(seconds() for _ in range(3)) < 0.5
