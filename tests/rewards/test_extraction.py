@@ -1,7 +1,5 @@
 """The final answer of a text is the content of its last box, or stands at a chosen place."""
 
-import time
-
 import pytest
 
 from rspo.config.names import EXTRACTIONS, PLACES
@@ -9,6 +7,7 @@ from rspo.core.errors import InputError
 from rspo.rewards import is_correct, verify
 from rspo.rewards.extraction import extracted_answer, final_answers, last_box
 from tests.support.numbers_in_text import MARK, texts
+from tests.support.processor_time import seconds_of
 
 
 @pytest.mark.parametrize(
@@ -396,11 +395,4 @@ LONG_TEXTS = {
 @pytest.mark.parametrize("place", PLACES)
 def test_the_time_to_find_an_answer_is_linear_in_the_length(place: str, text: str) -> None:
     """Half a second is ten times what is needed; a quadratic search takes minutes."""
-
-    def seconds() -> float:
-        start = time.thread_time()
-        final_answers(text, (place,))
-        return time.thread_time() - start
-
-    # Python may collect the garbage of earlier tests while one of them is timed.
-    assert min(seconds() for _ in range(3)) < 0.5
+    assert min(seconds_of(lambda: final_answers(text, (place,))) for _ in range(3)) < 0.5
