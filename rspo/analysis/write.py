@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
+from rspo.analysis.choice import chosen_lines
 from rspo.analysis.claims import CLAIMS, Claim, planned, task
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
@@ -18,7 +19,7 @@ from rspo.analysis.results import (
     with_p_values,
     write_comparisons,
 )
-from rspo.analysis.study_columns import bases, chosen_lines, method_rows, origins
+from rspo.analysis.study_columns import bases, method_rows, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
