@@ -7,7 +7,9 @@ A curve is the mean over seeds and problems of Pass@k at k = 1 .. K. A resample 
 problems within each benchmark, the same ones for all methods, so that methods are compared within
 seeds and problems. Of S seeds it draws S - 1, with replacement: then the variance over seeds of a
 mean is unbiased (Rao and Wu 1988), which with S draws would be too small by (S - 1) / S. With one
-seed, the intervals are over problems only. Intervals have the middle 95 % of the resamples.
+seed, the intervals are over problems only. Intervals have the middle 95 % of the resamples. They
+are too wide where seeds differ in which problems they solve, because the interaction of seeds and
+problems is part of both draws (Owen 2007).
 """
 
 from collections.abc import Sequence
@@ -77,7 +79,7 @@ def resampled_curves(
     methods, seeds, problems = counts.shape
     drawn = resampled_problems(sizes, resamples, SEED)
     of_problems = np.stack([np.bincount(row, minlength=problems) for row in drawn]) / problems
-    of_seeds = _seed_weights(seeds, resamples)
+    of_seeds = seed_weights(seeds, resamples)
     curves = np.zeros((methods, largest))
     resampled = np.zeros((resamples, methods, largest))
     for method in range(methods):
@@ -88,7 +90,7 @@ def resampled_curves(
     return curves, resampled
 
 
-def _seed_weights(seeds: int, resamples: int) -> Floats:
+def seed_weights(seeds: int, resamples: int) -> Floats:
     """The weight of each seed in each resample, [resamples, seeds]; they sum to 1."""
     if seeds == 1:
         return np.ones((resamples, 1))

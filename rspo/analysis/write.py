@@ -8,7 +8,7 @@ import pandas as pd
 
 from rspo.analysis import studies
 from rspo.analysis.choice import chosen_lines
-from rspo.analysis.claims import CLAIMS, Claim, planned, task
+from rspo.analysis.claims import Claim, claims_of, planned, task
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
@@ -59,7 +59,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
         rows = with_p_values([measurer.measure(comparison) for comparison in plan])
         write_comparisons(comparisons_csv, rows)
         claims = []
-        for name, claim in CLAIMS.items():
+        for name, claim in claims_of(experiment).items():
             row = _claim_row(claim, [row for row in rows if row["claim"] == name])
             if name in reasons:
                 row["verdict"] = f"{NOT_TESTED}: {reasons[name]}"

@@ -600,8 +600,8 @@ class Study(GridEntry):
                 are_objectives = False
             if variants != {DEFAULT_VARIANT} or not are_objectives:
                 raise ValueError(
-                    "cells: allowed with several models: no variants, no regret and crossing, and "
-                    "contrasts with minus: an objective"
+                    "cells: allowed with several models: no variants, and contrasts with minus: an "
+                    "objective; no regret, crossing and choose_by_pass_at: each"
                 )
         return self
 
