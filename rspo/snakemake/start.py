@@ -99,6 +99,8 @@ def start_run(
         raise WorkflowError(str(error)) from None
     except OSError as error:  # such as a read-only folder
         raise WorkflowError(f"{error.filename}: {error.strerror}") from None
+    if workflow.touch:  # nothing is at work whose progress could be shown
+        return
     # The logger plugin `rspo` shows the progress of the policies of this experiment.
     logger.info(
         f"Results are written to {experiment.files.results}.", extra={"experiment": experiment}
@@ -119,8 +121,10 @@ def end_run(workflow: Any, experiment: Experiment) -> None:
     Raises: WorkflowError for results that are missing or damaged.
     """
     # With --touch, files may be missing: it is for copies of results, which may be incomplete.
-    if not workflow.touch:
-        require_results(workflow.dag)
+    if workflow.touch:
+        logger.info("The files that exist have new times. No job has run.")
+        return
+    require_results(workflow.dag)
     page = str(experiment.files.reports / "report.html")
     if any(page in job.output for job in workflow.dag.jobs):
         logger.info(f"The report is {page}.")
