@@ -84,6 +84,15 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     return own | merge(overrides_of(of_files), overrides_of(typed))
 
 
+def file_of_rules(workflow: Any) -> Path | None:
+    """The file of rules that Snakemake reads now; None if it is on a server.
+
+    Private: `workflow.included_stack` has the files that Snakemake is reading, the innermost last.
+    """
+    file = Path(workflow.included_stack[-1].get_path_or_uri(secret_free=True))
+    return file if file.is_file() else None
+
+
 def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
     """Run the `onstart` or `onsuccess` of this workflow also if it is a module of a Snakefile.
 
