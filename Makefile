@@ -4,15 +4,17 @@
 #                    python3, python3.12, python3.11)
 #   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
 #   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
+#   WHEELS=...       install from a folder that envs/wheels.sh has filled, without a network
 #   ARGS=...         further arguments for snakemake (demo), pytest (test, test-light, gpu-check),
 #                    mkdocs build (docs) or uv lock (lock); stages of tests/long.py (test-long)
 
 PYTHON ?=
 TORCH_INDEX ?=
 FLASH_ATTN ?=
+WHEELS ?=
 ARGS ?=
 
-export PYTHON TORCH_INDEX FLASH_ATTN
+export PYTHON TORCH_INDEX FLASH_ATTN WHEELS
 BIN := .venv/bin
 WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 # Name the next command, unless another target needs this one.
