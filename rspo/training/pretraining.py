@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.config.files import Files
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
@@ -48,16 +48,16 @@ def make_base_policy(
     """Write the base policy of a model as a Hugging Face folder.
 
     Args:
+        model: its name in the config; with `base_per_seed`, also MODEL--sSEED.
         mirror: folder to use instead of the Hugging Face hub.
         force: replace a finished base policy.
 
     Raises: InputError for a model that the config lacks.
     """
-    experiment.require_name("model", model, experiment.config.models)
-    source = experiment.config.models[model]
-    checkpoint = experiment.files.checkpoint(base_name(model))
+    _, source = experiment.pretrained(model)
     task = tasks.pretrain(experiment, model)
     (policy,) = task.outputs
+    checkpoint = experiment.files.checkpoint(policy.parent.name)
 
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)

@@ -36,7 +36,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
     ({"extract": "boxes"}, ["extract", "did you mean box? Allowed: box, answer-line"]),
-    ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, engine"]),
+    ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, base_per_seed, engine"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
     ({"training": 3}, ["training = 3"]),
     ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
