@@ -665,6 +665,9 @@ class Config(Section):
     xverify: XVerifySettings | None = None
     data: Data
     models: dict[Name, Model]
+    # A folder of results, relative to the folder that has config/. A base policy there is copied
+    # instead of being trained if it was made with the same settings.
+    base_policies: str | None = None
     sampling: Sampling
     training: Training
     verl: VerlSettings | None = None

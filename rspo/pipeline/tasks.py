@@ -354,7 +354,8 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
         inputs: every file that the report reads (`rspo.report`).
     """
     settings = {"scale": experiment.scale}
-    settings |= experiment.config.model_dump(mode="json", exclude={"replace_above"})
+    unused = {"replace_above", "base_policies"}
+    settings |= experiment.config.model_dump(mode="json", exclude=unused)
     return Task((experiment.files.reports / "report.html",), settings, inputs)
 
 

@@ -37,9 +37,9 @@ rule derive:
         directory(f"{RESULTS}/cells/{{cell}}/policy"),
     log:
         f"{RESULTS}/logs/derive/{{cell}}.log",
-    localrule: True
     wildcard_constraints:
         cell="|".join(map(re.escape, experiment.derived)) or "(?!)",
+    localrule: True
     params:
         settings=lambda wildcards: tasks.derive(experiment, wildcards.cell).settings_hash,
     shell:
