@@ -48,7 +48,7 @@ def _chosen_at(measurer: Measurer, study: Study, lines: Sequence[Method], k: int
         if not is_candidate(study, line):
             continue
         other = best.get(line.objective_k_n)
-        if other is None or _score(measurer, line, k) > _score(measurer, other, k):
+        if other is None or _score(measurer, study, line, k) > _score(measurer, study, other, k):
             best[line.objective_k_n] = line
     chosen = set(best.values())
     return [line for line in lines if line in chosen or not is_candidate(study, line)]
@@ -59,18 +59,18 @@ def is_candidate(study: Study, line: Method) -> bool:
     return not study.choose_within or line.variant in study.choose_within
 
 
-def _score(measurer: Measurer, line: Method, k: int) -> tuple[float, float]:
+def _score(measurer: Measurer, study: Study, line: Method, k: int) -> tuple[float, float]:
     """What the chosen line has most of: Pass@k in validation, then a low learning rate."""
-    return validation(measurer, line, k), -rate_of(measurer, line)
+    return validation(measurer, study, line, k), -rate_of(measurer, line)
 
 
-def validation(measurer: Measurer, line: Method, k: int) -> float:
-    """Pass@k on the validation split after the last step, mean over seeds.
+def validation(measurer: Measurer, study: Study, line: Method, k: int) -> float:
+    """Pass@k on the validation split after the last step, mean over the seeds that decide.
 
     Raises: InputError if the last step was not validated with this k.
     """
     values = []
-    for cell in line.policies:
+    for cell in line.policies[: study.choose_by_seeds]:
         value = measurer.log(cell)[-1].get("validation", {}).get(f"pass_at_{k}")
         if not isinstance(value, float):
             path = measurer.experiment.files.training_log(cell)

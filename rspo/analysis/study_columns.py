@@ -102,7 +102,7 @@ def _columns_of_choice(
             row["at_edge"] = "yes"
     for k in ks_of_choice(study, measurer.experiment.config.evaluation.k):
         column = "validation" if study.choose_by_pass_at == k else f"validation_at_{k}"
-        row[column] = validation(measurer, line, k) if candidate else math.nan
+        row[column] = validation(measurer, study, line, k) if candidate else math.nan
     if study.choose_by_pass_at == "each":
         row["chosen_at"] = " ".join(map(str, chosen_at))
     return row

@@ -572,6 +572,7 @@ class Study(GridEntry):
     choose_by_pass_at: Positive | Literal["each"] | None = None
     # The variants among which it is chosen; others are compared too. Empty: all variants.
     choose_within: tuple[Name, ...] = ()
+    choose_by_seeds: Positive | None = None  # the first seeds, whose validation decides; null: all
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
