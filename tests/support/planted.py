@@ -66,6 +66,9 @@ def load(
     blocks = {"samples": SAMPLES, "block": SAMPLES}
     config["evaluation"] |= {**blocks, "k": list(ks), "equivalence_margin": 0.05}
     config["training"] |= {"steps": STEPS}
+    # One base model and the paper's claims, whatever the config has; tests of others override this.
+    config["base_per_seed"] = False
+    grid.pop("without_k", None)
     for entry in grid.values():
         entry.pop("seeds", None)  # `seeds` is that of every cell
     if grid_only:
