@@ -2,7 +2,7 @@
 
 The forest plot has a row for each method or variant, and a panel for each k or claim; the frontier
 has Pass@k at one k against another. A study with its own k has curves instead: Pass@k, and its
-first contrast, at all of them.
+first contrast, at all of them, for the default variant if there is one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,6 +98,9 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
         is_level &= _is_compared(rows, forest)
     levels = rows[is_level].assign(part="curves" if study.k else "frontier")
     drawn = pd.concat([forest, levels], ignore_index=True)
+    if study.k and (drawn["variant"] == DEFAULT_VARIANT).any():
+        # Curves of other variants as well would hide each other.
+        drawn = drawn[drawn["variant"].isin(("", DEFAULT_VARIANT))].reset_index(drop=True)
     drawn[_IN_PERCENT] *= 100
     drawn = drawn.rename(columns={"method_a": "method", "method_b": "against"})
     return drawn.astype(dict.fromkeys(_COUNTS, "Int64"))[COLUMNS]
