@@ -175,7 +175,7 @@ def plant_logs(
     takes `seconds_of_all` longer than one of none."""
     for number, (name, cell) in enumerate(experiment.every_cell.items()):
         rng = np.random.default_rng([8, number])
-        steps_of_cell = experiment.for_cell(name).config.training.steps
+        steps_of_cell = experiment.for_cell(name).config.training.last_step
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(steps_of_cell)
         kept = 0.3 + 0.1 * rng.random(steps_of_cell)
         if not experiment.for_cell(name).config.training.drop_zero_weights:
