@@ -174,6 +174,8 @@ def plant_logs(
     """Training logs: entropy rises by `rise` with each doubling of k, an update of all responses
     takes `seconds_of_all` longer than one of none."""
     for number, (name, cell) in enumerate(experiment.every_cell.items()):
+        if experiment.is_derived(name):
+            continue
         rng = np.random.default_rng([8, number])
         steps_of_cell = experiment.for_cell(name).config.training.last_step
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(steps_of_cell)
