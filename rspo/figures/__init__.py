@@ -14,6 +14,7 @@ from rspo.figures import (
     disjoint,
     entropy,
     exact,
+    group,
     hitchhiking,
     intro,
     maxk_weight,
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _PACKAGED = (
+    group.FIGURE,
     intro.FIGURE,
     hitchhiking.FIGURE,
     disjoint.FIGURE,
