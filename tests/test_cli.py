@@ -121,12 +121,18 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(
         (["train", CELL], "small--base/policy: no such file; `rspo pretrain small` makes it"),
         (["pretrain", "smal"], "config/tiny.yaml; did you mean small? Allowed: small, medium"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; allowed: standard, co"),
-        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml has "),
+        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml evaluates "),
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
         (["figure", "fig_mian"], "fig_mian"),
         (["status", "--set", "seeds"], "--set seeds: expected KEY=VALUE"),
         (["status", "--set", "a.b=["], "'[' is not YAML"),
         (["train", "small--base"], "no cell 'small--base'"),
+        (["sample", "medium--base", "standard", "5"], "with 8 samples, which are block 0"),
+        (["verify", "-"], "-: a pipe can be read only once"),
+        (["pass-at-k", "/dev/stdin"], "/dev/stdin: a pipe can be read only once"),
+        (["compare", "-", "b.jsonl"], "-: a pipe can be read only once"),
+        (["fetch-judge"], "has no section xverify; `--scale one_gpu` has one; `--scale paper` has"),
+        (["status", "--set", "training.steps=abc"], "--set: training.steps = 'abc': "),
         (["scoer", CELL], "Did you mean 'score'"),
         (
             ["verify", "a.jsonl", "--k", "2,x"],
@@ -168,7 +174,8 @@ def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=LONGEST_WAIT)
     assert process.returncode == 130
-    assert error == "rspo: interrupted\n"
+    command = f"`rspo pretrain small {STEPS}`"
+    assert error == f"rspo: interrupted; {command} resumes it, without --force\n"
     assert sorted(item.name for item in folder.iterdir()) == [".lock", "checkpoint"]
 
 

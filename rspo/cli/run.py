@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         file = f"{error.filename}: " if error.filename else ""
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
-    except KeyboardInterrupt:
-        return _fail(130, "interrupted")
+    except KeyboardInterrupt as interrupt:
+        return _fail(130, "; ".join(filter(None, ("interrupted", str(interrupt)))))
 
 
 def parse(words: list[str]) -> Callable[[], Output]:

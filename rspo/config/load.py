@@ -1,5 +1,6 @@
 """Read a scale's config file and run its extensions. Each error is one line."""
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +17,19 @@ from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 
+# The places that overrides come from, such as an option, each with its overrides, nested as in the
+# config. Later places take precedence.
+Sources = Mapping[str, Mapping[str, Any]]
 
-def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
+
+def load_config(path: Path, overrides: Mapping[str, Any], sources: Sources | None = None) -> Config:
     """Read a config file, apply overrides, and validate every key.
 
     Args:
         overrides: settings that replace those of the file, nested as in the file. A null removes an
             entry of the grid.
+        sources: where the overrides come from, for messages about them; by default, messages name
+            the file.
 
     Raises: InputError with one line for each mistake.
     """
@@ -41,7 +48,7 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     grid = values.get("grid")
     if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
         merged["grid"] = _without_removed(merged["grid"], grid)
-    with errors_at(str(path)):
+    with errors_at(str(path), sources):
         return config_of(merged, path.parent.parent, str(path))
 
 
@@ -133,19 +140,20 @@ class _Loader(yaml.SafeLoader):
 
 
 @contextmanager
-def errors_at(place: str) -> Iterator[None]:
+def errors_at(place: str, sources: Sources | None = None) -> Iterator[None]:
     """Turn a ValidationError into InputError with one line for each mistake.
 
     Args:
-        place: the file, or the file and the section; each line begins with it.
+        place: the file, or the file and the section. Each line begins with it, unless the value
+            comes from one of `sources`.
     """
     try:
         yield
     except ValidationError as error:
-        raise InputError("\n".join(_lines(place, error.errors()))) from None
+        raise InputError("\n".join(_lines(place, error.errors(), sources or {}))) from None
 
 
-def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
+def _lines(file: str, problems: Sequence[Any], sources: Sources) -> Iterator[str]:
     """Yield a line for each error that pydantic lists, such as `FILE: KEY = VALUE: REASON`."""
     for problem in problems:
         location = problem["loc"]
@@ -156,7 +164,35 @@ def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
         if not isinstance(problem["input"], dict | Section):  # a section would fill the screen
             value = f" = {problem['input']!r}"
         reason = problem["msg"].removeprefix("Value error, ")
+        key_inside = tuple(location) + _key_in(reason)
+        place = _source_of(key_inside, sources) or _source_of(location, sources) or file
         yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"
+
+
+def _key_in(reason: str) -> tuple[str, ...]:
+    """The key at the beginning of a message about a section, as in `training.epochs = 0: ...`."""
+    match = re.match(r"(?:unknown key )?([\w.-]+) = ", reason)
+    return tuple(match[1].split(".")) if match else ()
+
+
+def _source_of(location: Sequence[Any], sources: Sources) -> str | None:
+    """The last place that gives the value at a location, or one around it; None if none does."""
+    for place in reversed(list(sources)):
+        if _gives(sources[place], location):
+            return place
+    return None
+
+
+def _gives(values: Mapping[str, Any], location: Sequence[Any]) -> bool:
+    """Whether nested values have a value at a location of the config, or one around it."""
+    value: Any = values
+    for key in location:
+        if not isinstance(value, Mapping):  # such as a list of cells
+            return True
+        if key not in value:
+            return False
+        value = value[key]
+    return bool(location)
 
 
 def _is_inside(inner: Sequence[Any], outer: Sequence[Any]) -> bool:

@@ -61,10 +61,22 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
             return
         # Before the work reads the inputs: if one changes meanwhile, the result is then stale.
         digests = digests_of(task.input_files)
-        done = work()
+        try:
+            done = work()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_how_to_go_on(task)) from None
         record(task, done, digests)
         if done and done.clean_up:
             done.clean_up()
+
+
+def _how_to_go_on(task: Task) -> str:
+    """What a user can do after Ctrl-C; empty for work without a checkpoint."""
+    if task.checkpoint is None:
+        return ""
+    if is_begun_with_settings(task):  # --force would begin with the first step
+        return f"`{task.command}` resumes it, without --force"
+    return "no checkpoint was written yet, so the same command starts again"
 
 
 def require_configured(task: Task) -> None:

@@ -162,7 +162,9 @@ def fetch_judge(experiment: Experiment) -> Task:
     model = experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+        others = [f"`--scale {scale}` has one" for scale in experiment.scales_with("xverify")]
+        where = "; ".join([f"config/{experiment.scale}.yaml: has no section xverify"] + others)
+        raise InputError(where)
     outputs = (prompt, model) if model else (prompt,)
     settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
     return Task(outputs, settings, lock=prompt.parent / LOCK)

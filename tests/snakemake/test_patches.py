@@ -122,6 +122,31 @@ def test_overrides_of_a_config_file_are_merged_and_the_command_line_wins(
     assert json.loads((tmp_path / "settings.json").read_text()) == ["tiny", overrides]
 
 
+def test_each_override_has_the_place_that_it_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        "import json\n"
+        "from rspo.snakemake.patches import config_as_typed, sources_of\n"
+        "config_as_typed(workflow, config)\n"
+        "print(json.dumps(sources_of(workflow)))\n"
+        "rule all:\n"
+    )
+    (tmp_path / "file.yaml").write_text(json.dumps({"seeds": 2, "set": "training.epochs=3"}))
+    words = ["--configfile=file.yaml", "--config", "scale=paper", "seeds=4", "set=training.steps=x"]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sources = json.loads(done.stdout.splitlines()[0])
+    (file,) = (place for place in sources if place.startswith("--configfile "))
+    assert file.endswith("file.yaml")
+    assert sources[file] == {"seeds": 2, "training": {"epochs": 3}}
+    assert sources["--config"] == {"seeds": 4, "training": {"steps": "x"}}
+
+
 PATCHED_TWICE = """\
 import snakemake.cli
 from snakemake.dag import DAG
