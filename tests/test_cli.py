@@ -13,7 +13,7 @@ import pytest
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.training.progress import read_progress
-from tests.support import ROOT, tiny_world
+from tests.support import ROOT, registries, tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -157,6 +157,43 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     written = {path.name for path in project.rglob("*") if path.is_file()}
     shipped = {"tiny.yaml", "smollm.yaml", "one_gpu.yaml", "paper.yaml", "README.md"}
     assert written - shipped - {".lock"} == set()
+
+
+OWN_FIGURE = """\
+from rspo.figures import Figure, register
+
+def table():
+    return cell({"a": 1})
+
+def cell(row):
+    return row["b"]
+
+register(Figure("fig_mine", "Mine.", table, print))
+"""
+
+
+def test_a_figure_of_the_user_that_fails_is_shown_with_the_users_lines_only(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "mine.py").write_text(OWN_FIGURE)
+    with registries.restored():
+        assert main(["figure", "fig_mine", "--set", "extensions=[mine.py]"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "rspo: error: mine.py, line 7, in cell: KeyError: 'b'",
+        '    mine.py, line 4: return cell({"a": 1})',
+        '    mine.py, line 7: return row["b"]',
+    ]
+
+
+def test_an_error_of_this_package_keeps_its_traceback(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("rspo.status.display.table_text", fail)
+    with pytest.raises(KeyError, match="ours"):
+        main(["status"])
 
 
 STEPS = "--set=models.small.scratch.steps=5000"  # which take a minute

@@ -16,6 +16,7 @@ from rspo.config.merge import merge
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
+from rspo.core.own_function import EXTENSION
 
 # The places that overrides come from, such as an option, each with its overrides, nested as in the
 # config. Later places take precedence.
@@ -97,11 +98,10 @@ def _run_once(path: Path, name: str) -> None:
     Args:
         name: the file as the config names it, for messages.
 
-    Raises: InputError with the line of the extension, if it raises a ValueError or ends the
-        program. Other errors keep their traceback.
+    Raises: InputError with the line of the extension, if it raises an error or ends the program.
     """
     # The file's own name may be that of an installed module, so the module gets another one.
-    module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
+    module_name = f"{EXTENSION}{path.stem}_{fingerprint(str(path))}"
     if module_name in sys.modules:
         return
     spec = spec_from_file_location(module_name, path)
@@ -113,12 +113,18 @@ def _run_once(path: Path, name: str) -> None:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[module_name]  # so that the next reading of the config runs it again
-        if not isinstance(error, ValueError | SystemExit):
+        if isinstance(error, KeyboardInterrupt):
             raise
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
         line = lines[-1] if lines else 1
-        reason = "it ends the program" if isinstance(error, SystemExit) else error
+        if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno:
+            line = error.lineno
+        reason = str(error)
+        if isinstance(error, SystemExit):
+            reason = "it ends the program"
+        elif not isinstance(error, ValueError):
+            reason = traceback.format_exception_only(error)[-1].strip()
         raise InputError(f"{name}, line {line}: {reason}") from error
 
 

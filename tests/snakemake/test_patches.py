@@ -22,9 +22,10 @@ CELL = "small--rspo-pass--k4--n8--s0"
 
 def test_a_new_version_of_snakemake_requires_a_look_at_the_patches() -> None:
     assert version("snakemake") == "9.27.1", (
-        "Check for each function of rspo/snakemake/patches.py, and for check_every_plan of "
-        "rspo/snakemake/plan_check.py, that the problem in its docstring still exists, and that "
-        "the private names in it still mean the same; then change this version."
+        "Check for each function of rspo/snakemake/patches.py, for check_every_plan of "
+        "rspo/snakemake/plan_check.py and for suggest_targets of rspo/snakemake/targets.py, that "
+        "the problem in its docstring still exists, and that the private names in it still mean "
+        "the same; then change this version."
     )
 
 
