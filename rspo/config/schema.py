@@ -22,6 +22,7 @@ from pydantic import (
 
 from rspo.config.merge import merge
 from rspo.config.names import (
+    BASE,
     BOX_ONLY,
     NAMES_OF_PLACES,
     TABLES,
@@ -573,6 +574,7 @@ class Study(GridEntry):
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
             place = f"contrasts, {contrast.family!r}"
+            self._require_names(contrast, place)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
@@ -580,6 +582,20 @@ class Study(GridEntry):
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
             raise ValueError("contrasts: at most one may have claims")
         return self
+
+    def _require_names(self, contrast: Contrast, place: str) -> None:
+        """Raises: ValueError if a contrast names what is neither an objective nor in this study."""
+        variants = list(dict.fromkeys(variant for spec in self.cells for variant in spec.variant))
+        objectives = list(dict.fromkeys(spec.objective for spec in self.cells))
+        minus = contrast.minus
+        # An objective that the study lacks compares nothing, which `rspo.analysis.studies` says.
+        if isinstance(minus, str) and minus not in OBJECTIVES:
+            _require_one_of(f"{place}, minus", minus, [BASE] + objectives + variants)
+        elif isinstance(minus, Mapping):
+            for variant in list(minus) + list(minus.values()):
+                _require_one_of(f"{place}, minus", variant, variants)
+        if contrast.less is not None and contrast.less not in OBJECTIVES:
+            _require_one_of(f"{place}, less", contrast.less, objectives)
 
 
 class Derived(Section):

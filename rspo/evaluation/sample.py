@@ -30,7 +30,7 @@ def sample_suite(
         block: number of the block. It has `evaluation.block` samples of each problem, of which
             the first has the index `block * evaluation.block`.
     """
-    experiment.require_block(block)
+    experiment.require_block(policy, suite, block)
     task = tasks.sample(experiment, policy, suite, block)
     folder = experiment.files.policy(policy)
     problems = {name: experiment.files.problems(name) for name in experiment.benchmarks_of(suite)}

@@ -41,13 +41,14 @@ from rspo.config.names import (
     JUDGE_SAMPLING,
     VERIFIER_VERSIONS,
 )
-from rspo.config.registered import OWN_REWARDS
+from rspo.config.registered import OWN_REWARDS, OWN_VERIFIERS, Reward, Verifier
 from rspo.config.schema import Columns, Config
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import LOCK
+from rspo.core.own_function import file_of
 from rspo.core.settings import Settings
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, Objective
 from rspo.pipeline.task import Task
 from rspo.pipeline.verl_fingerprint import policy_settings
 
@@ -164,6 +165,7 @@ def train(experiment: Experiment, cell: str) -> Task:
         inputs,
         lock=experiment.files.folder(cell) / LOCK,
         checkpoint=experiment.files.checkpoint(cell),
+        own_code=own_code(OBJECTIVES[run.objective], OWN_REWARDS.get(run.reward)),
     )
 
 
@@ -201,7 +203,9 @@ def fetch_judge(experiment: Experiment) -> Task:
     model = experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+        others = [f"`--scale {scale}` has one" for scale in experiment.scales_with("xverify")]
+        where = "; ".join([f"config/{experiment.scale}.yaml: has no section xverify"] + others)
+        raise InputError(where)
     outputs = (prompt, model) if model else (prompt,)
     settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
     return Task(outputs, settings, lock=prompt.parent / LOCK)
@@ -241,7 +245,8 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
     table = experiment.files.scores(policy, suite, block)
-    return Task((table,), settings, inputs, lock=lock_of(table))
+    own = own_code(OWN_VERIFIERS.get(config.verifier), OWN_REWARDS.get(config.evaluation.reward))
+    return Task((table,), settings, inputs, lock=lock_of(table), own_code=own)
 
 
 @with_command
@@ -484,6 +489,16 @@ def reward_settings(config: Config, name: str) -> Settings:
     if name == "binary":
         return {}
     return {"length_discount": config.rewards.length_discount}
+
+
+def own_code(*items: Objective | Reward | Verifier | None) -> tuple[Path, ...]:
+    """The files of the user that define the functions of objectives, rewards and verifiers."""
+    files = []
+    for item in items:
+        file = file_of(item.function) if item is not None else None
+        if file is not None:
+            files.append(file)
+    return tuple(dict.fromkeys(files))
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:
