@@ -21,7 +21,7 @@ WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test test-light test-long gpu-check check docs dist \
+.PHONY: help setup setup-verl setup-gpu quick demo test test-light test-long gpu-check check docs dist \
 	lock clean-env
 
 help: ## list the targets
@@ -29,7 +29,7 @@ help: ## list the targets
 
 setup: ## create .venv with what the tiny scale and test-light need, and Snakemake's SLURM plugin
 	@sh envs/setup.sh base
-	$(call then,make demo)
+	$(call then,make quick)
 
 setup-verl: ## add verl, Ray, vLLM for CPU and the test tools
 	@sh envs/setup.sh verl
@@ -38,6 +38,10 @@ setup-verl: ## add verl, Ray, vLLM for CPU and the test tools
 setup-gpu: ## create .venv for NVIDIA GPUs: verl, vLLM and flash-attn on CUDA 13
 	@sh envs/setup.sh gpu
 	$(call then,make gpu-check)
+
+quick: setup ## train RSPO, GRPO and policy gradient for a first look: about a minute on two idle cores
+	@$(WITH_VENV) $(BIN)/snakemake reports/fig_quick.pdf $(ARGS) --config scale=quick
+	@cat results/quick/tables/quick.md
 
 demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 	@$(WITH_VENV) $(BIN)/snakemake all $(ARGS)

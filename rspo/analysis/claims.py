@@ -15,7 +15,7 @@ from typing import Any
 
 from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
-from rspo.config.experiment import BASE, Cell, Experiment, base_name
+from rspo.config.experiment import BASE, Cell, Experiment
 from rspo.config.registered import OWN_REWARDS
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.pipeline import tasks
@@ -103,7 +103,12 @@ class GridMethods:
 
     @property
     def base(self) -> Method:
-        return Method(BASE, (base_name(self.model),))
+        return Method(BASE, tuple(dict.fromkeys(map(self.experiment.base_of, self._every_seed))))
+
+    @property
+    def _every_seed(self) -> list[Cell]:
+        """The cells of all seeds of the methods."""
+        return [self.experiment.cell(name) for names in self.cells.values() for name in names]
 
     @property
     def problem_sets(self) -> list[str]:

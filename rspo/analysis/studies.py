@@ -99,10 +99,10 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
         lines: the methods, one variant of each if the study chooses one.
     """
     study = study_of(experiment, name)
-    bases = []
-    for base in experiment.bases_of(name):
-        variant = experiment.model_of(base) if study.several_models else ""
-        bases.append(Method(BASE, (base,), variant=variant))
+    bases = [
+        Method(BASE, policies, variant=model if study.several_models else "")
+        for model, policies in experiment.bases_by_model(experiment.bases_of(name)).items()
+    ]
     # The level of every method, variant and base policy at each k.
     every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)

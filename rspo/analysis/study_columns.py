@@ -9,7 +9,7 @@ from typing import Any
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import study_of
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import BASE, Experiment
 from rspo.config.schema import Study
 from rspo.core.errors import InputError
 from rspo.core.settings import leaves
@@ -146,14 +146,14 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from: model and first eight digits of the digest."""
+    """The base policies that cells started from: name and first eight digits of the digest."""
     names: list[str] = []
     for cell in cells:
-        model = experiment.cell(cell).model
+        base = experiment.base_of(experiment.cell(cell))
         inputs = read_provenance(experiment.files.policy(cell)).get("inputs", {})
         for path, digest in inputs.items():
-            if Path(path).parent.name == base_name(model):  # cells/BASE/policy
-                names.append(f"{model} {digest[:8]}")
+            if Path(path).parent.name == base:  # cells/BASE/policy
+                names.append(f"{base.removesuffix(f'--{BASE}')} {digest[:8]}")
     return list(dict.fromkeys(names))
 
 

@@ -10,6 +10,7 @@ import typer
 
 from rspo.config.given import DEFAULT_SCALE, EXPERIMENT_VARIABLE
 from rspo.config.merge import parse_overrides
+from rspo.core.checkout import require_same_checkout
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -107,6 +108,7 @@ def load_experiment(
     """
     from rspo.config.experiment import Experiment
 
+    require_same_checkout(Path())
     from_snakemake = json.loads(os.environ.get(EXPERIMENT_VARIABLE, "{}"))
     by_hand = parse_overrides(overrides)
     scale = scale or from_snakemake.get("scale", DEFAULT_SCALE)

@@ -61,6 +61,14 @@ def train(
         train_cell(experiment, cell, force)
 
 
+@command(PANEL, "rspo derive small--policy-gradient--k1--n16--averaged-0.25--s0")
+def derive(experiment: "Experiment", cell: Cell, force: Force = False) -> None:
+    """Make the policy of a cell from a trained one: a copy, or an average with its base policy."""
+    from rspo.training.derive import derive as derive_cell
+
+    derive_cell(experiment, cell, force)
+
+
 def _print_config(experiment: "Experiment", cell: str) -> None:
     """Print verl's config of a cell.
 

@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     model_validator,
 )
 
@@ -315,6 +316,14 @@ class Training(Section):
     drop_zero_weights: bool = True
     entropy_bonus: float = Field(default=0.0, ge=0)  # the coefficient of the entropy in the loss
     k_schedule: tuple[Positive, Positive] | None = None  # k at the first and at the last step
+    # The step after which the training ends, with the schedules of `steps`: the policy is that of a
+    # checkpoint at this step. null: all steps. Only `engine: local` has this.
+    stop_after: Positive | None = None
+
+    @property
+    def last_step(self) -> int:
+        """The number of steps that are trained."""
+        return self.steps if self.stop_after is None else self.stop_after
 
     @property
     def prompts_per_update(self) -> int:
@@ -334,6 +343,13 @@ class Training(Section):
         done = step / max(1, self.steps - 1)
         # Linear, and rounded half up: `round` would round half to even.
         return math.floor(first + (last - first) * done + 0.5)
+
+    @model_validator(mode="after")
+    def _stops_within_the_steps(self) -> "Training":
+        """Require that the step after which the training ends is one of its steps."""
+        if self.last_step > self.steps:
+            raise ValueError(f"stop_after = {self.stop_after}; allowed: up to steps = {self.steps}")
+        return self
 
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
@@ -425,6 +441,8 @@ class Evaluation(Section):
     resamples: Positive  # bootstrap resamples of the problems for each interval
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     reward: RewardName = "length"  # the reward in Max@k, for all policies
+    # Of the sampling of responses; null: that of `sampling`, which is that of the training.
+    temperature: float | None = Field(default=None, gt=0)
     # Two policies tie if their difference is significantly smaller than this fraction. 0.02 is 2
     # percentage points.
     equivalence_margin: float = Field(gt=0, lt=1)
@@ -583,14 +601,35 @@ class Trial(GridEntry):
         return self
 
 
-# A variant's changes, by the sections of the config that decide a training.
-Changes = dict[Literal["models", "sampling", "training", "rewards"], dict[str, Any]]
+class Derived(Section):
+    """How a policy is made from a trained one without training (`rspo derive`).
+
+    Its weights are (1 - base_share) times those of the cell with the variant `variant`, plus
+    base_share times those of the base policy with which that cell began.
+    """
+
+    base_share: float = Field(default=0.0, ge=0, le=1)
+    variant: Name = DEFAULT_VARIANT  # of the trained cell, which differs in nothing else
+
+
+# A variant's changes, by the sections of the config that decide a training, or by those that decide
+# a policy without a training of its own (`WITHOUT_TRAINING`).
+Changes = dict[
+    Literal["models", "sampling", "training", "rewards", "derived", "evaluation"], dict[str, Any]
+]
+# The sections in a variant whose policies are made from trained ones. Of `evaluation`, a variant
+# may change the temperature.
+WITHOUT_TRAINING = {"derived", "evaluation"}
 
 
 class Config(Section):
     """The config of a scale: all sections, and what must hold between them."""
 
     seeds: Positive
+    # Training seed s starts from a base policy of its own, whose pretraining has the seed of the
+    # model's plus s, so that intervals over seeds cover base policies. A published model has one
+    # base policy. Only `engine: local` has this.
+    base_per_seed: bool = False
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
     verifier: VerifierName
@@ -602,6 +641,9 @@ class Config(Section):
     xverify: XVerifySettings | None = None
     data: Data
     models: dict[Name, Model]
+    # A folder of results, relative to the folder that has config/. A base policy there is copied
+    # instead of being trained if it was made with the same settings.
+    base_policies: str | None = None
     sampling: Sampling
     training: Training
     verl: VerlSettings | None = None
@@ -623,9 +665,8 @@ class Config(Section):
         """
         if name == DEFAULT_VARIANT:
             return self
-        return Config.model_validate(
-            merge(self.model_dump(exclude_unset=True), self.variants[name])
-        )
+        changes = {key: value for key, value in self.variants[name].items() if key != "derived"}
+        return Config.model_validate(merge(self.model_dump(exclude_unset=True), changes))
 
     @property
     def starts_judge(self) -> bool:
@@ -666,6 +707,39 @@ class Config(Section):
             )
         return self
 
+    def is_derived(self, variant: str) -> bool:
+        """Whether the policies of a variant are made from trained ones, without a training."""
+        return bool(WITHOUT_TRAINING & self.variants.get(variant, {}).keys())
+
+    def derivation_of(self, variant: str) -> Derived:
+        """How the policies of a derived variant are made.
+
+        Raises: ValueError for a wrong key or value.
+        """
+        try:
+            return Derived.model_validate(self.variants[variant].get("derived", {}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, ("variants", variant, "derived") + first["loc"]))
+            raise ValueError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from None
+
+    def _require_changes(self, variant: str) -> None:
+        """Raises: ValueError if a variant changes what it must not."""
+        changes = self.variants[variant]
+        if not self.is_derived(variant):
+            return
+        self.derivation_of(variant)
+        others = [section for section in changes if section not in WITHOUT_TRAINING]
+        if others:
+            raise ValueError(
+                f"variants.{variant}: a variant with derived or evaluation has no training, which "
+                f"{others[0]} would change; derived.variant may name a variant that does"
+            )
+        for key in changes.get("evaluation", {}):
+            if key != "temperature":
+                place = f"variants.{variant}.evaluation.{key}"
+                raise ValueError(f"{place}: a variant may change the temperature only")
+
     def _require_references(self, key: str, entry: GridEntry, needs_suite: bool) -> None:
         """Raises: ValueError if an entry names a suite, model or variant that the config lacks."""
         if entry.suite or needs_suite:
@@ -676,6 +750,8 @@ class Config(Section):
             _require_one_of(f"{key}: model", spec.model, self.models)
             for variant in spec.variant:
                 _require_one_of(f"{key}: variant", variant, variants)
+                if not needs_suite and self.is_derived(variant):
+                    raise ValueError(f"{key}: variant {variant} has no training; only studies have")
 
     def _require_verl(self) -> None:
         """Raises: ValueError if the section verl is missing, or verl lacks what a setting needs."""
@@ -683,6 +759,8 @@ class Config(Section):
             raise ValueError("engine = 'verl' needs the section verl")
         if self.training.epochs > 1 or self.rewards.wrong_verdicts:
             raise ValueError("training.epochs and rewards.false_*: only engine: local has these")
+        if self.base_per_seed or self.training.stop_after is not None:
+            raise ValueError("base_per_seed and training.stop_after: only engine: local has these")
         if self.training.entropy_bonus and self.training.loss_aggregation != "token-mean":
             raise ValueError(
                 "training.entropy_bonus: engine verl has it with loss_aggregation: token-mean only"
@@ -695,6 +773,8 @@ class Config(Section):
         # variant, would be ambiguous as the name of another variant.
         reserved = set(reward_names())
         reserved.add(DEFAULT_VARIANT)
+        for variant in self.variants:
+            self._require_changes(variant)
         taken = reserved & self.variants.keys()
         if taken:
             raise ValueError(f"variants.{min(taken)}: this name has another meaning in cells")

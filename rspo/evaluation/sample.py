@@ -34,7 +34,8 @@ def sample_suite(
     task = tasks.sample(experiment, policy, suite, block)
     folder = experiment.files.policy(policy)
     problems = {name: experiment.files.problems(name) for name in experiment.benchmarks_of(suite)}
-    run(task, lambda: _sample(task, experiment.config, folder, problems, block), force)
+    config = experiment.config.model_copy(update={"sampling": experiment.sampling_of(policy)})
+    run(task, lambda: _sample(task, config, folder, problems, block), force)
 
 
 def _sample(

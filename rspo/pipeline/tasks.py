@@ -3,6 +3,7 @@
     prepare       problems/DATA_SET.parquet
     pretrain      cells/MODEL--base/policy
     train         cells/CELL/policy and training.jsonl
+    derive        cells/CELL/policy, from that of a trained cell
     fetch_judge   judge/
     sample        cells/POLICY/samples/SUITE/BLOCK.parquet
     score         cells/POLICY/scores/SUITE/BLOCK.parquet
@@ -95,12 +96,13 @@ def prepare(experiment: Experiment, data_set: str) -> Task:
 
 @with_command
 def pretrain(experiment: Experiment, model: str) -> Task:
-    """The base policy of a model."""
-    base = base_name(model)
+    """The base policy of a model, or of a model and a training seed (`Experiment.pretrained`)."""
+    base = f"{model}--{BASE}"
     config = experiment.config
-    settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
+    _, section = experiment.pretrained(model)
+    settings = section.model_dump(mode="json", include={"scratch", "hub"})
     # The files of the policy also depend on the code that makes them.
-    if config.models[model].scratch is not None:
+    if section.scratch is not None:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
@@ -118,17 +120,27 @@ def pretrain(experiment: Experiment, model: str) -> Task:
 
 @with_command
 def train(experiment: Experiment, cell: str) -> Task:
-    """The policy of a cell, and the log of its training."""
+    """The policy of a cell, and the log of its training.
+
+    Raises: InputError for a cell whose policy is made from that of another one.
+    """
     run = experiment.cell(cell)
+    if experiment.is_derived(cell):
+        raise InputError(f"{cell} has no training: `rspo derive {cell}` makes its policy")
     config = experiment.for_cell(cell).config
+    base = experiment.base_of(run)
 
     def inputs() -> list[Input]:
-        base = policy_task(experiment, base_name(run.model))
-        files = [first_output(base), first_output(prepare(experiment, "train"))]
+        start = policy_task(experiment, base)
+        files = [first_output(start), first_output(prepare(experiment, "train"))]
         return files + judge_inputs(experiment, config.verifier)
 
     settings = asdict(run) | verifier_settings(config, config.verifier)
     del settings["variant"]  # the settings that it changes follow
+    # The base policy, if the seed has one of its own. The key is left out otherwise, so that
+    # trainings from before it was added did not get other settings.
+    if base != base_name(run.model):
+        settings["base"] = base
     # The version of the verifier: a new one must not rerun weeks of training.
     settings.pop("rules", None)
     # The version of an objective is raised when its code computes something else with the same
@@ -148,6 +160,33 @@ def train(experiment: Experiment, cell: str) -> Task:
     settings |= config.rewards.wrong_verdicts
     return Task(
         (experiment.files.policy(cell), experiment.files.training_log(cell)),
+        settings,
+        inputs,
+        lock=experiment.files.folder(cell) / LOCK,
+        checkpoint=experiment.files.checkpoint(cell),
+    )
+
+
+@with_command
+def derive(experiment: Experiment, cell: str) -> Task:
+    """The policy of a cell that is made from the policies of a trained cell and of its base.
+
+    Raises: InputError for a cell that is trained.
+    """
+    run = experiment.cell(cell)
+    if not experiment.is_derived(cell):
+        raise InputError(f"{cell} is trained: `rspo train {cell}` makes its policy")
+    source = experiment.source_of(run)
+    derivation = experiment.derivation_of(run)
+
+    def inputs() -> list[Input]:
+        trained = first_output(policy_task(experiment, source.name))
+        return [trained, first_output(policy_task(experiment, experiment.base_of(run)))]
+
+    settings = {"source": source.name, "base_share": derivation.base_share}
+    # A derivation has no checkpoint; the folder that a checkpoint would have never exists.
+    return Task(
+        (experiment.files.policy(cell),),
         settings,
         inputs,
         lock=experiment.files.folder(cell) / LOCK,
@@ -180,7 +219,7 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     # The number of blocks is left out: more blocks do not change those that exist.
     settings = config.evaluation.model_dump(mode="json", include={"block", "seed"})
     settings["benchmarks"] = experiment.benchmarks_of(suite)
-    settings |= config.sampling.model_dump(mode="json")
+    settings |= experiment.sampling_of(policy).model_dump(mode="json")
     settings["sampler"] = config.sampler
     table = experiment.files.samples(policy, suite, block)
     return Task((table,), settings, inputs, lock=lock_of(table))
@@ -254,7 +293,8 @@ def study(experiment: Experiment, name: str) -> Task:
         for policy in policies:
             files += score_inputs(experiment, policy, entry.suite)
         for cell in experiment.cells_of(name):
-            files.append(log_input(experiment, cell.name))
+            if not experiment.is_derived(cell.name):  # which has no training of its own
+                files.append(log_input(experiment, cell.name))
         return files
 
     settings: Settings = {"scale": experiment.scale, "k": list(experiment.config.evaluation.k)}
@@ -314,14 +354,17 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
         inputs: every file that the report reads (`rspo.report`).
     """
     settings = {"scale": experiment.scale}
-    settings |= experiment.config.model_dump(mode="json", exclude={"replace_above"})
+    unused = {"replace_above", "base_policies"}
+    settings |= experiment.config.model_dump(mode="json", exclude=unused)
     return Task((experiment.files.reports / "report.html",), settings, inputs)
 
 
 def policy_task(experiment: Experiment, policy: str) -> Task:
-    """The task that makes a policy: `pretrain` for a base policy, `train` for a cell."""
+    """The task that makes a policy: `pretrain` for a base, `train` or `derive` for a cell."""
     if experiment.is_base(policy):
         return pretrain(experiment, policy.removesuffix(f"--{BASE}"))
+    if experiment.is_derived(policy):
+        return derive(experiment, policy)
     return train(experiment, policy)
 
 

@@ -241,7 +241,8 @@ def imports(packages: tuple[str, ...]) -> Iterator[Prerequisite]:
     """Whether packages can be imported, in a process of their own and in bounded time."""
     if not packages:
         return
-    words = [sys.executable, "-c", _IMPORT, *packages]
+    words = [sys.executable, "-c", _IMPORT]
+    words.extend(packages)
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=IMPORT_SECONDS)
         output = done.stdout

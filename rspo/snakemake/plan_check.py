@@ -1,7 +1,8 @@
 """The check of a plan: which results a run would replace, and which are damaged.
 
 It runs before the first job, also in a dry run and when there is nothing to do. It does not run
-inside jobs, nor with `--touch`. It looks at names, sizes and provenance, and reads no result.
+inside jobs. With `--touch`, which replaces nothing, it only names what stays stale. It looks at
+names, sizes and provenance, and reads no result.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ from rspo.pipeline.state import (
     is_begun_with_settings,
     is_removed,
     refusals,
+    state,
     state_of,
 )
 from rspo.pipeline.task import Task
@@ -51,9 +53,13 @@ def check_every_plan() -> None:
         dag: DAG, *args: Any, check_initial: bool = False, **kwargs: Any
     ) -> None:
         await postprocess(dag, *args, check_initial=check_initial, **kwargs)
-        if check_initial and dag.workflow.is_main_process and not dag.workflow.touch:
-            incomplete = dag.workflow.persistence.incomplete
-            check_plan(dag, {job for job in dag.needrun_jobs() if await incomplete(job)})
+        if not check_initial or not dag.workflow.is_main_process:
+            return
+        if dag.workflow.touch:
+            name_what_touch_leaves(dag)
+            return
+        incomplete = dag.workflow.persistence.incomplete
+        check_plan(dag, {job for job in dag.needrun_jobs() if await incomplete(job)})
 
     DAG.postprocess = check_at_the_end
 
@@ -94,6 +100,21 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     left = sorted(damaged.values()) + sorted(missing.values())
     if left:
         logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")
+
+
+def name_what_touch_leaves(dag: Any) -> None:
+    """Warn of results that the next run makes again, although `--touch` gives them new times."""
+    tasks = _tasks(dag)
+    stale = {}
+    for job in dag.needrun_jobs():
+        if job in tasks and state(tasks[job]).condition is Condition.STALE:
+            stale[job] = tasks[job]
+    if stale:
+        first, *others = _by_cause(dag, stale)
+        logger.warning(
+            f"--touch changes times only: {state(tasks[first])}{_and_more(len(others))}; the next "
+            "run makes that again."
+        )
 
 
 def _tasks(dag: Any) -> dict[Any, Task]:

@@ -28,12 +28,12 @@ def make(folder: Path, packages: Sequence[str], at_start: str = "") -> Path:
     return python
 
 
-def run(python: Path, *arguments: str) -> str:
-    """The output of a command that must succeed."""
+def run(python: Path, *arguments: str, **variables: str) -> str:
+    """The output of a command that must succeed, with variables of the environment."""
     done = subprocess.run(
         [python, *arguments],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -42,7 +42,8 @@ def run(python: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def run_tests(python: Path, path: str) -> None:
-    output = run(python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", path)
+def run_tests(python: Path, path: str, **variables: str) -> None:
+    words = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", path)
+    output = run(python, *words, **variables)
     assert " passed" in output
     assert "skipped" not in output

@@ -22,6 +22,7 @@ STEPS: dict[str, Callable[..., Task]] = {
     "prepare": tasks.prepare,
     "pretrain": tasks.pretrain,
     "train": lambda e, cell: tasks.train(e, cell),
+    "derive": tasks.derive,
     "sample": lambda e, policy, suite, block: tasks.sample(e, policy, suite, int(block)),
     "score": lambda e, policy, suite, block: tasks.score(e, policy, suite, int(block)),
     "curves": tasks.curves,

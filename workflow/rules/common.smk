@@ -1,5 +1,6 @@
 # The config, the wildcards, and the functions that other rule files use for inputs and commands.
 
+import re
 import shlex
 from pathlib import Path
 
@@ -82,6 +83,11 @@ def in_own_folder(wildcards):
     raise WorkflowError(
         f"with results={given.results}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
     )
+
+
+def base_policy_of(cell):
+    """The folder of the base policy with which the training of a cell begins."""
+    return f"{RESULTS}/cells/{experiment.base_of(experiment.cell(cell))}/policy"
 
 
 def problems_of(wildcards):
