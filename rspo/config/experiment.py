@@ -145,8 +145,9 @@ class Experiment:
 
     @cached_property
     def every_cell(self) -> dict[str, Cell]:
-        """The training cells of the grid and of the studies by name, without duplicates."""
-        names = list(self.config.grid) + list(self.config.studies)
+        """The training cells of the grid, the studies and the trials by name, each once."""
+        config = self.config
+        names = list(config.grid) + list(config.studies) + list(config.trials)
         return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
@@ -192,11 +193,11 @@ class Experiment:
         return f"{number} seed{'s' if most > 1 else ''}"
 
     def grid_entry(self, grid: str) -> GridEntry:
-        """The entry of the grid, or the study, with a name.
+        """The entry of the grid, the study or the trial with a name.
 
-        Raises: InputError if the config has neither.
+        Raises: InputError if the config has none.
         """
-        entries = self.config.grid | self.config.studies
+        entries = self.config.grid | self.config.studies | self.config.trials
         self.require_name("entry of grid", grid, entries)
         return entries[grid]
 
@@ -375,7 +376,7 @@ class Experiment:
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
-        """The cell with a name, of the grid or of a study.
+        """The cell with a name, of the grid, a study or a trial.
 
         Raises: InputError if there is none. It suggests more seeds, or similar names.
         """

@@ -598,6 +598,25 @@ class Study(GridEntry):
             _require_one_of(f"{place}, less", contrast.less, objectives)
 
 
+TrialCheck = Literal["seconds", "sampler", "clipping", "reward", "finished", "full_length", "judge"]
+
+
+class Trial(GridEntry):
+    """Trainings before those of the grid, and what they must show (docs/first_hour.md).
+
+    Their policies are evaluated if there is a suite, and are in no figure.
+    """
+
+    checks: tuple[TrialCheck, ...] = Field(min_length=1)
+    step_seconds: Annotated[float, Field(gt=0)] | None = None  # the most of the check `seconds`
+
+    @model_validator(mode="after")
+    def _limit_exists(self) -> "Trial":
+        if ("seconds" in self.checks) != (self.step_seconds is not None):
+            raise ValueError("step_seconds: needed with the check seconds, and only with it")
+        return self
+
+
 class Derived(Section):
     """How a policy is made from a trained one without training (`rspo derive`).
 
@@ -648,6 +667,7 @@ class Config(Section):
     evaluation: Evaluation
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
     studies: dict[Name, Study] = {}
+    trials: dict[Name, Trial] = {}
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
     # In minutes; null: no limit. Snakemake replaces a result that took longer only with
@@ -684,6 +704,8 @@ class Config(Section):
                 )
         for name, study in self.studies.items():
             self._require_references(f"studies.{name}", study, needs_suite=True)
+        for name, trial in self.trials.items():
+            self._require_references(f"trials.{name}", trial, needs_suite=False)
         if self.verifier == "xverify" and self.xverify is None:
             raise ValueError("verifier = 'xverify' needs the section xverify")
         if self.engine == "verl":
@@ -778,6 +800,9 @@ class Config(Section):
         shared = self.grid.keys() & self.studies.keys()
         if shared:
             raise ValueError(f"{min(shared)} is in grid and in studies; allowed: one of them")
+        shared = self.trials.keys() & (self.grid.keys() | self.studies.keys())
+        if shared:
+            raise ValueError(f"trials.{min(shared)}: the grid or the studies have this name too")
         return self
 
     @model_validator(mode="after")

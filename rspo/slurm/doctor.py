@@ -17,7 +17,7 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.gpus_of_ranks,
     profile_checks.signals,
     input_checks.verl_configs,
-    input_checks.gpu_memory,
+    input_checks.settings_of_cells,
     input_checks.disk_space,
     input_checks.prompts,
     cluster_checks.requests,

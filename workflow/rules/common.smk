@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from rspo import report as report_page
-from rspo.analysis import claims, studies
+from rspo.analysis import claims, studies, trials
 from rspo.pipeline import tasks
 from rspo.config.experiment import Experiment
 from rspo.config.given import Given
