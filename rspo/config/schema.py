@@ -15,7 +15,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -515,14 +517,48 @@ class GridEntry(Section):
     seeds: Positive = 1
 
 
+class Subtrahend(Section):
+    """The method that a contrast subtracts, by its objective, its k and its variant."""
+
+    objective: Name
+    # The k of its training. same: that of the method from which it is subtracted, if both have one.
+    # own: the k of evaluation, where policy gradient is RSPO with k = 1.
+    k: Literal["same", "own"] | Positive = "same"
+    variant: Name | None = None  # null: that of the method from which it is subtracted, or the only
+
+    @model_validator(mode="after")
+    def _objective_exists(self) -> "Subtrahend":
+        if self.objective not in OBJECTIVES:
+            raise ValueError(unknown_objective(self.objective))
+        return self
+
+
+def _kind_of_minus(value: Any) -> str:
+    """Whether `minus` is a name, the description of a method, or pairs of variants."""
+    if isinstance(value, Subtrahend) or (isinstance(value, Mapping) and "objective" in value):
+        return "method"
+    return "pairs" if isinstance(value, Mapping) else "name"
+
+
+Minus = Annotated[
+    Annotated[Name, Tag("name")]
+    | Annotated[Subtrahend, Tag("method")]
+    | Annotated[dict[Name, Name], Tag("pairs")],
+    Discriminator(_kind_of_minus),
+]
+
+
 class Contrast(Section):
     """Paired differences of a study's methods. docs/add/study.md describes the keys."""
 
     family: str = Field(min_length=1)  # p-values are adjusted over the differences of a family
-    minus: Name | dict[Name, Name]  # what is subtracted: base, an objective or a variant
+    minus: Minus  # what is subtracted: base, an objective, a variant, or the method described
+    method: Name | None = None  # only methods with this objective are compared; null: all
     less: Name | None = None  # an objective whose own difference is subtracted from each difference
     claims: tuple[Literal["C1", "C3", "C10"], ...] = ()
-    k: tuple[Positive, ...] | None = None  # null: the k of the study
+    # null: the k of the study. own: each method at the k that it is trained for, policy gradient
+    # at 1; other methods without a k are not compared.
+    k: tuple[Positive, ...] | Literal["own"] | None = None
     mean: bool = False  # whether the differences are averaged over k
     each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
 
@@ -532,8 +568,12 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Compare only one variant of each method: the one with the best Pass@k at this k in validation.
-    choose_by_pass_at: Positive | None = None
+    # Compare only one variant of each method: the one with the best Pass@k at this k in validation,
+    # of equally good ones the one with the lowest learning rate. each: at the k of each comparison.
+    choose_by_pass_at: Positive | Literal["each"] | None = None
+    # The variants among which it is chosen; others are compared too. Empty: all variants.
+    choose_within: tuple[Name, ...] = ()
+    choose_by_seeds: Positive | None = None  # the first seeds, whose validation decides; null: all
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
@@ -558,10 +598,12 @@ class Study(GridEntry):
             are_objectives = all(
                 isinstance(minus, str) and minus in OBJECTIVES for minus in subtrahends
             )
+            if self.choose_by_pass_at == "each" or {"regret", "crossing"} & set(self.columns):
+                are_objectives = False
             if variants != {DEFAULT_VARIANT} or not are_objectives:
                 raise ValueError(
                     "cells: allowed with several models: no variants, and contrasts with minus: an "
-                    "objective"
+                    "objective; no regret, crossing and choose_by_pass_at: each"
                 )
         return self
 
@@ -579,6 +621,8 @@ class Study(GridEntry):
                 raise ValueError(f"{place}: two have this family; name one differently")
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
                 raise ValueError(f"{place}: claims are compared without less, k and mean")
+            if contrast.mean and (contrast.k == "own" or self.choose_by_pass_at == "each"):
+                raise ValueError(f"{place}: no mean over k with k: own or choose_by_pass_at: each")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
             raise ValueError("contrasts: at most one may have claims")
         return self
