@@ -346,6 +346,19 @@ class Training(Section):
         return self
 
 
+class LocalSettings(Section):
+    """Where `engine: local` and `sampler: torch` compute with published models.
+
+    Models from scratch are always computed on the CPU in float32.
+    """
+
+    # auto: a CUDA GPU, or else Apple's MPS (untested), or else the CPU, as PyTorch finds them.
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    # The data type of the layers. auto: bfloat16 where the device multiplies matrices in it, or
+    # else float32. Parameters, gradients and logits are float32 in any case.
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+
+
 class VerlSettings(Section):
     """Settings that only `engine: verl` has."""
 
@@ -585,6 +598,7 @@ class Config(Section):
     models: dict[Name, Model]
     sampling: Sampling
     training: Training
+    local: LocalSettings = LocalSettings()
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
@@ -635,12 +649,6 @@ class Config(Section):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
                 "from the full distribution; allowed: 1.0"
-            )
-        published = [name for name, model in self.models.items() if model.hub is not None]
-        if self.sampler == "torch" and published:
-            raise ValueError(
-                f"sampler = 'torch' is for models from scratch; models.{published[0]} is one of "
-                "the hub: sampler = 'vllm'"
             )
         return self
 

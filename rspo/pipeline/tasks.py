@@ -146,6 +146,8 @@ def train(experiment: Experiment, cell: str) -> Task:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings["rewards"] = reward_settings(config, run.reward)
     settings |= config.rewards.wrong_verdicts
+    if config.engine == "local":
+        settings |= dtype_settings(config)
     return Task(
         (experiment.files.policy(cell), experiment.files.training_log(cell)),
         settings,
@@ -182,6 +184,8 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= config.sampling.model_dump(mode="json")
     settings["sampler"] = config.sampler
+    if config.sampler == "torch":
+        settings |= dtype_settings(config)
     table = experiment.files.samples(policy, suite, block)
     return Task((table,), settings, inputs, lock=lock_of(table))
 
@@ -410,6 +414,14 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
     if data_set.generated is not None:
         settings["generator"] = GENERATOR_REVISION
     return settings
+
+
+def dtype_settings(config: Config) -> Settings:
+    """The data type of published models, unless it is that of the device.
+
+    Devices are no settings: they differ by rounding, and a training may move to another one.
+    """
+    return {} if config.local.dtype == "auto" else {"dtype": config.local.dtype}
 
 
 def verifier_settings(
