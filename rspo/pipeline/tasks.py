@@ -38,6 +38,7 @@ from rspo.config.names import (
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
+    REASONING_GYM,
     VERIFIER_VERSIONS,
 )
 from rspo.config.registered import OWN_REWARDS
@@ -104,6 +105,10 @@ def pretrain(experiment: Experiment, model: str) -> Task:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
+    start = config.models[model].start
+    if start is not None:
+        settings["start"] = start.model_dump(mode="json") | {"version": REASONING_GYM}
+        settings |= dtype_settings(config)
     # The number of positions of a model from scratch and the limit of the tokenizer follow from
     # these.
     limits = {"max_prompt_tokens", "max_response_tokens"}
@@ -401,6 +406,8 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
     if data_set.file is None:
         unused |= dict.fromkeys(Columns.model_fields, True)
+    if data_set.reasoning_gym is None:  # the key is newer than results of other data sets
+        unused["reasoning_gym"] = True
     settings = data_set.model_dump(mode="json", exclude=unused)
     if data_set.columns.exclude is not None:
         settings["excluded"] = source_settings(experiment, data_set.columns.exclude)
@@ -413,6 +420,8 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
             raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
         settings["generator"] = GENERATOR_REVISION
+    if data_set.reasoning_gym is not None:
+        settings["version"] = REASONING_GYM
     return settings
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.config.files import Files
+from rspo.config.merge import merge
 from rspo.datasets.prepare import prepare
 from rspo.training.checkpoint import save_checkpoint
 from rspo.training.pretraining import make_base_policy
@@ -60,16 +61,18 @@ def config() -> dict[str, Any]:
     return values
 
 
-def load(root: Path) -> Experiment:
+def load(root: Path, **more: Any) -> Experiment:
+    """The experiment with its config and its mirror below `root`; `more` changes the config."""
     (root / "config").mkdir()
-    (root / "config" / "published.yaml").write_text(yaml.safe_dump(config(), sort_keys=False))
+    values = merge(config(), more)
+    (root / "config" / "published.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     llama_model.write(root / "mirror" / "test" / "llama")
     return Experiment.load("published", root=root)
 
 
-def load_prepared(root: Path) -> Experiment:
+def load_prepared(root: Path, **more: Any) -> Experiment:
     """The experiment with its training problems and its base policy."""
-    experiment = load(root)
+    experiment = load(root, **more)
     prepare(experiment, "train")
     make_base_policy(experiment, "llama", root / "mirror")
     return experiment
