@@ -29,6 +29,7 @@ from rspo.config.names import (
     NAMES_OF_PLACES,
     TABLES,
     Family,
+    GymTask,
     StudyColumn,
     TemplateName,
     places_of,
@@ -114,6 +115,16 @@ class Generated(Section):
     problems: Positive  # per family
 
 
+class ReasoningGym(Section):
+    """Problems of the package reasoning-gym (`rspo.datasets.reasoning_gym`)."""
+
+    tasks: tuple[GymTask, ...] = Field(min_length=1)
+    split: Literal["train", "validation", "test"]
+    problems: Positive  # of each task
+    # At most this fraction of the problems of a task has the same answer.
+    answer_share: Rate = 0.05
+
+
 class RowFilter(Section):
     """Keep the rows whose `column` contains a text."""
 
@@ -150,12 +161,13 @@ class Hub(Columns):
 
 
 class DataSet(Columns):
-    """The source of a set of problems: exactly one of generated, hub and file.
+    """The source of a set of problems: exactly one of generated, reasoning_gym, hub and file.
 
     The columns of `file` are keys of this section; the columns of `hub` are keys of its section.
     """
 
     generated: Generated | None = None
+    reasoning_gym: ReasoningGym | None = None
     hub: Hub | None = None
     file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
 
@@ -164,14 +176,25 @@ class DataSet(Columns):
         """How the rows of `hub` or `file` become problems."""
         return self if self.hub is None else self.hub
 
+    @property
+    def made_problems(self) -> int | None:
+        """The number of problems that are made; None for a data set that is read."""
+        if self.generated is not None:
+            return len(self.generated.families) * self.generated.problems
+        if self.reasoning_gym is not None:
+            return len(self.reasoning_gym.tasks) * self.reasoning_gym.problems
+        return None
+
     @model_validator(mode="after")
     def _one_source(self) -> "DataSet":
         """Require one source, and columns only where they have an effect."""
-        if [self.generated, self.hub, self.file].count(None) != 2:
-            raise ValueError("needs exactly one of: generated, hub, file")
+        if [self.generated, self.reasoning_gym, self.hub, self.file].count(None) != 3:
+            raise ValueError("needs exactly one of: generated, reasoning_gym, hub, file")
         columns = self.model_fields_set & Columns.model_fields.keys()
         if self.file is None and columns:
-            place = "write it in hub" if self.hub is not None else "generated problems have none"
+            place = (
+                "write it in hub" if self.hub is not None else "problems that are made have none"
+            )
             raise ValueError(f"{min(columns)} is a key of file; {place}")
         return self
 
@@ -197,6 +220,11 @@ class Data(Section):
             if data_set.generated is not None and data_set.generated.split != name:
                 raise ValueError(
                     f"{name}.generated.split = {data_set.generated.split!r}; allowed: {name!r}"
+                )
+            if data_set.reasoning_gym is not None and data_set.reasoning_gym.split != name:
+                raise ValueError(
+                    f"{name}.reasoning_gym.split = {data_set.reasoning_gym.split!r}; "
+                    f"allowed: {name!r}"
                 )
         names = ["train", "validation", POOLED]
         for suite in self.suites.values():
@@ -256,6 +284,22 @@ class HubModel(Section):
         return self
 
 
+class Start(Section):
+    """A short supervised training of a published model, before reinforcement learning.
+
+    Its examples are problems of the package reasoning-gym, of a split of their own, with the answer
+    as the whole response. AdamW has the settings of the pretraining from scratch.
+    """
+
+    tasks: tuple[GymTask, ...] = Field(min_length=1)
+    problems: Positive  # of each task
+    answer_share: Rate = 0.05  # as in reasoning_gym
+    epochs: Positive = 1  # passes over the examples
+    batch: Positive  # examples per update
+    learning_rate: Rate  # the peak: a linear warm-up over a tenth of the updates, then a cosine
+    seed: Integer = Field(ge=0)  # of the order of the examples
+
+
 class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
@@ -263,6 +307,7 @@ class Model(Section):
     learning_rate: Rate  # in reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
+    start: Start | None = None  # only for a model of the hub
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
     parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
 
@@ -270,6 +315,8 @@ class Model(Section):
     def _one_source(self) -> "Model":
         if (self.scratch is None) == (self.hub is None):
             raise ValueError("needs exactly one of: scratch, hub")
+        if self.start is not None and self.hub is None:
+            raise ValueError("start is for a model of the hub")
         return self
 
 
@@ -363,6 +410,19 @@ class Training(Section):
                 f"{self.prompts_per_step}, or exceed it for one update per step"
             )
         return self
+
+
+class LocalSettings(Section):
+    """Where `engine: local` and `sampler: torch` compute with published models.
+
+    Models from scratch are always computed on the CPU in float32.
+    """
+
+    # auto: a CUDA GPU, or else Apple's MPS (untested), or else the CPU, as PyTorch finds them.
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    # The data type of the layers. auto: bfloat16 where the device multiplies matrices in it, or
+    # else float32. Parameters, gradients and logits are float32 in any case.
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
 class VerlSettings(Section):
@@ -706,6 +766,7 @@ class Config(Section):
     base_policies: str | None = None
     sampling: Sampling
     training: Training
+    local: LocalSettings = LocalSettings()
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
@@ -758,12 +819,6 @@ class Config(Section):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
                 "from the full distribution; allowed: 1.0"
-            )
-        published = [name for name, model in self.models.items() if model.hub is not None]
-        if self.sampler == "torch" and published:
-            raise ValueError(
-                f"sampler = 'torch' is for models from scratch; models.{published[0]} is one of "
-                "the hub: sampler = 'vllm'"
             )
         return self
 
@@ -864,10 +919,9 @@ class Config(Section):
     ) -> None:
         """Raises: ValueError if fewer problems are generated than a key of `training` needs."""
         data_set = self.data.train if name == "train" else self.data.validation
-        generated = data_set.generated
-        if generated is None:
+        available = data_set.made_problems
+        if available is None:
             return
-        available = len(generated.families) * generated.problems
         if available < number:
             raise ValueError(
                 f"training.{key} = {number} is more than the {available} problems of data.{name}"

@@ -132,4 +132,4 @@ def _load(config: Config, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
         return VllmSampler(folder, tokenizer, config.sampling)
     from rspo.policies.sampler import TorchSampler
 
-    return TorchSampler(folder, tokenizer, config.sampling)
+    return TorchSampler(folder, tokenizer, config.sampling, config.local)

@@ -39,6 +39,7 @@ from rspo.config.names import (
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
+    REASONING_GYM,
     VERIFIER_VERSIONS,
 )
 from rspo.config.registered import OWN_REWARDS, OWN_VERIFIERS, Reward, Verifier
@@ -107,6 +108,10 @@ def pretrain(experiment: Experiment, model: str) -> Task:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
+    start = config.models[model].start
+    if start is not None:
+        settings["start"] = start.model_dump(mode="json") | {"version": REASONING_GYM}
+        settings |= dtype_settings(config)
     # The number of positions of a model from scratch and the limit of the tokenizer follow from
     # these.
     limits = {"max_prompt_tokens", "max_response_tokens"}
@@ -159,6 +164,8 @@ def train(experiment: Experiment, cell: str) -> Task:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings["rewards"] = reward_settings(config, run.reward)
     settings |= config.rewards.wrong_verdicts
+    if config.engine == "local":
+        settings |= dtype_settings(config)
     return Task(
         (experiment.files.policy(cell), experiment.files.training_log(cell)),
         settings,
@@ -225,6 +232,8 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= experiment.sampling_of(policy).model_dump(mode="json")
     settings["sampler"] = config.sampler
+    if config.sampler == "torch":
+        settings |= dtype_settings(config)
     table = experiment.files.samples(policy, suite, block)
     return Task((table,), settings, inputs, lock=lock_of(table))
 
@@ -445,6 +454,8 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
     if data_set.file is None:
         unused |= dict.fromkeys(Columns.model_fields, True)
+    if data_set.reasoning_gym is None:  # the key is newer than results of other data sets
+        unused["reasoning_gym"] = True
     settings = data_set.model_dump(mode="json", exclude=unused)
     if data_set.columns.exclude is not None:
         settings["excluded"] = source_settings(experiment, data_set.columns.exclude)
@@ -457,7 +468,17 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
             raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
         settings["generator"] = GENERATOR_REVISION
+    if data_set.reasoning_gym is not None:
+        settings["version"] = REASONING_GYM
     return settings
+
+
+def dtype_settings(config: Config) -> Settings:
+    """The data type of published models, unless it is that of the device.
+
+    Devices are no settings: they differ by rounding, and a training may move to another one.
+    """
+    return {} if config.local.dtype == "auto" else {"dtype": config.local.dtype}
 
 
 def verifier_settings(
