@@ -39,6 +39,22 @@ def cost(experiment: "Experiment", force: Force = False) -> None:
     write_cost_table(experiment, force)
 
 
+@command(PANEL, "rspo trial pilot --scale paper")
+def trial(
+    experiment: "Experiment",
+    name: Annotated[str, typer.Argument(help="A trial of the config, such as pilot.")],
+) -> int:
+    """Say whether a trial's trainings show what they must before the real ones start.
+
+    The exit status is 1 if they do not.
+    """
+    from rspo.analysis import trials
+
+    outcomes = trials.outcomes(experiment, name)
+    print(trials.text(experiment, name, outcomes))
+    return 0 if trials.is_go(outcomes) else 1
+
+
 @command(PANEL, "rspo doctor --scale paper", "srun --partition=gpu rspo doctor --node")
 def doctor(
     experiment: "Experiment",

@@ -24,10 +24,12 @@ from pydantic import (
 
 from rspo.config.merge import merge
 from rspo.config.names import (
+    BASE,
     BOX_ONLY,
     NAMES_OF_PLACES,
     TABLES,
     Family,
+    GymTask,
     StudyColumn,
     TemplateName,
     places_of,
@@ -113,6 +115,16 @@ class Generated(Section):
     problems: Positive  # per family
 
 
+class ReasoningGym(Section):
+    """Problems of the package reasoning-gym (`rspo.datasets.reasoning_gym`)."""
+
+    tasks: tuple[GymTask, ...] = Field(min_length=1)
+    split: Literal["train", "validation", "test"]
+    problems: Positive  # of each task
+    # At most this fraction of the problems of a task has the same answer.
+    answer_share: Rate = 0.05
+
+
 class RowFilter(Section):
     """Keep the rows whose `column` contains a text."""
 
@@ -149,12 +161,13 @@ class Hub(Columns):
 
 
 class DataSet(Columns):
-    """The source of a set of problems: exactly one of generated, hub and file.
+    """The source of a set of problems: exactly one of generated, reasoning_gym, hub and file.
 
     The columns of `file` are keys of this section; the columns of `hub` are keys of its section.
     """
 
     generated: Generated | None = None
+    reasoning_gym: ReasoningGym | None = None
     hub: Hub | None = None
     file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
 
@@ -163,14 +176,25 @@ class DataSet(Columns):
         """How the rows of `hub` or `file` become problems."""
         return self if self.hub is None else self.hub
 
+    @property
+    def made_problems(self) -> int | None:
+        """The number of problems that are made; None for a data set that is read."""
+        if self.generated is not None:
+            return len(self.generated.families) * self.generated.problems
+        if self.reasoning_gym is not None:
+            return len(self.reasoning_gym.tasks) * self.reasoning_gym.problems
+        return None
+
     @model_validator(mode="after")
     def _one_source(self) -> "DataSet":
         """Require one source, and columns only where they have an effect."""
-        if [self.generated, self.hub, self.file].count(None) != 2:
-            raise ValueError("needs exactly one of: generated, hub, file")
+        if [self.generated, self.reasoning_gym, self.hub, self.file].count(None) != 3:
+            raise ValueError("needs exactly one of: generated, reasoning_gym, hub, file")
         columns = self.model_fields_set & Columns.model_fields.keys()
         if self.file is None and columns:
-            place = "write it in hub" if self.hub is not None else "generated problems have none"
+            place = (
+                "write it in hub" if self.hub is not None else "problems that are made have none"
+            )
             raise ValueError(f"{min(columns)} is a key of file; {place}")
         return self
 
@@ -196,6 +220,11 @@ class Data(Section):
             if data_set.generated is not None and data_set.generated.split != name:
                 raise ValueError(
                     f"{name}.generated.split = {data_set.generated.split!r}; allowed: {name!r}"
+                )
+            if data_set.reasoning_gym is not None and data_set.reasoning_gym.split != name:
+                raise ValueError(
+                    f"{name}.reasoning_gym.split = {data_set.reasoning_gym.split!r}; "
+                    f"allowed: {name!r}"
                 )
         names = ["train", "validation", POOLED]
         for suite in self.suites.values():
@@ -255,6 +284,22 @@ class HubModel(Section):
         return self
 
 
+class Start(Section):
+    """A short supervised training of a published model, before reinforcement learning.
+
+    Its examples are problems of the package reasoning-gym, of a split of their own, with the answer
+    as the whole response. AdamW has the settings of the pretraining from scratch.
+    """
+
+    tasks: tuple[GymTask, ...] = Field(min_length=1)
+    problems: Positive  # of each task
+    answer_share: Rate = 0.05  # as in reasoning_gym
+    epochs: Positive = 1  # passes over the examples
+    batch: Positive  # examples per update
+    learning_rate: Rate  # the peak: a linear warm-up over a tenth of the updates, then a cosine
+    seed: Integer = Field(ge=0)  # of the order of the examples
+
+
 class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
@@ -262,6 +307,7 @@ class Model(Section):
     learning_rate: Rate  # in reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
+    start: Start | None = None  # only for a model of the hub
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
     parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
 
@@ -269,6 +315,8 @@ class Model(Section):
     def _one_source(self) -> "Model":
         if (self.scratch is None) == (self.hub is None):
             raise ValueError("needs exactly one of: scratch, hub")
+        if self.start is not None and self.hub is None:
+            raise ValueError("start is for a model of the hub")
         return self
 
 
@@ -362,6 +410,19 @@ class Training(Section):
                 f"{self.prompts_per_step}, or exceed it for one update per step"
             )
         return self
+
+
+class LocalSettings(Section):
+    """Where `engine: local` and `sampler: torch` compute with published models.
+
+    Models from scratch are always computed on the CPU in float32.
+    """
+
+    # auto: a CUDA GPU, or else Apple's MPS (untested), or else the CPU, as PyTorch finds them.
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    # The data type of the layers. auto: bfloat16 where the device multiplies matrices in it, or
+    # else float32. Parameters, gradients and logits are float32 in any case.
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
 class VerlSettings(Section):
@@ -615,6 +676,7 @@ class Study(GridEntry):
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
             place = f"contrasts, {contrast.family!r}"
+            self._require_names(contrast, place)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
@@ -623,6 +685,39 @@ class Study(GridEntry):
                 raise ValueError(f"{place}: no mean over k with k: own or choose_by_pass_at: each")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
             raise ValueError("contrasts: at most one may have claims")
+        return self
+
+    def _require_names(self, contrast: Contrast, place: str) -> None:
+        """Raises: ValueError if a contrast names what is neither an objective nor in this study."""
+        variants = list(dict.fromkeys(variant for spec in self.cells for variant in spec.variant))
+        objectives = list(dict.fromkeys(spec.objective for spec in self.cells))
+        minus = contrast.minus
+        # An objective that the study lacks compares nothing, which `rspo.analysis.studies` says.
+        if isinstance(minus, str) and minus not in OBJECTIVES:
+            _require_one_of(f"{place}, minus", minus, [BASE] + objectives + variants)
+        elif isinstance(minus, Mapping):
+            for variant in list(minus) + list(minus.values()):
+                _require_one_of(f"{place}, minus", variant, variants)
+        if contrast.less is not None and contrast.less not in OBJECTIVES:
+            _require_one_of(f"{place}, less", contrast.less, objectives)
+
+
+TrialCheck = Literal["seconds", "sampler", "clipping", "reward", "finished", "full_length", "judge"]
+
+
+class Trial(GridEntry):
+    """Trainings before those of the grid, and what they must show (docs/first_hour.md).
+
+    Their policies are evaluated if there is a suite, and are in no figure.
+    """
+
+    checks: tuple[TrialCheck, ...] = Field(min_length=1)
+    step_seconds: Annotated[float, Field(gt=0)] | None = None  # the most of the check `seconds`
+
+    @model_validator(mode="after")
+    def _limit_exists(self) -> "Trial":
+        if ("seconds" in self.checks) != (self.step_seconds is not None):
+            raise ValueError("step_seconds: needed with the check seconds, and only with it")
         return self
 
 
@@ -671,11 +766,13 @@ class Config(Section):
     base_policies: str | None = None
     sampling: Sampling
     training: Training
+    local: LocalSettings = LocalSettings()
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
     studies: dict[Name, Study] = {}
+    trials: dict[Name, Trial] = {}
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
     # In minutes; null: no limit. Snakemake replaces a result that took longer only with
@@ -712,6 +809,8 @@ class Config(Section):
                 )
         for name, study in self.studies.items():
             self._require_references(f"studies.{name}", study, needs_suite=True)
+        for name, trial in self.trials.items():
+            self._require_references(f"trials.{name}", trial, needs_suite=False)
         if self.verifier == "xverify" and self.xverify is None:
             raise ValueError("verifier = 'xverify' needs the section xverify")
         if self.engine == "verl":
@@ -720,12 +819,6 @@ class Config(Section):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
                 "from the full distribution; allowed: 1.0"
-            )
-        published = [name for name, model in self.models.items() if model.hub is not None]
-        if self.sampler == "torch" and published:
-            raise ValueError(
-                f"sampler = 'torch' is for models from scratch; models.{published[0]} is one of "
-                "the hub: sampler = 'vllm'"
             )
         return self
 
@@ -806,6 +899,9 @@ class Config(Section):
         shared = self.grid.keys() & self.studies.keys()
         if shared:
             raise ValueError(f"{min(shared)} is in grid and in studies; allowed: one of them")
+        shared = self.trials.keys() & (self.grid.keys() | self.studies.keys())
+        if shared:
+            raise ValueError(f"trials.{min(shared)}: the grid or the studies have this name too")
         return self
 
     @model_validator(mode="after")
@@ -823,10 +919,9 @@ class Config(Section):
     ) -> None:
         """Raises: ValueError if fewer problems are generated than a key of `training` needs."""
         data_set = self.data.train if name == "train" else self.data.validation
-        generated = data_set.generated
-        if generated is None:
+        available = data_set.made_problems
+        if available is None:
             return
-        available = len(generated.families) * generated.problems
         if available < number:
             raise ValueError(
                 f"training.{key} = {number} is more than the {available} problems of data.{name}"

@@ -15,6 +15,7 @@ from rspo.figures import (
     disjoint,
     entropy,
     exact,
+    group,
     hitchhiking,
     intro,
     maxk_weight,
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _PACKAGED = (
+    group.FIGURE,
     intro.FIGURE,
     hitchhiking.FIGURE,
     disjoint.FIGURE,

@@ -59,6 +59,15 @@ _SCALED = [
 ]
 # The beginnings of all verdicts, in the order in which pages count them.
 _VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
+# The methods of the table in README.md: from their labels in figures to what the table calls them.
+_IN_README = {
+    "Base": "nothing: the base model",
+    "PG": "policy gradient",
+    "GRPO": "GRPO",
+    "Baseline k=4": "the paper's baseline, k = 4",
+    "RSPO k=4": "RSPO, k = 4",
+    "RSPO k=8": "RSPO, k = 8",
+}
 SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
 # The names in sentences of what RSPO is compared with, by their labels.
 _NAMES = {label_of(objective): name for objective, name in difference.SUBTRACTED.items()}
@@ -147,6 +156,19 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
         if row["benchmark"] == POOLED:
             methods.setdefault(row["method"], []).append(row)
     return methods
+
+
+def levels(experiment: Experiment, ks: list[int]) -> dict[str, list[Row]]:
+    """Pass@k on the pooled problems at some k, by method: the rows of fig_grpo.
+
+    The methods are the base model, those without a k, and those trained for k = 4, named in words.
+    """
+    rows = [row for row in _drawn(experiment, curves.GRPO) if row["benchmark"] == POOLED]
+    found: dict[str, list[Row]] = {}
+    for method, name in _IN_README.items():
+        at = {int(row["k"]): row for row in rows if row["method"] == method}
+        found[name] = [at[k] for k in ks]
+    return found
 
 
 def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:
