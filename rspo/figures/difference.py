@@ -98,7 +98,7 @@ def _adjusted(points: pd.DataFrame, computed: str) -> list[float]:
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     shown = [name for name in SUBTRACTED.values() if name in set(table["against"])]
     several = len(shown) > 2
-    picture = style.new_picture(style.COLUMN_WIDTH * (1.6 if several else 1), 2.5)
+    picture = style.new_picture(style.TEXT_WIDTH if several else style.COLUMN_WIDTH, 2.5)
     axes = picture.subplots()
     axes.axhline(0, color=style.INK, linewidth=0.8)
     ks = sorted(set(table["k"]))
