@@ -11,6 +11,7 @@ from rspo.core.errors import InputError, require_name
 from rspo.figures import (
     curves,
     difference,
+    difficulty,
     disjoint,
     entropy,
     exact,
@@ -44,6 +45,7 @@ _PACKAGED = (
     maxk_weight.FIGURE,
     curves.MAIN,
     difference.FIGURE,
+    difficulty.FIGURE,
     entropy.FIGURE,
     curves.SCALABILITY,
     curves.MODEL_SIZE,

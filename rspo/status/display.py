@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -122,15 +122,24 @@ def table_text(experiment: Experiment) -> str:
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append(" ".join(padded).rstrip())
-    states = Counter(status.state for status in policies)
-    trained = states["trained"] + states["evaluated"]
-    lines.append(f"{trained} of {len(policies)} policies trained, {states['evaluated']} evaluated")
+    lines.append(_summary(policies))
     try:
         sentences = faults(experiment)
     except InputError as error:  # a file of the user that the config names
         sentences = [str(error)]
     lines += first_lines(sentences, FAULTS_IN_TABLE)
     return "\n".join(lines)
+
+
+def _summary(policies: Sequence[Status]) -> str:
+    """How many policies are trained and evaluated; some are trained only for their logs."""
+    states = Counter(status.state for status in policies)
+    trained = states["trained"] + states["evaluated"]
+    planned = sum(status.is_to_be_evaluated for status in policies)
+    evaluated = f"{states['evaluated']} of {planned}"
+    if trained < len(policies):
+        return f"{trained} of {len(policies)} policies trained, {evaluated} evaluated"
+    return f"{trained} policies trained; {evaluated} that are evaluated"
 
 
 def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[Any]:

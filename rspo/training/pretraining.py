@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.config.files import Files
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
@@ -48,16 +48,17 @@ def make_base_policy(
     """Write the base policy of a model as a Hugging Face folder.
 
     Args:
+        model: its name in the config; with `base_per_seed`, also MODEL--sSEED.
         mirror: folder to use instead of the Hugging Face hub.
         force: replace a finished base policy.
 
     Raises: InputError for a model that the config lacks.
     """
-    experiment.require_name("model", model, experiment.config.models)
-    source = experiment.config.models[model]
-    checkpoint = experiment.files.checkpoint(base_name(model))
+    _, source = experiment.pretrained(model)
+    config = experiment.config
     task = tasks.pretrain(experiment, model)
     (policy,) = task.outputs
+    checkpoint = experiment.files.checkpoint(policy.parent.name)
 
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
@@ -69,11 +70,13 @@ def make_base_policy(
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
             elif source.scratch is not None:
-                _train(source.scratch, experiment.config.sampling, checkpoint, partial)
+                _train(source.scratch, config.sampling, checkpoint, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
             else:
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
+                if config.engine == "local" or config.sampler == "torch":
+                    qwen2.read_config(partial)  # refuses a model now, and not when a cell starts
         return Done(
             notes={"sources": [origin]},
             earlier=earlier,
