@@ -107,7 +107,7 @@ def without_gain(experiment: Experiment) -> list[tuple[str, list[str]]]:
 
     Returns: what RSPO is compared with, and the labels of the benchmarks, if there are any.
     """
-    labels = {}
+    labels: dict[str, str] = {}
     for suite in experiment.config.data.suites.values():
         labels |= {name: benchmark.label for name, benchmark in suite.items()}
     gained: dict[tuple[str, str], bool] = {}
