@@ -45,7 +45,14 @@ check-gpu) exit ;;
 *) die "unknown packages: $packages; allowed: base, verl, gpu" ;;
 esac
 
-"$python" -m pip install -q --no-input --disable-pip-version-check uv==0.13.9
+# Without a network, pip prints a screen of retries; what to do about it comes first.
+echo "Downloading packages, which needs a network or a package index that this machine reaches"
+said=$("$python" -m pip install -q --no-input --disable-pip-version-check uv==0.13.9 2>&1) || {
+    echo "error: pip cannot download uv. Without a network, name an index or a proxy that this" \
+        "machine reaches (pip config set global.index-url URL, or HTTPS_PROXY). What pip said:" >&2
+    echo "$said" >&2
+    exit 1
+}
 
 # uv does not read the configuration of pip: pass on its package indexes. The variables of uv win.
 pip_options=$("$python" -m pip config list)
