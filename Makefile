@@ -19,7 +19,7 @@ WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test test-light test-long gpu-check check docs dist \
+.PHONY: help setup setup-verl setup-gpu demo test test-light test-long gpu-check scoreboard check docs dist \
 	lock clean-env
 
 help: ## list the targets
@@ -51,6 +51,9 @@ test-long: setup-verl ## run the tests that take hours, or some stages: ARGS="so
 
 gpu-check: ## check this GPU node with a small training, after setup-gpu; ARGS="--device cpu" for a CPU
 	@$(WITH_VENV) $(BIN)/pytest -q tests/gpu --confcutdir tests/gpu --device cuda $(ARGS)
+
+scoreboard: setup-verl ## what the sources of trainers maximize; SOURCES=FOLDER has checkouts, ARGS="verl TRL" names some
+	@$(WITH_VENV) $(BIN)/python -m benchmarks.scoreboard $(ARGS)
 
 check: setup-verl ## check format, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .
