@@ -76,29 +76,35 @@ class Measurer:
         """
         if not weights:
             raise InputError(f"{_title(comparison)} have terms that cancel")
-        varying = [method for method, _ in weights if method.varies]
-        seeds = self._common_seeds(comparison, varying) if varying else [0]
+        seeds = self._common_seeds_of(comparison, [method for method, _ in weights])
         return np.array([self._weighted_sum(weights, measured, seed) for seed in seeds])
 
-    def _common_seeds(self, comparison: Comparison, varying: Sequence[Method]) -> list[int]:
-        """The training seeds that all of some methods have.
+    def _common_seeds_of(self, comparison: Comparison, methods: Sequence[Method]) -> list[int]:
+        """The training seeds that all of some methods of a comparison have.
 
         Raises: InputError if there is none.
         """
-        seeds = set.intersection(*(set(self._policies(method)) for method in varying))
+        seeds = self.common_seeds(methods)
         if not seeds:
             raise InputError(f"{_title(comparison)} have no training seed in common")
-        return sorted(seeds)
+        return seeds
+
+    def common_seeds(self, methods: Sequence[Method]) -> list[int]:
+        """The training seeds that all of some methods have; [0] for a base policy of all seeds."""
+        varying = [method for method in methods if method.varies]
+        if not varying:
+            return [0]
+        return sorted(set.intersection(*(set(self.policies_by_seed(one)) for one in varying)))
 
     def _weighted_sum(self, weights: Weights, measured: Measured, seed: int) -> Floats:
         """The weighted sum of the estimates of one training seed, [problems]."""
         terms = [
-            weight * self._values(self._policies(method)[seed], measured, k)
+            weight * self._values(self.policies_by_seed(method)[seed], measured, k)
             for (method, k), weight in weights.items()
         ]
         return np.asarray(np.sum(terms, axis=0))
 
-    def _policies(self, method: Method) -> Mapping[int, str]:
+    def policies_by_seed(self, method: Method) -> Mapping[int, str]:
         """The policy of a method for each seed; the only base policy is that of any seed."""
         if not method.varies:
             return defaultdict(lambda: method.policies[0])
@@ -138,11 +144,11 @@ class Measurer:
     def _measure_entropy(self, comparison: Comparison) -> Row:
         """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
-        higher, lower = (self._policies(method) for method in methods)
+        higher, lower = (self.policies_by_seed(method) for method in methods)
         # Both trainings of a seed have the same prompts, so differences are taken within seeds.
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
-            for seed in self._common_seeds(comparison, methods)
+            for seed in self._common_seeds_of(comparison, methods)
         ]
         return row_of(comparison, mean_of_runs(differences))
 

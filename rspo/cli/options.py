@@ -114,7 +114,12 @@ def load_experiment(
     scale = scale or from_snakemake.get("scale", DEFAULT_SCALE)
     if results is None and from_snakemake.get("results"):
         results = Path(from_snakemake["results"])
-    experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
+    experiment = Experiment.load(
+        scale,
+        by_hand or from_snakemake.get("set", {}),
+        results=results,
+        sources={"--set": by_hand},
+    )
     if by_hand and not experiment.files.are_elsewhere:
         # `rspo.pipeline.run` compares with the config alone, because it refuses to write results of
         # other settings into the folder of the config's own results.

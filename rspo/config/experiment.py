@@ -7,6 +7,7 @@ model begin.
 """
 
 import json
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.files import Files
-from rspo.config.load import errors_at, load_config
+from rspo.config.load import Sources, errors_at, load_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import (
     DEFAULT_VARIANT,
@@ -107,6 +108,7 @@ class Experiment:
         overrides: Mapping[str, Any] | None = None,
         root: Path | None = None,
         results: Path | None = None,
+        sources: Sources | None = None,
     ) -> "Experiment":
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
@@ -115,6 +117,8 @@ class Experiment:
             overrides: settings that replace those of the file, nested as in the config.
             results: the folder of the results; default: `results/<scale>` below `root`. Another
                 folder gets the reports too, because `reports/` belongs to the default folder.
+            sources: where the overrides come from, for messages about them, such as an option; by
+                default, messages name the file.
 
         Raises: InputError if a value in the config is wrong, and if `results` names neither a
             folder of results nor a new folder.
@@ -123,7 +127,7 @@ class Experiment:
         # Snakemake reads `--config scale=1` as a number, and a path would leave the folder config/.
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
-        config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
+        config = load_config(root / "config" / f"{scale}.yaml", overrides or {}, sources)
         files = Files.of_scale(scale, root, results)
         return cls(scale, config, files, root, overrides=overrides or {})
 
@@ -454,17 +458,20 @@ class Experiment:
         """The numbers of the blocks into which the samples of an evaluation are divided."""
         return range(self.config.evaluation.samples // self.config.evaluation.block)
 
-    def require_block(self, block: int) -> None:
-        """Raises: InputError if no evaluation has a block with this number."""
-        # A study may have more samples than the grid.
+    def require_block(self, policy: str, suite: str, block: int) -> None:
+        """Raises: InputError if no evaluation of a policy on a suite has this block."""
         evaluation = self.config.evaluation
         samples = evaluation.samples
-        for study in self.config.studies.values():
-            samples = max(samples, study.samples or 0)
+        # A study may have more samples than the grid.
+        for name, study in self.config.studies.items():
+            if study.samples and study.suite == suite and policy in self.policies_of(name):
+                samples = max(samples, study.samples)
         blocks = samples // evaluation.block
         if not 0 <= block < blocks:
+            numbers = "block 0" if blocks == 1 else f"the blocks 0 to {blocks - 1}"
             raise InputError(
-                f"no block {block}: config/{self.scale}.yaml has {blocks}, which begin with 0"
+                f"no block {block}: config/{self.scale}.yaml evaluates {policy} on {suite} with "
+                f"{samples} samples, which are {numbers}"
             )
 
     def command(self, *words: str) -> str:
@@ -485,6 +492,12 @@ class Experiment:
     def score_files(self, policy: str, suite: str) -> list[Path]:
         """The tables with the scores of `sample_files`, in the same order."""
         return [self.files.scores(policy, suite, block) for block in self.blocks()]
+
+    def scales_with(self, section: str) -> list[str]:
+        """The names of the scales whose config files have a section."""
+        files = sorted((self.root / "config").glob("*.yaml"))
+        begins = re.compile(rf"^{section}:", flags=re.MULTILINE)
+        return [file.stem for file in files if begins.search(file.read_text(errors="replace"))]
 
     @property
     def judge_model(self) -> Path | None:

@@ -15,17 +15,21 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     model_validator,
 )
 
 from rspo.config.merge import merge
 from rspo.config.names import (
+    BASE,
     BOX_ONLY,
     NAMES_OF_PLACES,
     TABLES,
     Family,
+    GymTask,
     StudyColumn,
     TemplateName,
     places_of,
@@ -111,6 +115,16 @@ class Generated(Section):
     problems: Positive  # per family
 
 
+class ReasoningGym(Section):
+    """Problems of the package reasoning-gym (`rspo.datasets.reasoning_gym`)."""
+
+    tasks: tuple[GymTask, ...] = Field(min_length=1)
+    split: Literal["train", "validation", "test"]
+    problems: Positive  # of each task
+    # At most this fraction of the problems of a task has the same answer.
+    answer_share: Rate = 0.05
+
+
 class RowFilter(Section):
     """Keep the rows whose `column` contains a text."""
 
@@ -147,12 +161,13 @@ class Hub(Columns):
 
 
 class DataSet(Columns):
-    """The source of a set of problems: exactly one of generated, hub and file.
+    """The source of a set of problems: exactly one of generated, reasoning_gym, hub and file.
 
     The columns of `file` are keys of this section; the columns of `hub` are keys of its section.
     """
 
     generated: Generated | None = None
+    reasoning_gym: ReasoningGym | None = None
     hub: Hub | None = None
     file: Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")] | None = None
 
@@ -161,14 +176,25 @@ class DataSet(Columns):
         """How the rows of `hub` or `file` become problems."""
         return self if self.hub is None else self.hub
 
+    @property
+    def made_problems(self) -> int | None:
+        """The number of problems that are made; None for a data set that is read."""
+        if self.generated is not None:
+            return len(self.generated.families) * self.generated.problems
+        if self.reasoning_gym is not None:
+            return len(self.reasoning_gym.tasks) * self.reasoning_gym.problems
+        return None
+
     @model_validator(mode="after")
     def _one_source(self) -> "DataSet":
         """Require one source, and columns only where they have an effect."""
-        if [self.generated, self.hub, self.file].count(None) != 2:
-            raise ValueError("needs exactly one of: generated, hub, file")
+        if [self.generated, self.reasoning_gym, self.hub, self.file].count(None) != 3:
+            raise ValueError("needs exactly one of: generated, reasoning_gym, hub, file")
         columns = self.model_fields_set & Columns.model_fields.keys()
         if self.file is None and columns:
-            place = "write it in hub" if self.hub is not None else "generated problems have none"
+            place = (
+                "write it in hub" if self.hub is not None else "problems that are made have none"
+            )
             raise ValueError(f"{min(columns)} is a key of file; {place}")
         return self
 
@@ -194,6 +220,11 @@ class Data(Section):
             if data_set.generated is not None and data_set.generated.split != name:
                 raise ValueError(
                     f"{name}.generated.split = {data_set.generated.split!r}; allowed: {name!r}"
+                )
+            if data_set.reasoning_gym is not None and data_set.reasoning_gym.split != name:
+                raise ValueError(
+                    f"{name}.reasoning_gym.split = {data_set.reasoning_gym.split!r}; "
+                    f"allowed: {name!r}"
                 )
         names = ["train", "validation", POOLED]
         for suite in self.suites.values():
@@ -253,6 +284,22 @@ class HubModel(Section):
         return self
 
 
+class Start(Section):
+    """A short supervised training of a published model, before reinforcement learning.
+
+    Its examples are problems of the package reasoning-gym, of a split of their own, with the answer
+    as the whole response. AdamW has the settings of the pretraining from scratch.
+    """
+
+    tasks: tuple[GymTask, ...] = Field(min_length=1)
+    problems: Positive  # of each task
+    answer_share: Rate = 0.05  # as in reasoning_gym
+    epochs: Positive = 1  # passes over the examples
+    batch: Positive  # examples per update
+    learning_rate: Rate  # the peak: a linear warm-up over a tenth of the updates, then a cosine
+    seed: Integer = Field(ge=0)  # of the order of the examples
+
+
 class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
@@ -260,6 +307,7 @@ class Model(Section):
     learning_rate: Rate  # in reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
+    start: Start | None = None  # only for a model of the hub
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
     parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
 
@@ -267,6 +315,8 @@ class Model(Section):
     def _one_source(self) -> "Model":
         if (self.scratch is None) == (self.hub is None):
             raise ValueError("needs exactly one of: scratch, hub")
+        if self.start is not None and self.hub is None:
+            raise ValueError("start is for a model of the hub")
         return self
 
 
@@ -360,6 +410,19 @@ class Training(Section):
                 f"{self.prompts_per_step}, or exceed it for one update per step"
             )
         return self
+
+
+class LocalSettings(Section):
+    """Where `engine: local` and `sampler: torch` compute with published models.
+
+    Models from scratch are always computed on the CPU in float32.
+    """
+
+    # auto: a CUDA GPU, or else Apple's MPS (untested), or else the CPU, as PyTorch finds them.
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    # The data type of the layers. auto: bfloat16 where the device multiplies matrices in it, or
+    # else float32. Parameters, gradients and logits are float32 in any case.
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
 class VerlSettings(Section):
@@ -514,14 +577,48 @@ class GridEntry(Section):
     seeds: Positive = 1
 
 
+class Subtrahend(Section):
+    """The method that a contrast subtracts, by its objective, its k and its variant."""
+
+    objective: Name
+    # The k of its training. same: that of the method from which it is subtracted, if both have one.
+    # own: the k of evaluation, where policy gradient is RSPO with k = 1.
+    k: Literal["same", "own"] | Positive = "same"
+    variant: Name | None = None  # null: that of the method from which it is subtracted, or the only
+
+    @model_validator(mode="after")
+    def _objective_exists(self) -> "Subtrahend":
+        if self.objective not in OBJECTIVES:
+            raise ValueError(unknown_objective(self.objective))
+        return self
+
+
+def _kind_of_minus(value: Any) -> str:
+    """Whether `minus` is a name, the description of a method, or pairs of variants."""
+    if isinstance(value, Subtrahend) or (isinstance(value, Mapping) and "objective" in value):
+        return "method"
+    return "pairs" if isinstance(value, Mapping) else "name"
+
+
+Minus = Annotated[
+    Annotated[Name, Tag("name")]
+    | Annotated[Subtrahend, Tag("method")]
+    | Annotated[dict[Name, Name], Tag("pairs")],
+    Discriminator(_kind_of_minus),
+]
+
+
 class Contrast(Section):
     """Paired differences of a study's methods. docs/add/study.md describes the keys."""
 
     family: str = Field(min_length=1)  # p-values are adjusted over the differences of a family
-    minus: Name | dict[Name, Name]  # what is subtracted: base, an objective or a variant
+    minus: Minus  # what is subtracted: base, an objective, a variant, or the method described
+    method: Name | None = None  # only methods with this objective are compared; null: all
     less: Name | None = None  # an objective whose own difference is subtracted from each difference
     claims: tuple[Literal["C1", "C3", "C10"], ...] = ()
-    k: tuple[Positive, ...] | None = None  # null: the k of the study
+    # null: the k of the study. own: each method at the k that it is trained for, policy gradient
+    # at 1; other methods without a k are not compared.
+    k: tuple[Positive, ...] | Literal["own"] | None = None
     mean: bool = False  # whether the differences are averaged over k
     each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
 
@@ -531,8 +628,12 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Compare only one variant of each method: the one with the best Pass@k at this k in validation.
-    choose_by_pass_at: Positive | None = None
+    # Compare only one variant of each method: the one with the best Pass@k at this k in validation,
+    # of equally good ones the one with the lowest learning rate. each: at the k of each comparison.
+    choose_by_pass_at: Positive | Literal["each"] | None = None
+    # The variants among which it is chosen; others are compared too. Empty: all variants.
+    choose_within: tuple[Name, ...] = ()
+    choose_by_seeds: Positive | None = None  # the first seeds, whose validation decides; null: all
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
@@ -557,10 +658,12 @@ class Study(GridEntry):
             are_objectives = all(
                 isinstance(minus, str) and minus in OBJECTIVES for minus in subtrahends
             )
+            if self.choose_by_pass_at == "each" or {"regret", "crossing"} & set(self.columns):
+                are_objectives = False
             if variants != {DEFAULT_VARIANT} or not are_objectives:
                 raise ValueError(
                     "cells: allowed with several models: no variants, and contrasts with minus: an "
-                    "objective"
+                    "objective; no regret, crossing and choose_by_pass_at: each"
                 )
         return self
 
@@ -573,13 +676,30 @@ class Study(GridEntry):
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
             place = f"contrasts, {contrast.family!r}"
+            self._require_names(contrast, place)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
                 raise ValueError(f"{place}: claims are compared without less, k and mean")
+            if contrast.mean and (contrast.k == "own" or self.choose_by_pass_at == "each"):
+                raise ValueError(f"{place}: no mean over k with k: own or choose_by_pass_at: each")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
             raise ValueError("contrasts: at most one may have claims")
         return self
+
+    def _require_names(self, contrast: Contrast, place: str) -> None:
+        """Raises: ValueError if a contrast names what is neither an objective nor in this study."""
+        variants = list(dict.fromkeys(variant for spec in self.cells for variant in spec.variant))
+        objectives = list(dict.fromkeys(spec.objective for spec in self.cells))
+        minus = contrast.minus
+        # An objective that the study lacks compares nothing, which `rspo.analysis.studies` says.
+        if isinstance(minus, str) and minus not in OBJECTIVES:
+            _require_one_of(f"{place}, minus", minus, [BASE] + objectives + variants)
+        elif isinstance(minus, Mapping):
+            for variant in list(minus) + list(minus.values()):
+                _require_one_of(f"{place}, minus", variant, variants)
+        if contrast.less is not None and contrast.less not in OBJECTIVES:
+            _require_one_of(f"{place}, less", contrast.less, objectives)
 
 
 TrialCheck = Literal["seconds", "sampler", "clipping", "reward", "finished", "full_length", "judge"]
@@ -646,6 +766,7 @@ class Config(Section):
     base_policies: str | None = None
     sampling: Sampling
     training: Training
+    local: LocalSettings = LocalSettings()
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
@@ -698,12 +819,6 @@ class Config(Section):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
                 "from the full distribution; allowed: 1.0"
-            )
-        published = [name for name, model in self.models.items() if model.hub is not None]
-        if self.sampler == "torch" and published:
-            raise ValueError(
-                f"sampler = 'torch' is for models from scratch; models.{published[0]} is one of "
-                "the hub: sampler = 'vllm'"
             )
         return self
 
@@ -804,10 +919,9 @@ class Config(Section):
     ) -> None:
         """Raises: ValueError if fewer problems are generated than a key of `training` needs."""
         data_set = self.data.train if name == "train" else self.data.validation
-        generated = data_set.generated
-        if generated is None:
+        available = data_set.made_problems
+        if available is None:
             return
-        available = len(generated.families) * generated.problems
         if available < number:
             raise ValueError(
                 f"training.{key} = {number} is more than the {available} problems of data.{name}"

@@ -39,15 +39,17 @@ from rspo.config.names import (
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
+    REASONING_GYM,
     VERIFIER_VERSIONS,
 )
-from rspo.config.registered import OWN_REWARDS
+from rspo.config.registered import OWN_REWARDS, OWN_VERIFIERS, Reward, Verifier
 from rspo.config.schema import Columns, Config
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import LOCK
+from rspo.core.own_function import file_of
 from rspo.core.settings import Settings
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, Objective
 from rspo.pipeline.task import Task
 from rspo.pipeline.verl_fingerprint import policy_settings
 
@@ -106,6 +108,10 @@ def pretrain(experiment: Experiment, model: str) -> Task:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
+    start = config.models[model].start
+    if start is not None:
+        settings["start"] = start.model_dump(mode="json") | {"version": REASONING_GYM}
+        settings |= dtype_settings(config)
     # The number of positions of a model from scratch and the limit of the tokenizer follow from
     # these.
     limits = {"max_prompt_tokens", "max_response_tokens"}
@@ -158,12 +164,15 @@ def train(experiment: Experiment, cell: str) -> Task:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings["rewards"] = reward_settings(config, run.reward)
     settings |= config.rewards.wrong_verdicts
+    if config.engine == "local":
+        settings |= dtype_settings(config)
     return Task(
         (experiment.files.policy(cell), experiment.files.training_log(cell)),
         settings,
         inputs,
         lock=experiment.files.folder(cell) / LOCK,
         checkpoint=experiment.files.checkpoint(cell),
+        own_code=own_code(OBJECTIVES[run.objective], OWN_REWARDS.get(run.reward)),
     )
 
 
@@ -201,7 +210,9 @@ def fetch_judge(experiment: Experiment) -> Task:
     model = experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+        others = [f"`--scale {scale}` has one" for scale in experiment.scales_with("xverify")]
+        where = "; ".join([f"config/{experiment.scale}.yaml: has no section xverify"] + others)
+        raise InputError(where)
     outputs = (prompt, model) if model else (prompt,)
     settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
     return Task(outputs, settings, lock=prompt.parent / LOCK)
@@ -221,6 +232,8 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["benchmarks"] = experiment.benchmarks_of(suite)
     settings |= experiment.sampling_of(policy).model_dump(mode="json")
     settings["sampler"] = config.sampler
+    if config.sampler == "torch":
+        settings |= dtype_settings(config)
     table = experiment.files.samples(policy, suite, block)
     return Task((table,), settings, inputs, lock=lock_of(table))
 
@@ -241,7 +254,8 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
     table = experiment.files.scores(policy, suite, block)
-    return Task((table,), settings, inputs, lock=lock_of(table))
+    own = own_code(OWN_VERIFIERS.get(config.verifier), OWN_REWARDS.get(config.evaluation.reward))
+    return Task((table,), settings, inputs, lock=lock_of(table), own_code=own)
 
 
 @with_command
@@ -440,6 +454,8 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
     if data_set.file is None:
         unused |= dict.fromkeys(Columns.model_fields, True)
+    if data_set.reasoning_gym is None:  # the key is newer than results of other data sets
+        unused["reasoning_gym"] = True
     settings = data_set.model_dump(mode="json", exclude=unused)
     if data_set.columns.exclude is not None:
         settings["excluded"] = source_settings(experiment, data_set.columns.exclude)
@@ -452,7 +468,17 @@ def source_settings(experiment: Experiment, name: str) -> Settings:
             raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
         settings["generator"] = GENERATOR_REVISION
+    if data_set.reasoning_gym is not None:
+        settings["version"] = REASONING_GYM
     return settings
+
+
+def dtype_settings(config: Config) -> Settings:
+    """The data type of published models, unless it is that of the device.
+
+    Devices are no settings: they differ by rounding, and a training may move to another one.
+    """
+    return {} if config.local.dtype == "auto" else {"dtype": config.local.dtype}
 
 
 def verifier_settings(
@@ -484,6 +510,16 @@ def reward_settings(config: Config, name: str) -> Settings:
     if name == "binary":
         return {}
     return {"length_discount": config.rewards.length_discount}
+
+
+def own_code(*items: Objective | Reward | Verifier | None) -> tuple[Path, ...]:
+    """The files of the user that define the functions of objectives, rewards and verifiers."""
+    files = []
+    for item in items:
+        file = file_of(item.function) if item is not None else None
+        if file is not None:
+            files.append(file)
+    return tuple(dict.fromkeys(files))
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:

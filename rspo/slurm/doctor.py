@@ -40,7 +40,7 @@ def findings(experiment: Experiment, rules: Collection[str] = ()) -> list[Findin
         try:
             results.extend(check(launch))
         except NoAnswer as error:
-            results.append(Finding(ERROR, str(error)))
+            results.append(_without_cluster(launch, str(error)))
             launch = replace(launch, slurm=None)
     severity = list(Kind)
     return sorted(results, key=lambda finding: severity.index(finding.kind))
@@ -55,6 +55,20 @@ def report_machine(experiment: Experiment) -> bool:
     found = list(prerequisites.check(needs))
     print(prerequisites.table(found))
     return not any(one.fault for one in found)
+
+
+def _without_cluster(launch: Launch, reason: str) -> Finding:
+    """The finding that SLURM does not answer, which stops only a run that uses it."""
+    config = launch.experiment.config
+    needs_none = config.engine == "local" and config.sampler == "torch" and not config.starts_judge
+    if launch.rules is None and needs_none:
+        scale = launch.experiment.scale
+        return Finding(
+            INFO,
+            f"{reason}: the cluster was not checked; the scale {scale} needs none, `snakemake all` "
+            "without --profile slurm runs it here",
+        )
+    return Finding(ERROR, reason)
 
 
 def report(experiment: Experiment, rules: Collection[str] = ()) -> bool:

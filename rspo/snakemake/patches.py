@@ -84,6 +84,28 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     return own | merge(overrides_of(of_files), overrides_of(typed))
 
 
+def sources_of(workflow: Any) -> dict[str, dict[str, Any]]:
+    """Where the overrides of a workflow come from: each config file, and the command line.
+
+    Call it after `config_as_typed`. Keys that a Snakefile gives to a module have no source here.
+
+    Private: `workflow.config_settings`, as in `config_as_typed`.
+    """
+    settings = workflow.config_settings
+    sources = {}
+    for file in settings.configfiles:
+        sources[f"--configfile {file}"] = overrides_of(load_configfile(file))
+    typed = {key: value for key, value in settings.config.items() if key != "set"}
+    texts = []
+    for word in settings.config_args:
+        if word.startswith("set="):
+            texts.append(maybe_base64(str)(word.removeprefix("set=")))
+    if texts:
+        typed["set"] = " ".join(texts)
+    sources["--config"] = overrides_of(typed)
+    return sources
+
+
 def file_of_rules(workflow: Any) -> Path | None:
     """The file of rules that Snakemake reads now; None if it is on a server.
 

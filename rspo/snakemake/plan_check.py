@@ -5,7 +5,7 @@ inside jobs. With `--touch`, which replaces nothing, it only names what stays st
 names, sizes and provenance, and reads no result.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from snakemake.io import is_flagged
 from snakemake.logging import logger
 
 from rspo.core.errors import InputError
-from rspo.pipeline.provenance import inputs_of, read_provenance
+from rspo.pipeline.provenance import changed_code, inputs_of, read_provenance
 from rspo.pipeline.state import (
     Condition,
     State,
@@ -85,6 +85,7 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
             kept[job] = [content_state(path, task=task) for path in task.outputs]
         elif _removes(job, task):
             replaced[job] = task
+    _name_changed_code(task for job, task in tasks.items() if job not in planned)
     damaged = _refusals(kept, Condition.DAMAGED, Condition.FOREIGN)
     # A result that somebody removed on purpose is no error.
     missing = _refusals(kept, Condition.MISSING)
@@ -114,6 +115,24 @@ def name_what_touch_leaves(dag: Any) -> None:
         logger.warning(
             f"--touch changes times only: {state(tasks[first])}{_and_more(len(others))}; the next "
             "run makes that again."
+        )
+
+
+def _name_changed_code(kept: Iterable[Task]) -> None:
+    """Warn of the user's functions that have changed since results were made with them.
+
+    Their version decides whether results are made again, so that a new comment does not train weeks
+    again.
+    """
+    made_with: dict[str, int] = {}
+    for task in kept:
+        for name in changed_code(task.outputs[0]):
+            made_with[name] = made_with.get(name, 0) + 1
+    for name, count in made_with.items():
+        results = "1 result was" if count == 1 else f"{count} results were"
+        logger.warning(
+            f"{name} has changed since {results} made with it, which this run keeps; raise "
+            "`version` where its function is registered to make them again."
         )
 
 

@@ -29,6 +29,7 @@ from rspo.snakemake.preflight import (
     require_slurm,
     run_doctor,
 )
+from rspo.snakemake.targets import suggest_targets
 
 
 def read_workflow(workflow: Any, experiment: Experiment) -> None:
@@ -59,6 +60,7 @@ def read_workflow(workflow: Any, experiment: Experiment) -> None:
     compare_results_with_provenance()
     keep_one_timer()
     check_every_plan()
+    suggest_targets(experiment)
     # Here and not in `start_run`, because the executor plugin asks SLURM before `onstart`.
     if workflow.is_main_process:
         require_slurm(experiment.config)

@@ -19,11 +19,13 @@ class Status:
     state: "waiting" (for its training), "running", "stopped" (in its training, which can resume),
         "trained", "evaluated", or "stale": damaged, or trained with other settings, problems or
         base policy than the config has now.
+    is_to_be_evaluated: whether a suite is planned for it. Some cells are trained for their logs.
     snapshot: the progress of the training, if it is running or stopped; otherwise None.
     """
 
     policy: str
     state: str
+    is_to_be_evaluated: bool
     snapshot: Snapshot | None
 
 
@@ -38,7 +40,11 @@ def statuses(experiment: Experiment) -> list[Status]:
         for policy in experiment.policies_of(name):
             if policy not in experiment.policies and experiment.files.folder(policy).exists():
                 suites[policy] |= {entry.suite} - {""}
-    return [Status(policy, *_state(experiment, policy, suites[policy])) for policy in suites]
+    found = []
+    for policy, planned in suites.items():
+        state, snapshot = _state(experiment, policy, planned)
+        found.append(Status(policy, state, bool(planned), snapshot))
+    return found
 
 
 def running(experiment: Experiment) -> dict[str, Snapshot]:

@@ -55,6 +55,7 @@ def make_base_policy(
     Raises: InputError for a model that the config lacks.
     """
     _, source = experiment.pretrained(model)
+    config = experiment.config
     task = tasks.pretrain(experiment, model)
     (policy,) = task.outputs
     checkpoint = experiment.files.checkpoint(policy.parent.name)
@@ -69,11 +70,13 @@ def make_base_policy(
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
             elif source.scratch is not None:
-                _train(source.scratch, experiment.config.sampling, checkpoint, partial)
+                _train(source.scratch, config.sampling, checkpoint, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
             else:
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
+                if config.engine == "local" or config.sampler == "torch":
+                    qwen2.read_config(partial)  # refuses a model now, and not when a cell starts
         return Done(
             notes={"sources": [origin]},
             earlier=earlier,

@@ -106,5 +106,5 @@ def test_the_contract_with_verl() -> None:
     own_environment.run_tests(
         Path(sys.executable),
         "tests/adapters/verl_contract.py",
-        VERL_USE_EXTERNAL_MODULES="rspo.adapters.verl_estimators",
+        VERL_USE_EXTERNAL_MODULES="rspo.adapters.verl_estimators,rspo.adapters.verl_validation",
     )

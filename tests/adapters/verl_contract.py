@@ -10,10 +10,11 @@ from hydra import compose, initialize_config_module
 from verl import DataProto
 from verl.trainer.ppo import core_algos, ray_trainer
 
-from rspo.adapters import verl_check, versions
+from rspo.adapters import verl_check, verl_validation, versions
 from rspo.adapters.verl_estimators import estimator_name, register_estimators
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, policy_loss, response_weights
+from tests.support import subsets
 
 PROMPTS, N, TOKENS, WORDS = 6, 4, 5, 7
 K = 2
@@ -158,3 +159,57 @@ def test_a_verl_without_prompts_or_without_the_registry_is_one_line(
     monkeypatch.delattr(core_algos, "register_adv_est")
     with pytest.raises(InputError, match=r"verl 0.* has no function register_adv_est in verl\."):
         register_estimators()
+
+
+# Two data sources, each with the values of `acc` of the responses to its prompts.
+VALUES = {"a": [[0, 1, 0, 0], [1, 1, 0, 1]], "b": [[0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 1, 1]]}
+
+
+def metrics_of_trainer(values: dict[str, list[list[float]]]) -> dict[str, float]:
+    """Of verl's trainer, which imported the function when it was imported itself."""
+    sources = []
+    uids = []
+    acc = []
+    for source, groups in values.items():
+        for number, group in enumerate(groups):
+            sources += [source] * len(group)
+            uids += [f"{source}{number}"] * len(group)
+            acc += group
+    infos = {"reward": [value - 0.5 for value in acc], "acc": acc, "reason": ["?"] * len(acc)}
+    trainer: Any = ray_trainer.RayPPOTrainer
+    found: dict[str, float] = trainer._val_metrics_update(None, sources, uids, infos, [])
+    return found
+
+
+@pytest.mark.parametrize("source", VALUES)
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_validation_metrics_have_pass_at_k_and_max_at_k_with_errors(source: str, k: int) -> None:
+    metrics = metrics_of_trainer(VALUES)
+    expected = subsets.mean_with_errors(VALUES[source], k)
+    parts = ("mean", "error", "within") if 2 * k <= 4 else ("mean", "error")
+    found = [metrics[f"val-aux/{source}/acc/pass@{k}/{part}"] for part in parts]
+    assert found == pytest.approx(expected[: len(parts)])
+    assert metrics[f"val-aux/{source}/reward/max@{k}/mean"] == pytest.approx(expected[0] - 0.5)
+    assert metrics["val-core/a/acc/mean@4"] == 0.5  # verl's own are there
+
+
+def test_graded_values_have_no_pass_at_k() -> None:
+    metrics = metrics_of_trainer({"a": [[0, 0.5, 1, 0], [0, 0, 0, 1]]})
+    assert not any("pass@" in name for name in metrics)
+    assert "val-aux/a/reward/max@2/mean" in metrics
+
+
+def test_a_lost_response_counts_as_wrong_where_verl_says_how_many_there_should_be() -> None:
+    rows = [("a", "a0", 1.0), ("a", "a0", None), ("a", "a1", 0.0), ("c", "c0", None)]
+    counts = {("a", "a0"): 3, ("c", "c0"): 1}
+    assert verl_validation.groups_of(rows, counts) == {"a": [[1.0, 0.0, 0.0], [0.0]]}
+
+
+def test_a_verl_with_other_metrics_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def renamed(*_: Any) -> dict[str, Any]:
+        return {"known": {"acc": {"avg@4": 0.5}}}
+
+    monkeypatch.setattr(verl_validation, "_process", renamed)
+    message = r"gives \{'avg@4': 0.5\} for two prompts with 1 and 3 of 4 .*; expected: mean@4 = 0.5"
+    with pytest.raises(InputError, match=message):
+        verl_validation.require_known_metrics()

@@ -336,10 +336,13 @@ contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  'a': two hav
 contrasts: []  ~  contrasts
 cells: [{model: small, <<: &a {objective: grpo, n: 8}}, {model: medium, <<: *a}]  ~  several models
 columns: [speed]  ~  'late_entropy'
+contrasts: [{family: a, minus: policygradient}]  ~  did you mean policy_gradient?
+contrasts: [{family: a, minus: rate-thrid}]  ~  did you mean rate-third?
+contrasts: [{family: a, minus: {default: other}}]  ~  minus = 'other'; allowed: default, rate-third
+contrasts: [{family: a, minus: default, less: policy_grad}]  ~  less = 'policy_grad'; did you mean
 """
 WITHOUT_TRAINING = """
 contrasts: [{family: a, minus: grpo}]  ~  'a' compares nothing
-contrasts: [{family: a, minus: {default: other}}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: default, less: grpo}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: base, claims: [C1]}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  'a' compares nothing

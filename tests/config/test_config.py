@@ -158,9 +158,39 @@ def test_each_mistake_is_a_line_of_every_command_before_it_writes(
     for command in (["train", "small--rspo-pass--k1--n16--s0"], ["prepare", "train"], ["status"]):
         assert main([*command, "--set=verifier=magic"]) == 2
         first, second = capfd.readouterr().err.splitlines()
-        assert first.startswith("rspo: error: config/tiny.yaml: verifier = 'magic': ")
+        assert first.startswith("rspo: error: --set: verifier = 'magic': ")
         assert second.startswith("config/tiny.yaml: grid.scalability.cells.0: k is missing; rspo_")
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place"),
+    [
+        ({"training": {"steps": "abc"}}, "--set: training.steps = 'abc': "),
+        ({"training": {"stops": 5}}, "--set: training: unknown key stops = 5; "),
+        ({"sed": 1}, "--set: unknown key sed = 1; "),
+        ({"grid": {"main": {"cells": [{"model": 3}]}}}, "--set: grid.main.cells.0.model = 3: "),
+        # The two values do not fit each other; the one that was given is to blame.
+        ({"training": {"prompts_per_step": 9999}}, "--set: training: mini_batch_prompts = "),
+    ],
+)
+def test_a_value_of_the_command_line_is_blamed_on_it(overrides: dict[str, Any], place: str) -> None:
+    with pytest.raises(InputError) as error:
+        Experiment.load("tiny", overrides, root=ROOT, sources={"--set": overrides})
+    assert str(error.value).startswith(place)
+
+
+def test_the_last_place_that_gives_a_value_is_blamed() -> None:
+    sources = {
+        "mine.yaml": {"training": {"steps": 5, "epochs": "x"}},
+        "--config": {"training": {"steps": "y"}},
+    }
+    overrides = {"training": {"steps": "y", "epochs": "x"}, "seeds": 1}
+    with pytest.raises(InputError) as error:
+        Experiment.load("tiny", overrides, root=ROOT, sources=sources)
+    first, second = sorted(str(error.value).splitlines())
+    assert first.startswith("--config: training.steps = 'y': ")
+    assert second.startswith("mine.yaml: training.epochs = 'x': ")
 
 
 def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_key() -> None:

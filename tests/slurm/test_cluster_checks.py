@@ -291,6 +291,18 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     require(found, [(ERROR, "no flash-attn"), (ERROR, no_answer)])
 
 
+def test_a_scale_that_needs_no_cluster_has_no_error_without_one(project: Path, fake: Fake) -> None:
+    """As on a machine with SLURM's commands and no controller."""
+    fake("scontrol", "echo 'slurm_load_ctl_conf error' >&2; exit 1")
+    experiment = Experiment.load("tiny")
+    (found,) = [line for line in doctor.findings(experiment) if "does not answer" in line.line]
+    assert found.kind == INFO
+    assert "the scale tiny needs none" in found.line
+    # Snakemake asks for the rules that it is going to submit.
+    found, *_ = doctor.findings(experiment, {"train"})
+    assert found.kind == ERROR
+
+
 def test_commands_do_not_belong_to_the_job_that_starts_them(
     fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,6 +255,22 @@ def test_a_module_whose_rules_have_other_names_has_the_check(project: Path) -> N
     assert refusal(*STEPS)[0].startswith(f"{POLICY} was made with other settings (training.steps: ")
 
 
+def test_code_of_the_user_that_changed_is_named_also_if_there_is_nothing_to_do(
+    project: Path,
+) -> None:
+    Path("top_two_mean.py").write_text("a = 1\n")
+    change(POLICY, own_code={"top_two_mean.py": digest(Path("top_two_mean.py"))})
+    assert "has changed" not in plan().stdout
+    Path("top_two_mean.py").write_text("a = 2\n")
+    for done in (plan(), snakemake(project, CURVES)):
+        output = done.stdout + done.stderr
+        assert "Nothing to be done" in output
+        line = "top_two_mean.py has changed since 1 result was made with it, which this run keeps; "
+        assert output.count(line) == 1
+    # A run that makes the policy again keeps no result of the former code.
+    assert "has changed" not in plan(*STEPS).stdout
+
+
 def test_touch_names_the_results_that_stay_stale_and_counts_no_jobs(project: Path) -> None:
     took(POLICY, 20)
     done = snakemake(project, CURVES, "--touch", *STEPS)

@@ -155,6 +155,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     called: list[str] = []
     for patch in PATCHES:
         monkeypatch.setattr(start, patch, partial(called.append, patch))
+    monkeypatch.setattr(start, "suggest_targets", lambda experiment: None)
     monkeypatch.setattr(start, "require_slurm", lambda config: called.append("require_slurm"))
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv(EXPERIMENT_VARIABLE, "{}")

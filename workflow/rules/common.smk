@@ -12,12 +12,14 @@ from rspo.config.given import Given
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
-from rspo.snakemake.patches import config_as_typed
+from rspo.snakemake.patches import config_as_typed, sources_of
 from snakemake.exceptions import WorkflowError
 
 try:
     given = Given.read(config_as_typed(workflow, config))
-    experiment = Experiment.load(given.scale, given.overrides, results=given.results)
+    experiment = Experiment.load(
+        given.scale, given.overrides, results=given.results, sources=sources_of(workflow)
+    )
     if given.replace:
         experiment = experiment.replacing()
     require_mirror(given.mirror, experiment.data_sets.values())
