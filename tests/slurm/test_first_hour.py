@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.status.policies import statuses
@@ -69,6 +70,15 @@ def test_the_page_has_these_commands() -> None:
     assert [re.sub(r"\s+#.*", "", line) for line in lines] == COMMANDS
 
 
+def make_project(folder: Path) -> Path:
+    """A project with the trials, and without the studies, whose models would be pretrained too."""
+    project = slurm_world.make_project(folder, **TRIALS)
+    file = project / "config" / "tiny.yaml"
+    config = yaml.safe_load(file.read_text()) | {"studies": {}}
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    return project
+
+
 def run_here(cluster: Cluster, project: Path, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the page that names no profile, at the tiny scale."""
     assert command in COMMANDS
@@ -103,7 +113,7 @@ def requeue_a_training(cluster: Cluster, project: Path) -> None:
 def test_the_first_hour_from_the_check_of_a_node_to_a_figure(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    project = slurm_world.make_project(tmp_path / "project", **TRIALS)
+    project = make_project(tmp_path / "project")
     node = run_here(cluster, project, COMMANDS[2])
     assert re.match(r"ok +srun --version +slurm", node.stdout)
     run_here(cluster, project, COMMANDS[3])
