@@ -49,10 +49,10 @@ def test_commands_of_rules_read_the_experiment_of_snakemake(
 ) -> None:
     for name in ("own", "other"):
         (project / name).mkdir()
-    given = {"scale": "smollm", "set": {"seeds": 3}, "results": str(project / "own")}
+    given = {"scale": "pretrained", "set": {"seeds": 3}, "results": str(project / "own")}
     monkeypatch.setenv("RSPO_EXPERIMENT", json.dumps(given))
     seen = experiment_seen_by([], monkeypatch)
-    assert (seen.scale, seen.config.seeds, seen.files.results) == ("smollm", 3, project / "own")
+    assert (seen.scale, seen.config.seeds, seen.files.results) == ("pretrained", 3, project / "own")
     options = ["--scale", "tiny", "--set", "seeds=2", "--results", str(project / "other")]
     seen = experiment_seen_by(options, monkeypatch)
     assert (seen.scale, seen.config.seeds, seen.files.results) == ("tiny", 2, project / "other")
@@ -149,7 +149,7 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     assert error.count("\n") == 1
     assert message in error
     written = {path.name for path in project.rglob("*") if path.is_file()}
-    shipped = {"tiny.yaml", "smollm.yaml", "one_gpu.yaml", "paper.yaml", "README.md"}
+    shipped = {"tiny.yaml", "pretrained.yaml", "one_gpu.yaml", "paper.yaml", "README.md"}
     assert written - shipped - {".lock"} == set()
 
 
