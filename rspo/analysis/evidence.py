@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -47,11 +48,14 @@ _SCHEMA = pa.schema(
         ("problem_id", pa.string()),
         ("responses", pa.int32()),
         ("correct", pa.int32()),
+        # Of the first half of the responses; null in evidence from before it was kept.
+        ("correct_first", pa.int32()),
         # The reward of each response, correct responses first; null if the evidence keeps none.
         ("rewards", pa.list_(pa.float64())),
     ]
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
+_HALVES = "correct_first"
 TaskOfFile = Mapping[Path, Task]  # the task that writes each file
 
 
@@ -79,6 +83,8 @@ class Evidence:
         try:
             table = pq.ParquetFile(path, page_checksum_verification=True).read()
             made_with = json.loads(table.schema.metadata[_META])
+            if _HALVES not in table.column_names:
+                table = table.append_column(_HALVES, pa.nulls(table.num_rows, pa.int32()))
             rows = table.select(_SCHEMA.names).cast(_SCHEMA).to_pandas()
             return cls(path, made_with["scale"], made_with["overrides"], rows)
         except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
@@ -218,9 +224,10 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
 def restore(evidence: Evidence, experiment: Experiment, files: TaskOfFile) -> None:
     """Write the files of the evidence into an empty folder of results.
 
-    Restored scores have the original number of correct responses to each problem; the order of the
-    responses is not kept, and is random, so that a half of them is a random half. Rewards that were
-    not kept are NaN. Numbers in logs have `DIGITS` significant digits.
+    Restored scores have the original number of correct responses to each problem, in each half of
+    its responses, and list them before the wrong ones of the half. Evidence from before halves were
+    kept is divided at random. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
+    significant digits.
 
     Raises: InputError for a policy of `Evidence.faults`.
     """
@@ -328,9 +335,19 @@ def _rounded(text: str) -> float:
 
 def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
     """A row for each problem: the numbers of responses and of correct ones, and perhaps rewards."""
-    ordered = scores.sort_values(["correct", "reward"], ascending=False, kind="stable")
+    in_order = scores.sort_values("sample_index", kind="stable")
+    of_problem = in_order.groupby(_PROBLEM[1:], sort=True)
+    place = of_problem.cumcount()
+    is_first = place < of_problem["correct"].transform("size") // 2
+    ordered = in_order.assign(correct_first=in_order["correct"] & is_first).sort_values(
+        ["correct", "reward"], ascending=False, kind="stable"
+    )
     problems = ordered.groupby(_PROBLEM[1:], sort=True)
-    rows = problems.agg(responses=("correct", "size"), correct=("correct", "sum"))
+    rows = problems.agg(
+        responses=("correct", "size"),
+        correct=("correct", "sum"),
+        correct_first=("correct_first", "sum"),
+    )
     if rewards:
         rows["rewards"] = problems["reward"].agg(list)
     return rows.reset_index().to_dict("records")
@@ -359,42 +376,50 @@ def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
     """
     if _is_scores(path):
         number = int(path.stem)  # scores/SUITE/BLOCK.parquet
-        seed = crc32(str(rows["file"].iloc[0]).encode())  # each file has an order of its own
-        rng = np.random.default_rng(seed)
-        write_frame(path, SCORES, _scores(rows, block * number, verifier, rng))
+        write_frame(path, SCORES, _scores(rows, block * number, verifier))
     else:
         write_json_lines(path, json.loads(rows["content"].iloc[0]))
 
 
-def _scores(
-    rows: pd.DataFrame, first: int, verifier: str, rng: np.random.Generator
-) -> pd.DataFrame:
-    """A table of scores from the rows of its problems, with the responses in random order.
+def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
+    """A table of scores from the rows of its problems; in each half, the correct responses first.
 
     Args:
         first: the sample index of the first response to each problem.
-        rng: of the order.
     """
     responses = rows["responses"].to_numpy(int)
     # The problem of each response, and the place of the response among those to the problem.
     problem = np.repeat(np.arange(len(rows)), responses)
-    index = np.arange(len(problem)) - np.repeat(np.cumsum(responses) - responses, responses)
-    correct = index < rows["correct"].to_numpy(int)[problem]
+    place = np.arange(len(problem)) - np.repeat(np.cumsum(responses) - responses, responses)
+    half = (responses // 2)[problem]
+    in_first = _correct_in_first_half(rows)
+    in_second = rows["correct"].to_numpy(int) - in_first
+    correct = np.where(place < half, place < in_first[problem], place - half < in_second[problem])
     rewards = np.full(len(problem), np.nan)  # rewards that were not kept
     if rows["rewards"].notna().all():
-        rewards = np.concatenate(rows["rewards"].to_list())
-    # A random order within each problem; rewards stay with their verdicts.
-    order = np.lexsort([rng.random(len(problem)), problem])
-    correct = correct[order]
-    rewards = rewards[order]
+        # They are kept with those of correct responses first.
+        rewards[np.lexsort([place, ~correct, problem])] = np.concatenate(rows["rewards"].to_list())
     return pd.DataFrame(
         {
             "benchmark": rows["benchmark"].to_numpy()[problem],
             "problem_id": rows["problem_id"].to_numpy()[problem],
-            "sample_index": first + index,
+            "sample_index": first + place,
             "correct": correct,
             "verifier": verifier,
             "verdict": np.where(correct, "correct", "incorrect"),
             "reward": rewards,
         }
     )
+
+
+def _correct_in_first_half(rows: pd.DataFrame) -> NDArray[np.int64]:
+    """The correct ones of the first half of each problem's responses, [problems].
+
+    Where they were not kept, they are those of a random half.
+    """
+    if rows[_HALVES].notna().all():
+        return rows[_HALVES].to_numpy(np.int64)
+    rng = np.random.default_rng(crc32(str(rows["file"].iloc[0]).encode()))
+    correct = rows["correct"].to_numpy(int)
+    responses = rows["responses"].to_numpy(int)
+    return rng.hypergeometric(correct, responses - correct, responses // 2)

@@ -7,9 +7,7 @@ responses would be in too high a group and lose, and those with unlucky ones gai
 training (regression to the mean).
 
 All policies are sampled with the same random numbers, so a method's responses of the first half do
-not count either. Scores that were restored from evidence have their responses in random order: the
-second half of a method then has responses that share random numbers with those that decided the
-group, and its gain is drawn slightly towards the group's luck.
+not count either. Evidence keeps the number of correct responses in both halves.
 """
 
 from collections.abc import Mapping, Sequence

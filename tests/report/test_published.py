@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -111,6 +112,18 @@ def test_a_study_is_trained_in_pieces(
     assert add() == 0
     assert "added 1 policies, found 18 equal; has 19 of 19, 0" in capsys.readouterr().out
     assert main(PAGE) == 0
+
+
+def test_evidence_from_before_halves_were_kept_has_the_same_page(project: Experiment) -> None:
+    """Which half a correct response is in does not matter to a study."""
+    assert add() == 0
+    assert main(PAGE) == 0
+    page = Path("docs/studies/errors.csv").read_text()
+    table = pq.read_table(EVIDENCE)
+    assert table["correct_first"].null_count < len(table)
+    pq.write_table(table.drop_columns(["correct_first"]), EVIDENCE)
+    assert main(PAGE) == 0
+    assert Path("docs/studies/errors.csv").read_text() == page
 
 
 def test_restored_scores_have_the_counts_of_the_original(project: Experiment) -> None:
