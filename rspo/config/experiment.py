@@ -265,8 +265,19 @@ class Experiment:
         return base_name(cell.model, cell.seed if self._has_base_per_seed(cell.model) else 0)
 
     def _has_base_per_seed(self, model: str) -> bool:
-        """Whether each training seed has a base policy of its own; a published model has one."""
-        return self.config.base_per_seed and self.config.models[model].scratch is not None
+        """Whether each training seed of a model has a base policy of its own.
+
+        A published model has one base policy, and so has every model with `engine: verl`.
+        """
+        if not self.config.base_per_seed or self.config.engine != "local":
+            return False
+        return self.config.models[model].scratch is not None
+
+    @property
+    def has_base_per_seed(self) -> bool:
+        """Whether each training seed has a base policy of its own, of every model with cells."""
+        models = {model for model, _ in self.bases.values()}
+        return all(map(self._has_base_per_seed, models))
 
     @cached_property
     def bases(self) -> dict[str, tuple[str, int]]:

@@ -748,7 +748,7 @@ class Config(Section):
     seeds: Positive
     # Training seed s starts from a base policy of its own, whose pretraining has the seed of the
     # model's plus s, so that intervals over seeds cover base policies. A published model has one
-    # base policy. Only `engine: local` has this.
+    # base policy, and so has every model with `engine: verl`.
     base_per_seed: bool = False
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
@@ -874,8 +874,8 @@ class Config(Section):
             raise ValueError("engine = 'verl' needs the section verl")
         if self.training.epochs > 1 or self.rewards.wrong_verdicts:
             raise ValueError("training.epochs and rewards.false_*: only engine: local has these")
-        if self.base_per_seed or self.training.stop_after is not None:
-            raise ValueError("base_per_seed and training.stop_after: only engine: local has these")
+        if self.training.stop_after is not None:
+            raise ValueError("training.stop_after: only engine: local has this")
         if self.training.entropy_bonus and self.training.loss_aggregation != "token-mean":
             raise ValueError(
                 "training.entropy_bonus: engine verl has it with loss_aggregation: token-mean only"

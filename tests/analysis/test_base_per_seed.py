@@ -9,7 +9,6 @@ import pytest
 from rspo.analysis import claims, studies
 from rspo.analysis.measure import Measurer
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.estimators import pass_at_k
 from rspo.evaluation.statistics import mean_of_scores
 from rspo.figures.methods import methods_of
@@ -91,12 +90,16 @@ def test_only_seeds_that_a_grid_has_need_a_base_model(tmp_path: Path) -> None:
 
 
 def test_a_published_model_has_one_base_policy() -> None:
-    """Of the scale of a published model; its engine is not that of this key otherwise."""
+    """Of the scale of published models."""
     overrides = {"seeds": 2, "engine": "local", "base_per_seed": True}
-    experiment = Experiment.load("smollm", overrides, root=ROOT)
-    assert list(experiment.bases) == [f"{model}--base" for model in experiment.config.models]
+    experiment = Experiment.load("pretrained", overrides, root=ROOT)
+    models = {cell.model for cell in experiment.every_cell.values()}
+    assert set(experiment.bases) == {f"{model}--base" for model in models}
+    assert not experiment.has_base_per_seed
 
 
-def test_verl_refuses_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"base_per_seed and training\.stop_after: only engine"):
-        load(tmp_path, engine="verl")
+def test_with_verl_all_seeds_start_from_one_base_policy(tmp_path: Path) -> None:
+    experiment = load(tmp_path, engine="verl")
+    assert experiment.bases_of("main") == ["small--base"]
+    assert not experiment.has_base_per_seed
+    assert load(tmp_path / "local").has_base_per_seed
