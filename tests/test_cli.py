@@ -155,7 +155,7 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     assert error.count("\n") == 1
     assert message in error
     written = {path.name for path in project.rglob("*") if path.is_file()}
-    shipped = {"tiny.yaml", "smollm.yaml", "one_gpu.yaml", "paper.yaml", "README.md"}
+    shipped = {path.name for path in (ROOT / "config").rglob("*")}
     assert written - shipped - {".lock"} == set()
 
 

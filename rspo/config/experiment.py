@@ -20,7 +20,17 @@ from typing import Any
 from rspo.config.files import Files
 from rspo.config.load import Sources, errors_at, load_config
 from rspo.config.names import BASE as BASE
-from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, Evaluation, GridEntry, Training
+from rspo.config.schema import (
+    DEFAULT_VARIANT,
+    Config,
+    DataSet,
+    Derived,
+    Evaluation,
+    GridEntry,
+    Model,
+    Sampling,
+    Training,
+)
 from rspo.core.errors import InputError, require_name
 from rspo.objectives import OBJECTIVES, short_name
 
@@ -57,9 +67,19 @@ class Cell:
         return "--".join(parts)
 
 
-def base_name(model: str) -> str:
-    """The name of a model's base policy, which is also the name of its folder."""
-    return f"{model}--{BASE}"
+def base_name(model: str, seed: int = 0) -> str:
+    """The name of a model's base policy, which is also the name of its folder.
+
+    Args:
+        seed: the training seed whose cells start from it, with `base_per_seed`; the base policy of
+            seed 0 has the name that it has without this key.
+    """
+    return f"{pretrained_name(model, seed)}--{BASE}"
+
+
+def pretrained_name(model: str, seed: int = 0) -> str:
+    """The name by which `rspo pretrain` knows the base policy of a model for a training seed."""
+    return f"{model}--s{seed}" if seed else model
 
 
 @dataclass(frozen=True)
@@ -125,8 +145,9 @@ class Experiment:
 
     @cached_property
     def every_cell(self) -> dict[str, Cell]:
-        """The training cells of the grid and of the studies by name, without duplicates."""
-        names = list(self.config.grid) + list(self.config.studies)
+        """The training cells of the grid, the studies and the trials by name, each once."""
+        config = self.config
+        names = list(config.grid) + list(config.studies) + list(config.trials)
         return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
@@ -172,11 +193,11 @@ class Experiment:
         return f"{number} seed{'s' if most > 1 else ''}"
 
     def grid_entry(self, grid: str) -> GridEntry:
-        """The entry of the grid, or the study, with a name.
+        """The entry of the grid, the study or the trial with a name.
 
-        Raises: InputError if the config has neither.
+        Raises: InputError if the config has none.
         """
-        entries = self.config.grid | self.config.studies
+        entries = self.config.grid | self.config.studies | self.config.trials
         self.require_name("entry of grid", grid, entries)
         return entries[grid]
 
@@ -233,9 +254,103 @@ class Experiment:
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
     def bases_of(self, grid: str) -> list[str]:
-        """The base policies of the cells of an entry of the grid, or of a study."""
-        models = dict.fromkeys(spec.model for spec in self.grid_entry(grid).cells)
-        return [base_name(model) for model in models]
+        """The base policies of the cells of an entry of the grid, or of a study, model by model."""
+        bases: dict[str, dict[str, None]] = {}
+        for cell in self.cells_of(grid):
+            bases.setdefault(cell.model, {})[self.base_of(cell)] = None
+        return [base for of_model in bases.values() for base in of_model]
+
+    def base_of(self, cell: Cell) -> str:
+        """The base policy with which the training of a cell begins."""
+        return base_name(cell.model, cell.seed if self._has_base_per_seed(cell.model) else 0)
+
+    def _has_base_per_seed(self, model: str) -> bool:
+        """Whether each training seed has a base policy of its own; a published model has one."""
+        return self.config.base_per_seed and self.config.models[model].scratch is not None
+
+    @cached_property
+    def bases(self) -> dict[str, tuple[str, int]]:
+        """The base policies of all cells by name: the model, and the training seed."""
+        bases = {}
+        for cell in self.every_cell.values():
+            seed = cell.seed if self._has_base_per_seed(cell.model) else 0
+            bases[base_name(cell.model, seed)] = (cell.model, seed)
+        return bases
+
+    def is_derived(self, policy: str) -> bool:
+        """Whether a policy is made from a trained one, without a training of its own."""
+        return not self.is_base(policy) and self.config.is_derived(self.cell(policy).variant)
+
+    @cached_property
+    def derived(self) -> list[str]:
+        """The cells whose policies are made from trained ones (`rspo derive`)."""
+        is_derived = self.config.is_derived
+        return [name for name, cell in self.every_cell.items() if is_derived(cell.variant)]
+
+    def source_of(self, cell: Cell) -> Cell:
+        """The trained cell from which the policy of a derived cell is made.
+
+        Raises: InputError if the config has no such cell, or it is derived, too.
+        """
+        variant = self.derivation_of(cell).variant
+        source = replace(cell, variant=variant)
+        if source.name not in self.every_cell or self.config.is_derived(variant):
+            raise InputError(
+                f"config/{self.scale}.yaml: variants.{cell.variant}: {cell.name} is made from "
+                f"{source.name}, which must be a trained cell of the grid or of a study"
+            )
+        return source
+
+    def derivation_of(self, cell: Cell) -> Derived:
+        """How the policy of a derived cell is made."""
+        return self.config.derivation_of(cell.variant)
+
+    def sampling_of(self, policy: str) -> Sampling:
+        """How responses are sampled to evaluate a policy.
+
+        The temperature may be that of the cell's variant; all else is the same for all policies.
+        """
+        experiment = self.for_cell(policy) if self.is_derived(policy) else self
+        temperature = experiment.config.evaluation.temperature
+        if temperature is None:
+            return self.config.sampling
+        return self.config.sampling.model_copy(update={"temperature": temperature})
+
+    def bases_by_model(self, policies: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The base policies among some policies, by their model."""
+        by_model: dict[str, tuple[str, ...]] = {}
+        for policy in policies:
+            if self.is_base(policy):
+                model = self.model_of(policy)
+                by_model[model] = by_model.get(model, ()) + (policy,)
+        return by_model
+
+    def pretrained(self, name: str) -> tuple[str, Model]:
+        """The model that `rspo pretrain NAME` makes: its name in the config, and its section.
+
+        The model of training seed s has the seed of its pretraining, plus s.
+
+        Raises: InputError if the config has no such model, or no base policy for the seed.
+        """
+        model, _, seed = name.partition("--s")
+        allowed = list(self.config.models)
+        if model in self.config.models and self._has_base_per_seed(model):
+            allowed += [base.removesuffix(f"--{BASE}") for base in self.bases]
+            # A base policy may be made for more seeds than the cells have.
+            if seed.isdecimal() and pretrained_name(model, int(seed)) == name:
+                allowed.append(name)
+        self.require_name("model", name, dict.fromkeys(allowed))
+        section = self.config.models[model]
+        if not seed or section.scratch is None:
+            return model, section
+        scratch = section.scratch.model_copy(update={"seed": section.scratch.seed + int(seed)})
+        return model, section.model_copy(update={"scratch": scratch})
+
+    def seed_of(self, policy: str) -> int:
+        """The training seed of a cell, or of the cells that begin with a base policy."""
+        if self.is_base(policy):
+            return self.bases[policy][1]
+        return self.cell(policy).seed
 
     def policies_of(self, grid: str) -> list[str]:
         """The base policies and the cells of an entry of the grid, or of a study."""
@@ -261,7 +376,7 @@ class Experiment:
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
-        """The cell with a name, of the grid or of a study.
+        """The cell with a name, of the grid, a study or a trial.
 
         Raises: InputError if there is none. It suggests more seeds, or similar names.
         """
@@ -287,14 +402,9 @@ class Experiment:
 
         Raises: InputError for a name of neither a base policy nor a cell.
         """
-        if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
-            return policy.removesuffix(f"--{BASE}")
+        if policy in self.bases:
+            return self.bases[policy][0]
         return self.cell(policy).model
-
-    @cached_property
-    def trained_models(self) -> list[str]:
-        """The models that have cells. The config may list models that it does not use."""
-        return list(dict.fromkeys(cell.model for cell in self.every_cell.values()))
 
     @property
     def trains_on_gpus(self) -> bool:

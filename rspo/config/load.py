@@ -34,6 +34,42 @@ def load_config(path: Path, overrides: Mapping[str, Any], sources: Sources | Non
 
     Raises: InputError with one line for each mistake.
     """
+    values = read_values(path)
+    merged = merge(values, overrides)
+    # An override can remove entries of the grid, to run less.
+    grid = values.get("grid")
+    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
+        merged["grid"] = _without_removed(merged["grid"], grid)
+    with errors_at(str(path), sources):
+        return config_of(merged, path.parent.parent, str(path))
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The keys of a config file, and those of the file that its key `include` names.
+
+    The file's own keys replace included ones, at any depth.
+
+    Raises: InputError if a file is missing, or is not YAML with keys and values.
+    """
+    values = _read(path)
+    name = values.pop("include", None)
+    if name is None:
+        return values
+    if not isinstance(name, str) or not (path.parent / name).is_file():
+        raise InputError(
+            f"{path}: include = {name!r}: no such file; the path is relative to {path.parent}"
+        )
+    included = _read(path.parent / name)
+    if "include" in included:
+        raise InputError(f"{path.parent / name}: include: allowed only in the config of a scale")
+    return merge(included, values)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The keys of one YAML file.
+
+    Raises: InputError if there is no such file, or it is not YAML with keys and values.
+    """
     try:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
@@ -44,13 +80,7 @@ def load_config(path: Path, overrides: Mapping[str, Any], sources: Sources | Non
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
-    merged = merge(values, overrides)
-    # An override can remove entries of the grid, to run less.
-    grid = values.get("grid")
-    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
-        merged["grid"] = _without_removed(merged["grid"], grid)
-    with errors_at(str(path), sources):
-        return config_of(merged, path.parent.parent, str(path))
+    return values
 
 
 def _without_removed(entries: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from rspo.analysis.study_columns import log_keys
 from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.load import read_values
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
@@ -435,7 +436,7 @@ KS = [1, 2, 4, 8, 16]
 def own(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """The config's studies, with 64 samples in the one that has 512, and 32 in the others."""
     root = tmp_path_factory.mktemp("own")
-    config = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
+    config = read_values(ROOT / "config" / "tiny.yaml")
     entries = {name: config["studies"][name] for name in OWN}
     entries["overtake"] |= {"samples": 64, "k": [*KS, 32]}
     planted.load(root, studies=entries)

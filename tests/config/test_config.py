@@ -9,6 +9,7 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.load import read_values
 from rspo.config.merge import parse_overrides
 from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
@@ -35,7 +36,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
     ({"extract": "boxes"}, ["extract", "did you mean box? Allowed: box, answer-line"]),
-    ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, engine"]),
+    ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, base_per_seed, engine"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
     ({"training": 3}, ["training = 3"]),
     ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
@@ -266,6 +267,46 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "tiny.yaml").write_text(text, errors="surrogateescape")
     with pytest.raises(InputError, match=f"config/tiny.yaml: {message}"):
+        Experiment.load("tiny", root=tmp_path)
+
+
+def included(root: Path, own: str, theirs: str) -> Path:
+    """A config that includes another file."""
+    (root / "config").mkdir()
+    (root / "config" / "more.yaml").write_text(theirs)
+    file = root / "config" / "tiny.yaml"
+    file.write_text(f"include: more.yaml\n{own}")
+    return file
+
+
+def test_a_files_own_keys_replace_those_that_it_includes(tmp_path: Path) -> None:
+    own = "seeds: 3\nstudies: {mine: {suite: a}}\n"
+    theirs = "seeds: 1\nengine: local\nstudies: {mine: {suite: b, title: B}, other: {suite: c}}\n"
+    assert read_values(included(tmp_path, own, theirs)) == {
+        "seeds": 3,
+        "engine": "local",
+        "studies": {"mine": {"suite": "a", "title": "B"}, "other": {"suite": "c"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        ("a: [", "config/more.yaml: not YAML"),
+        ("- 1", "config/more.yaml: expected keys"),
+        ("include: tiny.yaml", "config/more.yaml: include: allowed only in the config of a scale"),
+    ],
+)
+def test_a_bad_included_file_is_named(tmp_path: Path, theirs: str, message: str) -> None:
+    included(tmp_path, "", theirs)
+    with pytest.raises(InputError, match=message):
+        Experiment.load("tiny", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["none.yaml", "3", "[more.yaml]"])
+def test_a_missing_included_file_is_named(tmp_path: Path, name: str) -> None:
+    included(tmp_path, "", "").write_text(f"include: {name}\n")
+    with pytest.raises(InputError, match=r"config/tiny.yaml: include = .*: no such file; the path"):
         Experiment.load("tiny", root=tmp_path)
 
 

@@ -200,7 +200,7 @@ def test_only_the_limit_of_replacing_is_lifted(experiment: Experiment) -> None:
 
 def test_the_parts_of_a_config_are_found_by_name(experiment: Experiment) -> None:
     assert experiment.model_of(CELL) == experiment.model_of("small--base") == "small"
-    assert experiment.trained_models[:2] == ["small", "medium"]
+    assert list(experiment.bases)[:2] == ["small--base", "medium--base"]
     assert experiment.benchmarks_of("contamination_free") == ["linear_larger", "divide_larger"]
     assert experiment.suite_of("linear_larger") == "contamination_free"
     assert list(experiment.data_sets)[:3] == ["train", "validation", "linear"]

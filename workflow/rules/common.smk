@@ -1,10 +1,11 @@
 # The config, the wildcards, and the functions that other rule files use for inputs and commands.
 
+import re
 import shlex
 from pathlib import Path
 
 from rspo import report as report_page
-from rspo.analysis import claims, studies
+from rspo.analysis import claims, studies, trials
 from rspo.pipeline import tasks
 from rspo.config.experiment import Experiment
 from rspo.config.given import Given
@@ -84,6 +85,11 @@ def in_own_folder(wildcards):
     raise WorkflowError(
         f"with results={given.results}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
     )
+
+
+def base_policy_of(cell):
+    """The folder of the base policy with which the training of a cell begins."""
+    return f"{RESULTS}/cells/{experiment.base_of(experiment.cell(cell))}/policy"
 
 
 def problems_of(wildcards):
