@@ -52,9 +52,9 @@ esac
     echo "Downloading packages, which needs a network or a package index that this machine reaches"
 said=$("$python" -m pip install -q --no-input --disable-pip-version-check \
     ${wheels:+--no-index --find-links "$wheels"} uv==0.13.9 2>&1) || {
-    echo "error: pip cannot install uv. Without a network, name an index or a proxy that this" \
-        "machine reaches (pip config set global.index-url URL, or HTTPS_PROXY), or a folder of" \
-        "wheels (WHEELS). What pip said:" >&2
+    [ -z "$wheels" ] || die "pip cannot install uv from $wheels: $said"
+    echo "error: pip cannot download uv. Without a network, name an index or a proxy that this" \
+        "machine reaches (pip config set global.index-url URL, or HTTPS_PROXY). What pip said:" >&2
     echo "$said" >&2
     exit 1
 }
