@@ -54,6 +54,7 @@ class LogHandler(LogHandlerBase):
         self.quiet = {choice.name for choice in settings.quiet or ()}
         self.jobs = (0, 0)  # how many jobs are done, and how many there are
         self.experiments: list[Any] = []  # a Snakefile with several modules has an experiment each
+        self.conclusions: list[str] = []  # what a dry run ends with, below the tables of its jobs
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
         self.display = ExitStack()
@@ -75,6 +76,8 @@ class LogHandler(LogHandlerBase):
                 self.is_interrupted = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
                 self._show_progress(record.experiment)
+            elif self.common_settings.dryrun and hasattr(record, "is_conclusion"):
+                self.conclusions.append(self.format(record))
             elif not self._is_hidden(record, event):
                 text = self.format(record)
                 if event == LogEvent.JOB_ERROR:
@@ -178,6 +181,9 @@ class LogHandler(LogHandlerBase):
         self.print = self._print_line
         if self.times is not None and self.experiments:
             self.print(self._line())  # what the bars showed last
+        for text in self.conclusions:
+            print(text, file=self.stream, flush=True)
+        self.conclusions.clear()
         if self.is_shown and self.is_interrupted:
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
@@ -197,6 +203,14 @@ def _without_places(text: str) -> str:
     match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
     if match:
         return f"error: {match[1]}"
+    # Snakemake makes a folder for its cache before it reads the Snakefile.
+    pattern = r"""Traceback.*/snakemake/sourcecache\.py".*Error: \[Errno \d+\] (.+?): '(.+?)'"""
+    match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
+    if match:
+        return (
+            f"error: {match[2]}: {match[1]}: Snakemake keeps a cache in the home folder; set "
+            "XDG_CACHE_HOME to a folder that can be written"
+        )
     # All other errors have the form of a traceback: the type, and then lines `  File "..."`, of
     # which the last one names the place that raised the error.
     head, _, rest = text.partition("\n")
