@@ -13,8 +13,8 @@ for trial in experiment.config.trials:
             [str(path) for path in trials.files(experiment, trial)],
         log:
             f"{RESULTS}/logs/trial/{trial}.log",
-        localrule: True
         retries: 0
+        localrule: True
         params:
             trial=trial,
         shell:
