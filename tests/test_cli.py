@@ -49,10 +49,10 @@ def test_commands_of_rules_read_the_experiment_of_snakemake(
 ) -> None:
     for name in ("own", "other"):
         (project / name).mkdir()
-    given = {"scale": "smollm", "set": {"seeds": 3}, "results": str(project / "own")}
+    given = {"scale": "pretrained", "set": {"seeds": 3}, "results": str(project / "own")}
     monkeypatch.setenv("RSPO_EXPERIMENT", json.dumps(given))
     seen = experiment_seen_by([], monkeypatch)
-    assert (seen.scale, seen.config.seeds, seen.files.results) == ("smollm", 3, project / "own")
+    assert (seen.scale, seen.config.seeds, seen.files.results) == ("pretrained", 3, project / "own")
     options = ["--scale", "tiny", "--set", "seeds=2", "--results", str(project / "other")]
     seen = experiment_seen_by(options, monkeypatch)
     assert (seen.scale, seen.config.seeds, seen.files.results) == ("tiny", 2, project / "other")

@@ -1,14 +1,13 @@
-"""Base policies: trained from scratch at the tiny scale, downloaded at the paper scale."""
+"""Base policies: trained from scratch, or published, with a supervised start where configured."""
 
 import itertools
-import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from rspo.config.experiment import Experiment
@@ -24,22 +23,17 @@ from rspo.pipeline.state import Condition, state
 from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
-from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import (
-    load_checkpoint,
     remove_checkpoint,
     remove_left_checkpoint,
-    save_checkpoint,
     use_checkpoint,
 )
-from rspo.training.progress import Progress
+from rspo.training.supervised import Examples, fit, padded_responses
+from rspo.training.supervised_start import train_start
 
 WARMUP_STEPS = 50
-FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
-CHECKPOINT_EVERY = 100
-CHUNKS = 2  # parts of a batch, by length: the part with the shorter responses needs less padding
-IGNORED = -100  # target of positions that the loss leaves out; PyTorch's default `ignore_index`
 
 
 def make_base_policy(
@@ -62,6 +56,7 @@ def make_base_policy(
 
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
+        notes: dict[str, Any] = {}
         with atomic_write(policy) as partial:
             # Copy a finished policy with the same settings if there is one. Without it, train a
             # model from scratch, or download a published one.
@@ -77,8 +72,10 @@ def make_base_policy(
                 origin = fetch_model(source.hub, partial, mirror)
                 if config.engine == "local" or config.sampler == "torch":
                     qwen2.read_config(partial)  # refuses a model now, and not when a cell starts
+                if source.start is not None:
+                    notes = train_start(experiment, source.start, checkpoint, partial)
         return Done(
-            notes={"sources": [origin]},
+            notes={"sources": [origin]} | notes,
             earlier=earlier,
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
@@ -140,38 +137,19 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     save_tokenizer(folder, sampling.max_prompt_tokens, context)
     tokenizer = ChatTokenizer(folder)
-    prompts, responses = _encode(tokenizer, worked_examples(scratch.examples, scratch.seed))
+    examples = _encode(tokenizer, worked_examples(scratch.examples, scratch.seed))
     model = Qwen2(shape_of(scratch, sampling, tokenizer.size))
     # 0.05 is the standard deviation of the initial weights.
     model.initialise(0.05, torch.Generator().manual_seed(scratch.seed))
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
-    )
-    start = load_checkpoint(checkpoint, model, optimizer).get("step", 0)
-    if start:
-        print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
-    progress = Progress(checkpoint, start, scratch.steps)
     # Draw the batches of all steps, even of those that are done, so that a resumed training goes on
     # in the same order.
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
-    for step in range(start, scratch.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = scratch.learning_rate * _rate(step, scratch.steps)
-        optimizer.zero_grad()
-        loss = _backward(model, prompts[batches[step]], responses[batches[step]])
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        progress.report(step + 1, {"loss": loss})
-        if (step + 1) % CHECKPOINT_EVERY == 0:
-            save_checkpoint(checkpoint, model, optimizer, {"step": step + 1})
+    fit(model, examples, batches, scratch.learning_rate, WARMUP_STEPS, checkpoint)
     qwen2.save(model, folder, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
 
 
-def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
-    """Token ids of the prompts (E, L) and of the responses (E, T) of E examples.
-
-    Each response ends with its end token, and IGNORED fills it up to the length T of the longest.
-    """
+def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> Examples:
+    """Token ids of worked examples, on the CPU."""
     # Most of the 60,000 examples repeat a prompt or a response, so equal texts are encoded once.
     distinct_prompts = list(dict.fromkeys(prompt for prompt, _ in examples))
     distinct_responses = list(dict.fromkeys(response for _, response in examples))
@@ -187,10 +165,9 @@ def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[
     encoded = tokenizer.encode(distinct_responses)
     response_ids = dict(zip(distinct_responses, encoded, strict=True))
     prompts = [prompt_ids[prompt] for prompt, _ in examples]
-    responses = [response_ids[response] + [tokenizer.end] for _, response in examples]
-    longest = max(map(len, responses))
-    padded = [ids + [IGNORED] * (longest - len(ids)) for ids in responses]
-    return torch.tensor(prompts), torch.tensor(padded)
+    responses = [response_ids[response] for _, response in examples]
+    padded = padded_responses(responses, tokenizer.end, torch.device("cpu"))
+    return Examples(torch.tensor(prompts), padded)
 
 
 def _batches(scratch: Scratch) -> Iterator[Tensor]:
@@ -198,32 +175,3 @@ def _batches(scratch: Scratch) -> Iterator[Tensor]:
     order = torch.Generator().manual_seed(scratch.seed)
     while True:
         yield from torch.randperm(scratch.examples, generator=order).split(scratch.batch)
-
-
-def _rate(step: int, steps: int) -> float:
-    """Learning rate divided by its peak: linear warm-up, then a cosine down to FINAL_RATE."""
-    if step < WARMUP_STEPS:
-        return (step + 1) / WARMUP_STEPS
-    done = (step - WARMUP_STEPS) / max(1, steps - WARMUP_STEPS)
-    return FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def _backward(model: Qwen2, prompts: Tensor, responses: Tensor) -> float:
-    """Add the gradient of the mean cross-entropy of the response tokens, and return this mean.
-
-    Prompt tokens are not part of the mean.
-    """
-    lengths = (responses != IGNORED).sum(dim=1)
-    loss = 0.0
-    for rows in torch.argsort(lengths, stable=True).chunk(CHUNKS):
-        targets = responses[rows, : int(lengths[rows].max())]
-        prompt_of = torch.arange(len(rows))  # each response has its own prompt
-        # IGNORED is no token: the model gets token 0 in its place, and the loss leaves it out.
-        logits = response_logits(model, prompts[rows], prompt_of, targets.clamp(min=0))
-        total = F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        part = total / lengths.sum()
-        part.backward()
-        loss += part.item()
-    return loss

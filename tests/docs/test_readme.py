@@ -89,7 +89,7 @@ def test_its_first_program_prints_what_it_says(capsys: pytest.CaptureFixture[str
 
 
 def test_the_first_screen_ends_before_the_start() -> None:
-    assert README.partition("## Start")[0].count("\n") <= 52
+    assert README.partition("## Start")[0].count("\n") <= 48
 
 
 def commands(program: str) -> list[list[str]]:

@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from rspo.config.experiment import Experiment
+from rspo.config.names import REASONING_GYM
 from rspo.core.errors import InputError
+from rspo.datasets import reasoning_gym
 from rspo.objectives import response_weights
+from rspo.pipeline import tasks
+from rspo.pipeline.provenance import read_provenance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import padded_on_the_left, to_hub
 from rspo.policies.sampler import sample
@@ -19,9 +24,10 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
 from rspo.training.local import Rollout, Trainer, backward
 from rspo.training.pretraining import make_base_policy
+from rspo.training.progress import Progress
 from rspo.training.prompts import read_prompts
 from rspo.training.train import train
-from tests.support import published_world
+from tests.support import gym_draws, published_world, tiny_world
 from tests.support.published_world import CELL
 
 PROMPTS = [[5, 6, 7, 8], [9] * 17, [30, 31], [40, 41, 42]]
@@ -162,3 +168,107 @@ def test_a_cell_interrupted_after_a_checkpoint_ends_in_the_same_file(
     assert (first / name).read_bytes() != (base / name).read_bytes()
     for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         assert (first / file).read_bytes() == (base / file).read_bytes()
+
+
+START = {
+    "tasks": ["sums_2", "gcd"],
+    "problems": 40,
+    "epochs": 3,
+    "batch": 8,
+    "learning_rate": 1e-2,
+    "seed": 0,
+}
+
+
+def started(root: Path, **changes: object) -> Experiment:
+    models = {"llama": published_world.MODEL | {"start": START | changes}}
+    return published_world.load(root, models=models)
+
+
+def weights_of(experiment: Experiment) -> dict[str, torch.Tensor]:
+    return load_file(experiment.files.policy("llama--base") / "model.safetensors")
+
+
+def test_a_start_teaches_the_answers_and_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the mean loss of transformers on the examples, before and after."""
+    monkeypatch.setattr(reasoning_gym, "_drawn", gym_draws.drawn)
+    experiment = started(tmp_path)
+    make_base_policy(experiment, "llama", tmp_path / "mirror")
+    folder = experiment.files.policy("llama--base")
+    start = experiment.config.models["llama"].start
+    pairs = reasoning_gym.worked_examples(experiment, start)
+    tokenizer = ChatTokenizer(folder)
+    losses = []
+    for weights in (tmp_path / "mirror" / "test" / "llama", folder):
+        theirs = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32)
+        total = 0.0
+        for question, answer in pairs:
+            (prompt,) = tokenizer.prompts([[{"role": "user", "content": question}]])
+            (response,) = tokenizer.encode([answer])
+            sequence = torch.tensor([prompt + response + [tokenizer.end]])
+            targets = sequence.clone()
+            targets[:, : len(prompt)] = -100
+            with torch.no_grad():
+                total += theirs(input_ids=sequence, labels=targets).loss.item()
+        losses.append(total / len(pairs))
+    assert losses[1] < losses[0] - 1
+    notes = read_provenance(folder)["notes"]
+    assert notes["start"]["examples"] == 80
+    assert notes["start"]["updates"] == 30
+    assert notes["start"]["content_sha256"] == reasoning_gym.digest_of(pairs)
+    assert (notes["device"], len(notes["sources"])) == ("cpu", 1)
+
+
+def test_a_start_with_another_seed_is_another_policy_and_the_same_one_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reasoning_gym, "_drawn", gym_draws.drawn)
+    policies = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        (tmp_path / name).mkdir()
+        experiment = started(tmp_path / name, seed=seed, epochs=1)
+        make_base_policy(experiment, "llama", tmp_path / name / "mirror")
+        policies.append(weights_of(experiment))
+    first, again, other = policies
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+def test_a_start_killed_in_the_middle_ends_in_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reasoning_gym, "_drawn", gym_draws.drawn)
+    monkeypatch.setattr("rspo.training.supervised.CHECKPOINT_EVERY", 4)
+    (tmp_path / "undisturbed").mkdir()
+    undisturbed = started(tmp_path / "undisturbed", epochs=1)
+    make_base_policy(undisturbed, "llama", tmp_path / "undisturbed" / "mirror")
+    (tmp_path / "killed").mkdir()
+    killed = started(tmp_path / "killed", epochs=1)
+
+    def report(self: Progress, step: int, metrics: object) -> None:
+        if step == 6:
+            raise published_world.Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "report", report)
+        with pytest.raises(published_world.Killed):
+            make_base_policy(killed, "llama", tmp_path / "killed" / "mirror")
+    make_base_policy(killed, "llama", tmp_path / "killed" / "mirror")
+    first, second = weights_of(undisturbed), weights_of(killed)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_start_makes_no_other_base_policy_out_of_date(tmp_path: Path) -> None:
+    """The settings of a model without a start are those from before the key existed."""
+    plain = published_world.load(tmp_path)
+    assert "start" not in tasks.pretrain(plain, "llama").settings
+    (tmp_path / "started").mkdir()
+    settings = tasks.pretrain(started(tmp_path / "started"), "llama").settings
+    assert settings["start"] == START | {"answer_share": 0.05, "version": REASONING_GYM}
+
+
+def test_a_start_of_a_model_from_scratch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="start is for a model of the hub"):
+        tiny_world.load(tmp_path, models={"small": {"start": START}})
