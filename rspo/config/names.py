@@ -54,6 +54,11 @@ Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share
 # splits by their prompt. Revision 2 does so by their task (`rspo.datasets.generated`), which
 # prompts in different words may share.
 GENERATOR_REVISION = 2
+# The version of the package reasoning-gym that makes problems: another one may make other problems.
+REASONING_GYM = "0.1.25"
+# Tasks of reasoning-gym: sums and differences of two, three and four numbers, and greatest common
+# divisors.
+GymTask = Literal["sums_2", "sums_3", "sums_4", "gcd"]
 # The characters that the tokenizer of models from scratch knows.
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 
@@ -62,7 +67,8 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # the split whose numbers are larger than those of any other split
 BASE = "base"  # ends the name of a policy before reinforcement learning
-# The columns with which a study may describe its trainings (`rspo.analysis.study_columns`).
+# The columns with which a study may describe its trainings and their curves of Pass@k
+# (`rspo.analysis.study_columns`).
 StudyColumn = Literal[
     "late_entropy",
     "zero_weight",
@@ -70,6 +76,8 @@ StudyColumn = Literal[
     "gradient_clipped",
     "finished",
     "cpu_seconds",
+    "regret",
+    "crossing",
 ]
 # The tables that every scale has. No study can have their names, because its table is beside them.
 TABLES = ("cost", "claims")

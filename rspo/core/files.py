@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from rspo.core.errors import InputError
 
+STANDARD_INPUT = ("-", "/dev/stdin")  # names with which users mean it
 _GZIP = b"\x1f\x8b"  # the first bytes of every file that gzip has compressed
 
 
@@ -46,9 +48,23 @@ def atomic_write(path: Path) -> Iterator[Path]:
         _remove(path.parent / f".{path.name}.partial-old")
     except BaseException as error:
         _remove(partial)
+        if isinstance(error, shutil.Error):  # of a copy; it has no number of its own
+            raise _first_error(error, path) from None
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def _first_error(error: shutil.Error, path: Path) -> OSError:
+    """The first error of a failed copy of a folder, which names the folder that was written.
+
+    Such an error is a list of the source, the target and the text of each error.
+    """
+    for _, _, text in error.args[0]:
+        number = re.match(r"\[Errno (\d+)\]", str(text))
+        if number:
+            return OSError(int(number[1]), os.strerror(int(number[1])), str(path))
+    return error
 
 
 def _remove(path: Path) -> None:
@@ -188,8 +204,14 @@ def require_file(path: Path) -> None:
 
     A pipe is refused because it can be read only once, and `_uncompressed` opens the file twice.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
+    if path.is_file():
+        return
+    if str(path) in STANDARD_INPUT or path.is_fifo():
+        raise InputError(
+            f"{path}: a pipe can be read only once, and this reads its input several times; write "
+            "it into a file first"
+        )
+    raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
 def _uncompressed(path: Path) -> BinaryIO:

@@ -50,14 +50,14 @@ SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
 LETTERS = "ABCDEFGH"  # at the beginning of divide and sequence prompts
 
 
-def _uniform(text: str) -> float:
+def fraction_of_hash(text: str) -> float:
     """A number in [0, 1), computed from a hash of the text, so it is the same on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
-def _choice(text: str, fractions: Sequence[float]) -> int:
+def index_of_hash(text: str, fractions: Sequence[float]) -> int:
     """An index, chosen with these probabilities by a hash of the text."""
-    position = _uniform(text)
+    position = fraction_of_hash(text)
     for index, fraction in enumerate(fractions):
         if position < fraction:
             return index
@@ -215,7 +215,7 @@ def _hidden_rule(
 
     def describe(letter: str, a: int, b: int) -> tuple[str, str]:
         text = task(letter, a, b)
-        _, value = rules(a, b)[_choice("rule " + text, RULE_FRACTIONS)]
+        _, value = rules(a, b)[index_of_hash("rule " + text, RULE_FRACTIONS)]
         return text, str(value)
 
     def example(draw: random.Random, letter: str, a: int, b: int) -> str:
@@ -353,9 +353,9 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
         chosen = []
         for numbers in problems.all():
             task = problems.task(*numbers)
-            if splits[_choice("split " + task, fractions)] == split:
+            if splits[index_of_hash("split " + task, fractions)] == split:
                 chosen.append(numbers)
-    chosen.sort(key=lambda numbers: _uniform("order " + problems.describe(*numbers)[0]))
+    chosen.sort(key=lambda numbers: fraction_of_hash("order " + problems.describe(*numbers)[0]))
     if split == "train" or (split == "validation" and problems.example is not None):
         return chosen
     first_of_task: dict[str, Numbers] = {}

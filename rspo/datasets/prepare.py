@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import ALPHABET
+from rspo.config.names import ALPHABET, REASONING_GYM
 from rspo.config.schema import Columns, Generated, Hub
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, write_table
+from rspo.datasets import reasoning_gym
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.source_row import accepted_forms, passes, problem_text, published
@@ -53,6 +54,9 @@ def prepare(
         notes: dict[str, Any] = {}
         if data_set.generated is not None:
             problems = _generated(data_set.generated)
+        elif data_set.reasoning_gym is not None:
+            problems, content = reasoning_gym.rows_of(experiment, data_set.reasoning_gym)
+            notes = {"reasoning_gym": REASONING_GYM, "content_sha256": content}
         elif data_set.hub is not None:
             pairs = _problems(name, data_set.hub, read_rows(data_set.hub, mirror), excluded)
             notes = _check(name, data_set.hub, f"{experiment.key_of(name)}.hub", pairs)
@@ -205,6 +209,9 @@ def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> 
     if data_set.generated is not None:
         prompts = (row["prompt"][0]["content"] for row in _generated(data_set.generated))
         return {_normalized(text) for text in prompts}
+    if data_set.reasoning_gym is not None:
+        made, _ = reasoning_gym.rows_of(experiment, data_set.reasoning_gym)
+        return {_normalized(row["prompt"][0]["content"]) for row in made}
     columns = data_set.columns
     rows = _rows(experiment, name, mirror)
     return {_normalized(problem_text(columns, row)) for row in rows if passes(columns, row)}

@@ -158,8 +158,8 @@ def _responses(experiment: Experiment, benchmark: str) -> int:
     elif data_set.file is not None:
         problems = len(problems_of_file(experiment, benchmark))
     else:
-        assert data_set.generated is not None  # a data set has one source
-        problems = len(data_set.generated.families) * data_set.generated.problems
+        assert data_set.made_problems is not None  # a data set has one source
+        problems = data_set.made_problems
     return min(problems, evaluation.problems or problems) * evaluation.block
 
 

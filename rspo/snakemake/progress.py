@@ -7,6 +7,7 @@ every run. So this module imports other parts of `rspo` only when it shows somet
 
 import re
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from logging import DEBUG, ERROR, WARNING, LogRecord
 from pathlib import Path
@@ -53,22 +54,30 @@ class LogHandler(LogHandlerBase):
         self.quiet = {choice.name for choice in settings.quiet or ()}
         self.jobs = (0, 0)  # how many jobs are done, and how many there are
         self.experiments: list[Any] = []  # a Snakefile with several modules has an experiment each
+        self.conclusions: list[str] = []  # what a dry run ends with, below the tables of its jobs
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
         self.display = ExitStack()
+        self.print: Callable[[str], None] = self._print_line
+        self.times: Any = None  # the times of jobs, while bars are shown
+        self.pace: Any = None
 
     def emit(self, record: Any) -> None:
         """Print a record. Raises nothing, because that would end Snakemake's logging thread."""
         event = getattr(record, "event", None)
         try:
+            self._note_times(record, event)
             if event == LogEvent.RUN_INFO:
                 self.jobs = (0, record.stats["total"])
+                self._show_bars(record.stats)
             elif event == LogEvent.PROGRESS:
                 self.jobs = (record.done, record.total)
             elif record.getMessage().startswith(INTERRUPTED):
                 self.is_interrupted = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
                 self._show_progress(record.experiment)
+            elif self.common_settings.dryrun and hasattr(record, "is_conclusion"):
+                self.conclusions.append(self.format(record))
             elif not self._is_hidden(record, event):
                 text = self.format(record)
                 if event == LogEvent.JOB_ERROR:
@@ -78,7 +87,7 @@ class LogHandler(LogHandlerBase):
                     text = _without_places(text)
                 # Snakemake's formatter returns "None" for some events without a message.
                 if text and text != "None":
-                    print(text, file=self.stream, flush=True)
+                    self.print(text)
         except BrokenPipeError:  # nobody reads the output any more, as in `| head`
             pass
         except Exception:
@@ -105,14 +114,58 @@ class LogHandler(LogHandlerBase):
     def _show_progress(self, experiment: Any) -> None:
         """Show the progress of an experiment from now on.
 
-        The display is one line, to which a Snakefile with several modules adds experiments.
+        A Snakefile with several modules adds experiments to the same line or bars.
         """
-        from rspo.status.display import shown
-
         self.experiments.append(experiment)
-        if "ALL" not in self.quiet and not self.is_shown:
-            self.is_shown = True
+        if "ALL" in self.quiet or self.is_shown:
+            return
+        self.is_shown = True
+        if self.times is None:  # no bars
+            from rspo.status.display import shown
+
             self.display.enter_context(shown(self._line))
+
+    def _show_bars(self, jobs: Mapping[str, int]) -> None:
+        """Show bars from now on, in a terminal, for a run with so many jobs of each rule.
+
+        This is before the first job starts, because jobs inherit the standard output that the bars
+        replace.
+        """
+        is_shown = self.times is not None
+        if is_shown or "ALL" in self.quiet or self.common_settings.dryrun:
+            return
+        if not sys.stderr.isatty():
+            return
+        from rspo.status.bars import shown_as_bars
+        from rspo.status.time_left import JobTimes, Pace
+
+        self.times = JobTimes()
+        self.times.plan(jobs)
+        self.pace = Pace()
+        self.print = self.display.enter_context(shown_as_bars(self._bars))
+
+    def _note_times(self, record: Any, event: LogEvent | None) -> None:
+        """Note when jobs start and end, from which the bars estimate the time left."""
+        if self.times is None:
+            return
+        if event == LogEvent.JOB_INFO:
+            self.times.start(record.jobid, record.rule_name)
+        elif event == LogEvent.JOB_FINISHED:
+            self.times.finish(record.job_id)
+        elif event == LogEvent.JOB_ERROR:
+            self.times.stop(record.jobid)
+
+    def _bars(self) -> list[Any]:
+        """The bars of the run and of the running policies of all experiments."""
+        from rspo.status.display import bars, run_bar
+
+        shown = run_bar(self.jobs, self.times.seconds_left())
+        for experiment in self.experiments:
+            shown += bars(experiment, self.pace)
+        return shown
+
+    def _print_line(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
 
     def _line(self) -> str:
         """The progress of all experiments; the first one has the number of jobs in front."""
@@ -125,9 +178,16 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """End the display. Snakemake calls this at the end of every run, even after Ctrl-C."""
         self.display.close()
+        self.print = self._print_line
+        if self.times is not None and self.experiments:
+            self.print(self._line())  # what the bars showed last
+        for text in self.conclusions:
+            print(text, file=self.stream, flush=True)
+        self.conclusions.clear()
         if self.is_shown and self.is_interrupted:
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
+        self.times = None
         super().close()
 
 
@@ -143,6 +203,14 @@ def _without_places(text: str) -> str:
     match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
     if match:
         return f"error: {match[1]}"
+    # Snakemake makes a folder for its cache before it reads the Snakefile.
+    pattern = r"""Traceback.*/snakemake/sourcecache\.py".*Error: \[Errno \d+\] (.+?): '(.+?)'"""
+    match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
+    if match:
+        return (
+            f"error: {match[2]}: {match[1]}: Snakemake keeps a cache in the home folder; set "
+            "XDG_CACHE_HOME to a folder that can be written"
+        )
     # All other errors have the form of a traceback: the type, and then lines `  File "..."`, of
     # which the last one names the place that raised the error.
     head, _, rest = text.partition("\n")

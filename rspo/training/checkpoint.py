@@ -121,7 +121,8 @@ def load_checkpoint(folder: Path, model: "nn.Module", optimizer: "Optimizer") ->
 
     if not (folder / STATE_FILE).is_file():
         return {}
-    state: dict[str, Any] = torch.load(folder / STATE_FILE, weights_only=True)
+    # On the CPU first: the training may go on with another device than the one it began on.
+    state: dict[str, Any] = torch.load(folder / STATE_FILE, map_location="cpu", weights_only=True)
     model.load_state_dict(state.pop("model"))
     optimizer.load_state_dict(state.pop("optimizer"))
     return state

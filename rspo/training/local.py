@@ -1,4 +1,4 @@
-"""RSPO in one process: Algorithm 1 of the paper, for models that one CPU can train.
+"""RSPO in one process: Algorithm 1 of the paper, for models that one CPU or GPU can train.
 
     for step = 1, 2, ...                                              Trainer.train
         sample a batch D_b of P prompts x from D                      prompts_of_step
@@ -21,12 +21,13 @@ grad J / T:
 Each update also maximizes `entropy_bonus` times the mean entropy of pi_theta(. | x, y^i_<t) over
 all tokens that were sampled for M, including those of responses of weight 0.
 
-This engine runs on CPUs. Like the verl engine, it has no critic and no KL term.
+This engine runs in one process, on a CPU or a GPU. Like the verl engine, it has no critic and no KL
+term. Tensors are on the device of the model unless a comment says otherwise.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ from rspo.config.schema import Config
 from rspo.core.errors import errors_of
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
-from rspo.policies.qwen2 import Qwen2, response_logits
-from rspo.policies.sampler import Responses, sample
+from rspo.policies.qwen2 import Qwen2, padded_on_the_left, response_logits
+from rspo.policies.sampler import LOGITS, Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import adam, adam_step
@@ -62,6 +63,8 @@ class Rollout:
     """The responses of one step; row i * n + j of `responses` is response j to prompt i."""
 
     prompts: Tensor  # (P, L) token ids
+    # (P,) the number of padding tokens at the beginning of each prompt; None if none has any
+    padding: Tensor | None = field(default=None, kw_only=True)
     responses: Responses  # (P * n, T)
     weights: Tensor  # (P, n)
 
@@ -89,7 +92,7 @@ class Trainer:
     def train(self, prompts: Prompts, first: int = 0) -> Iterator[Record]:
         """Algorithm 1 on the prompts D, from step index `first`; yields a record per step."""
         training = self.config.training
-        for step in range(first, training.steps):
+        for step in range(first, training.last_step):
             clock = Stopwatch()
             rows = prompts_of_step(prompts.families, training, self.cell.seed, step)
             batch = prompts.select(rows)  # D_b
@@ -101,8 +104,9 @@ class Trainer:
             scored = Scored.from_columns(
                 responses.lengths, responses.finished, correct, rewards, weights
             )
-            rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
-            mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
+            rollout = self.rollout(batch, responses, scored.weights)
+            rows_of_batch = torch.arange(len(rows), device=self.model.device)
+            mini_batches = rows_of_batch.split(training.mini_batch_prompts)
             updates = []
             for epoch in range(training.epochs):
                 for part in mini_batches:
@@ -110,6 +114,12 @@ class Trainer:
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
             yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
+
+    def rollout(self, batch: Prompts, responses: Responses, weights: Tensor) -> Rollout:
+        """The tensors of a step, on the device of the model."""
+        device = self.model.device
+        tokens, padding = padded_on_the_left(batch.tokens, self.tokenizer.pad, device)
+        return Rollout(tokens, responses, weights.to(device), padding=padding)
 
     def weights(self, rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         """The weight of each response, (P, n)."""
@@ -123,7 +133,7 @@ class Trainer:
             prompts,
             n,
             max_tokens=self.config.sampling.max_response_tokens,
-            end=self.tokenizer.end,
+            end=self.tokenizer.ends,
             pad=self.tokenizer.pad,
             generator=generator_of(self.cell.seed, *seed),
             temperature=self.config.sampling.temperature,
@@ -146,7 +156,7 @@ class Trainer:
         length: float = self.config.sampling.max_response_tokens
         if training.loss_aggregation == "token-mean":
             lengths = rollout.responses.lengths.view_as(rollout.weights)[part]
-            length = float(lengths.double().mean())
+            length = float(lengths.cpu().double().mean())
         # Zeros instead of None: if all weights are 0, Adam still applies its momentum (`adam`).
         self.optimizer.zero_grad(set_to_none=False)
         clipped = backward(
@@ -191,7 +201,8 @@ def backward(
 
     Returns: the fraction of clipped tokens, among the tokens of responses with non-zero weight.
     """
-    rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
+    every_row = torch.arange(rollout.weights.numel(), device=rollout.weights.device)
+    rows = every_row.view_as(rollout.weights)[part].flatten()  # (B,)
     lengths = rollout.responses.lengths
     sampled = int(lengths[rows].sum())
     if drops and not entropy_bonus:
@@ -202,7 +213,7 @@ def backward(
     rows = rows[torch.argsort(lengths[rows], stable=True)]  # pads less
     clipped = 0
     tokens = 0
-    for chunk in rows.split(CHUNK):
+    for chunk in chunks(rows, lengths[rows].tolist(), model.config.vocab_size):
         log_p = token_distributions(model, rollout, chunk, temperature)
         objective, is_clipped = clipped_objective(log_p, rollout, chunk, epsilon)
         # |M| = len(part) also counts the prompts whose responses all have weight 0.
@@ -217,6 +228,25 @@ def backward(
         clipped += int(counts[is_clipped].sum())
         tokens += int(counts.sum())
     return clipped / max(1, tokens)
+
+
+def chunks(rows: Tensor, lengths: Sequence[int], vocabulary: int) -> Iterator[Tensor]:
+    """Yield the rows of each forward and backward pass, in order.
+
+    A pass has at most CHUNK responses, and at most LOGITS logits with the padding included.
+
+    Args:
+        rows: (B,) rows of responses, shorter ones first.
+        lengths: the number of tokens of each of these responses.
+        vocabulary: the number of logits for each token.
+    """
+    first = 0
+    for last, length in enumerate(lengths):
+        count = last - first + 1
+        if count > CHUNK or (count > 1 and count * length * vocabulary > LOGITS):
+            yield rows[first:last]
+            first = last
+    yield rows[first:]
 
 
 def merge_equal(rollout: Rollout, rows: Tensor) -> tuple[Tensor, Rollout, Tensor]:
@@ -253,7 +283,9 @@ def token_distributions(model: Qwen2, rollout: Rollout, rows: Tensor, temperatur
     tokens = rollout.responses.tokens[rows, :longest]  # (B, T)
     # The model reads each prompt once.
     prompt_rows, prompt_of = torch.unique(rows // n, return_inverse=True)
-    logits = response_logits(model, rollout.prompts[prompt_rows], prompt_of, tokens) / temperature
+    padding = None if rollout.padding is None else rollout.padding[prompt_rows]
+    prompts = rollout.prompts[prompt_rows]
+    logits = response_logits(model, prompts, prompt_of, tokens, padding) / temperature
     return logits.log_softmax(dim=-1)
 
 

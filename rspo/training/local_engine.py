@@ -1,12 +1,14 @@
 """The local engine: trains a cell in this process by `rspo.training.local`."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies import qwen2
+from rspo.policies.device import place_for
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import verifier_of
@@ -30,14 +32,16 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """
     config = experiment.config
     cell = experiment.cell(name)
-    base = experiment.files.policy(base_name(cell.model))
+    base = experiment.files.policy(experiment.base_of(cell))
     tokenizer = ChatTokenizer(base)
     prompts, too_long = read_prompts(experiment.files.problems("train"), tokenizer, config.sampling)
-    notes = report_too_long(too_long, config.sampling, "left out of training")
+    long = report_too_long(too_long, config.sampling, "left out of training")
+    place = place_for(tokenizer, config.local)
+    started = time.monotonic()
     held_out = held_out_prompts(experiment, tokenizer)
     verdicts = experiment.files.verdicts(name, "train")
     with verifier_of(experiment, config.verifier, verdicts) as verify:
-        trainer = Trainer(config, cell, qwen2.load(base), tokenizer, verify)
+        trainer = Trainer(config, cell, place.put(qwen2.load(base)), tokenizer, verify)
         begin()
         if config.rewards.wrong_verdicts:
             # The errors depend on the answers of the base policy, so this comes before the weights
@@ -46,8 +50,13 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
         records = _train_remaining_steps(
             trainer, prompts, held_out, experiment.files.checkpoint(name)
         )
-    tokens = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
-    return Trained(records, lambda folder: qwen2.save(trainer.model, folder, tokens), notes=notes)
+    gpus = int(place.device.type == "cuda")
+    return Trained(
+        records,
+        lambda folder: qwen2.save_weights(trainer.model, folder),
+        gpu_seconds=gpus * (time.monotonic() - started),
+        notes=long | place.note,
+    )
 
 
 def _train_remaining_steps(
@@ -59,8 +68,8 @@ def _train_remaining_steps(
     resumed = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
     records: list[Record] = json.loads(resumed.get("records", "[]"))
     if records:
-        print(f"{name} resumes from step {len(records)} of {training.steps}", flush=True)
-    progress = Progress(checkpoint, len(records), training.steps)
+        print(f"{name} resumes from step {len(records)} of {training.last_step}", flush=True)
+    progress = Progress(checkpoint, len(records), training.last_step)
     for record in trainer.train(prompts, first=len(records)):
         step = record["step"]
         require_finite(record["gradient_norm"], name, step, trainer.rate)
@@ -68,7 +77,9 @@ def _train_remaining_steps(
             record |= validate(trainer, step - 1, held_out)
         records.append(record)
         progress.report(step, shown_metrics(record, trainer.cell))
-        stop = is_requested() and step < training.steps  # after the last step, training ends anyway
+        stop = (
+            is_requested() and step < training.last_step
+        )  # after the last step, training ends anyway
         if stop or step % training.checkpoint_every == 0:
             rest = {"records": json.dumps(records)}
             save_checkpoint(checkpoint, trainer.model, trainer.optimizer, rest)

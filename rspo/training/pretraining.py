@@ -1,17 +1,16 @@
-"""Base policies: trained from scratch at the tiny scale, downloaded at the paper scale."""
+"""Base policies: trained from scratch, or published, with a supervised start where configured."""
 
 import itertools
-import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.config.files import Files
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
@@ -20,26 +19,21 @@ from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
 from rspo.pipeline.run import run
-from rspo.pipeline.state import state
+from rspo.pipeline.state import Condition, state
 from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
-from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import (
-    load_checkpoint,
     remove_checkpoint,
     remove_left_checkpoint,
-    save_checkpoint,
     use_checkpoint,
 )
-from rspo.training.progress import Progress
+from rspo.training.supervised import Examples, fit, padded_responses
+from rspo.training.supervised_start import train_start
 
 WARMUP_STEPS = 50
-FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
-CHECKPOINT_EVERY = 100
-CHUNKS = 2  # parts of a batch, by length: the part with the shorter responses needs less padding
-IGNORED = -100  # target of positions that the loss leaves out; PyTorch's default `ignore_index`
 
 
 def make_base_policy(
@@ -48,34 +42,40 @@ def make_base_policy(
     """Write the base policy of a model as a Hugging Face folder.
 
     Args:
+        model: its name in the config; with `base_per_seed`, also MODEL--sSEED.
         mirror: folder to use instead of the Hugging Face hub.
         force: replace a finished base policy.
 
     Raises: InputError for a model that the config lacks.
     """
-    experiment.require_name("model", model, experiment.config.models)
-    source = experiment.config.models[model]
-    checkpoint = experiment.files.checkpoint(base_name(model))
+    _, source = experiment.pretrained(model)
+    config = experiment.config
     task = tasks.pretrain(experiment, model)
     (policy,) = task.outputs
+    checkpoint = experiment.files.checkpoint(policy.parent.name)
 
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
+        notes: dict[str, Any] = {}
         with atomic_write(policy) as partial:
-            # Copy the finished policy of the scale if this is a trial run and there is one. Without
-            # it, train a model from scratch, or download a published one.
+            # Copy a finished policy with the same settings if there is one. Without it, train a
+            # model from scratch, or download a published one.
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
             elif source.scratch is not None:
-                _train(source.scratch, experiment.config.sampling, checkpoint, partial)
+                _train(source.scratch, config.sampling, checkpoint, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
             else:
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
+                if config.engine == "local" or config.sampler == "torch":
+                    qwen2.read_config(partial)  # refuses a model now, and not when a cell starts
+                if source.start is not None:
+                    notes = train_start(experiment, source.start, checkpoint, partial)
         return Done(
-            notes={"sources": [origin]},
+            notes={"sources": [origin]} | notes,
             earlier=earlier,
             clean_up=lambda: remove_checkpoint(checkpoint),
         )
@@ -85,18 +85,38 @@ def make_base_policy(
 
 
 def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
-    """The finished base policy that a trial run, whose results are in another folder, can copy.
+    """The finished base policy that can be copied instead of being trained.
 
-    Returns: its folder among the results of the scale; None if it is not finished, or if the
-        experiment is no trial run.
+    Returns: the one among the results of the scale, for a trial run, whose results are in another
+        folder; otherwise the one in the folder that the config names in `base_policies`. None if
+        there is none with the settings of this experiment.
     """
-    if not experiment.files.are_elsewhere:
+    if experiment.files.are_elsewhere:
+        files = Files.of_scale(experiment.scale, experiment.root)
+        task = tasks.pretrain(replace(experiment, files=files), model)
+        if state(task, deep=True).is_current:
+            return task.outputs[0]
+    if experiment.config.base_policies is None:
         return None
-    files = Files.of_scale(experiment.scale, experiment.root)
+    return _shipped(experiment, model, experiment.root / experiment.config.base_policies)
+
+
+def _shipped(experiment: Experiment, model: str, folder: Path) -> Path | None:
+    """The base policy in a folder of results that comes with the config.
+
+    Returns: None, after a note, if the folder has none with the settings of this experiment.
+
+    Raises: InputError if it is damaged, or nothing tells its settings.
+    """
+    files = Files(folder, folder / "reports")
     task = tasks.pretrain(replace(experiment, files=files), model)
-    if not state(task, deep=True).is_current:
-        return None
-    return task.outputs[0]
+    found = state(task, deep=True)
+    if found.is_current:
+        return task.outputs[0]
+    if found.condition not in (Condition.STALE, Condition.MISSING):
+        raise InputError(f"{found}; without the key base_policies, the base policy is trained")
+    print(f"{found}; the base policy is trained", flush=True)
+    return None
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:
@@ -117,38 +137,19 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     save_tokenizer(folder, sampling.max_prompt_tokens, context)
     tokenizer = ChatTokenizer(folder)
-    prompts, responses = _encode(tokenizer, worked_examples(scratch.examples, scratch.seed))
+    examples = _encode(tokenizer, worked_examples(scratch.examples, scratch.seed))
     model = Qwen2(shape_of(scratch, sampling, tokenizer.size))
     # 0.05 is the standard deviation of the initial weights.
     model.initialise(0.05, torch.Generator().manual_seed(scratch.seed))
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
-    )
-    start = load_checkpoint(checkpoint, model, optimizer).get("step", 0)
-    if start:
-        print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
-    progress = Progress(checkpoint, start, scratch.steps)
     # Draw the batches of all steps, even of those that are done, so that a resumed training goes on
     # in the same order.
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
-    for step in range(start, scratch.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = scratch.learning_rate * _rate(step, scratch.steps)
-        optimizer.zero_grad()
-        loss = _backward(model, prompts[batches[step]], responses[batches[step]])
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        progress.report(step + 1, {"loss": loss})
-        if (step + 1) % CHECKPOINT_EVERY == 0:
-            save_checkpoint(checkpoint, model, optimizer, {"step": step + 1})
+    fit(model, examples, batches, scratch.learning_rate, WARMUP_STEPS, checkpoint)
     qwen2.save(model, folder, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
 
 
-def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
-    """Token ids of the prompts (E, L) and of the responses (E, T) of E examples.
-
-    Each response ends with its end token, and IGNORED fills it up to the length T of the longest.
-    """
+def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> Examples:
+    """Token ids of worked examples, on the CPU."""
     # Most of the 60,000 examples repeat a prompt or a response, so equal texts are encoded once.
     distinct_prompts = list(dict.fromkeys(prompt for prompt, _ in examples))
     distinct_responses = list(dict.fromkeys(response for _, response in examples))
@@ -164,10 +165,9 @@ def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[
     encoded = tokenizer.encode(distinct_responses)
     response_ids = dict(zip(distinct_responses, encoded, strict=True))
     prompts = [prompt_ids[prompt] for prompt, _ in examples]
-    responses = [response_ids[response] + [tokenizer.end] for _, response in examples]
-    longest = max(map(len, responses))
-    padded = [ids + [IGNORED] * (longest - len(ids)) for ids in responses]
-    return torch.tensor(prompts), torch.tensor(padded)
+    responses = [response_ids[response] for _, response in examples]
+    padded = padded_responses(responses, tokenizer.end, torch.device("cpu"))
+    return Examples(torch.tensor(prompts), padded)
 
 
 def _batches(scratch: Scratch) -> Iterator[Tensor]:
@@ -175,32 +175,3 @@ def _batches(scratch: Scratch) -> Iterator[Tensor]:
     order = torch.Generator().manual_seed(scratch.seed)
     while True:
         yield from torch.randperm(scratch.examples, generator=order).split(scratch.batch)
-
-
-def _rate(step: int, steps: int) -> float:
-    """Learning rate divided by its peak: linear warm-up, then a cosine down to FINAL_RATE."""
-    if step < WARMUP_STEPS:
-        return (step + 1) / WARMUP_STEPS
-    done = (step - WARMUP_STEPS) / max(1, steps - WARMUP_STEPS)
-    return FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def _backward(model: Qwen2, prompts: Tensor, responses: Tensor) -> float:
-    """Add the gradient of the mean cross-entropy of the response tokens, and return this mean.
-
-    Prompt tokens are not part of the mean.
-    """
-    lengths = (responses != IGNORED).sum(dim=1)
-    loss = 0.0
-    for rows in torch.argsort(lengths, stable=True).chunk(CHUNKS):
-        targets = responses[rows, : int(lengths[rows].max())]
-        prompt_of = torch.arange(len(rows))  # each response has its own prompt
-        # IGNORED is no token: the model gets token 0 in its place, and the loss leaves it out.
-        logits = response_logits(model, prompts[rows], prompt_of, targets.clamp(min=0))
-        total = F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        part = total / lengths.sum()
-        part.backward()
-        loss += part.item()
-    return loss

@@ -1,4 +1,4 @@
-"""config/smollm.yaml: worked examples, held-out problems, and verl's config."""
+"""tests/gpu/config/smollm.yaml: worked examples and held-out problems."""
 
 import re
 
@@ -12,7 +12,7 @@ def numbers(text: str) -> list[int]:
 
 
 def test_worked_examples_are_no_problems_of_any_split() -> None:
-    hub = Experiment.load("smollm", root=ROOT).config.models["smollm2-135m"].hub
+    hub = Experiment.load("smollm", root=ROOT / "tests" / "gpu").config.models["smollm2-135m"].hub
     assert hub is not None
     problems = [
         numbers(FAMILIES[family].describe(*item)[0])
@@ -26,7 +26,7 @@ def test_worked_examples_are_no_problems_of_any_split() -> None:
 
 
 def test_every_split_has_the_requested_problems() -> None:
-    for name, data_set in Experiment.load("smollm", root=ROOT).data_sets.items():
+    for name, data_set in Experiment.load("smollm", root=ROOT / "tests" / "gpu").data_sets.items():
         assert data_set.generated is not None
         for family in data_set.generated.families:
             available = len(numbers_of(family, data_set.generated.split))

@@ -174,10 +174,10 @@ def test_the_options_of_the_hub_work_for_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"problem": "q"}, "needs exactly one of: generated, hub, file"),
+        ({"problem": "q"}, "needs exactly one of: generated, reasoning_gym, hub, file"),
         (
             {"generated": GENERATED, "answer": "x"},
-            "answer is a key of file; generated problems have none",
+            "answer is a key of file; problems that are made have none",
         ),
     ],
 )

@@ -1,4 +1,7 @@
-"""What the tests share, and the cells that they train: config/smollm.yaml with fewer steps."""
+"""What the tests share, and the cells that they train: those of a scale of this folder, shortened.
+
+The scale is tests/gpu/config/smollm.yaml. Commands run in tests/gpu/, where `rspo` finds it.
+"""
 
 import json
 import subprocess
@@ -11,6 +14,7 @@ from typing import Any, Literal
 from rspo.config.experiment import Experiment
 from rspo.config.merge import merge
 
+ROOT = Path(__file__).resolve().parent  # the folder that has config/
 SCALE, SUITE = "smollm", "standard"
 STEPS, PROMPTS, N, K = 3, 8, 8, 4
 # Every training is a cell of its own, so that none resumes another.
@@ -51,7 +55,7 @@ class Settings:
     @cached_property
     def model(self) -> str:
         """Name of the model in the config."""
-        return next(iter(Experiment.load(SCALE).config.models))
+        return next(iter(Experiment.load(SCALE, root=ROOT).config.models))
 
     def overrides(self, changes: dict[str, Any] | None = None) -> dict[str, Any]:
         """The config's overrides for all commands, with those of one test."""
@@ -62,7 +66,8 @@ class Settings:
         return merge({**_OVERRIDES, "verl": verl, "grid": grid}, changes or {})
 
     def experiment(self, changes: dict[str, Any] | None = None) -> Experiment:
-        return Experiment.load(SCALE, self.overrides(changes), results=self.folder / "results")
+        results = self.folder / "results"
+        return Experiment.load(SCALE, self.overrides(changes), ROOT, results)
 
     def cell(self, seed: int) -> str:
         """Name of the cell with a seed; `changes` must have enough `seeds`."""
@@ -74,7 +79,9 @@ class Settings:
         """Start a command of rspo."""
         options = [f"--set={key}={json.dumps(to)}" for key, to in self.overrides(changes).items()]
         options += [f"--scale={SCALE}", f"--results={self.folder / 'results'}"]
-        return subprocess.Popen([sys.executable, "-m", "rspo", *words, *options])
+        # -P: the modules of this folder must not hide others of the same name.
+        command = [sys.executable, "-P", "-m", "rspo", *words, *options]
+        return subprocess.Popen(command, cwd=ROOT)
 
     def rspo(self, *words: str, changes: dict[str, Any] | None = None) -> None:
         """Run a command of rspo. Raises: AssertionError with its last message."""

@@ -49,7 +49,7 @@ def test_the_error_for_a_bad_model_folder_has_its_path(folder: Path, damage: str
     elif damage == "truncated":
         weights.write_bytes(weights.read_bytes()[:1000])
     else:
-        config.write_text(config.read_text().replace('"qwen2"', '"llama"'))
+        config.write_text(config.read_text().replace('"qwen2"', '"qwen99"'))
     with pytest.raises(InputError, match=str(folder)):
         qwen2.load(folder)
 
@@ -168,9 +168,9 @@ def test_a_token_is_the_one_in_whose_part_of_the_sum_the_noise_lies() -> None:
 def test_the_sampler_of_an_evaluation_draws_each_batch_from_its_own_stream(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch is of prompts of one length, so that it can be drawn again without the others."""
+    """A batch has responses of one limit, so that it can be drawn again without the others."""
     monkeypatch.setattr("rspo.policies.sampler.PROBLEMS_PER_BATCH", 2)
-    lengths, limits = [9, 9, 9, 8, 9], [9, 9, 7, 18, 18]
+    lengths, limits = [9, 9, 9, 8, 9, 9], [9, 9, 9, 7, 18, 18]
     questions = [
         Question(str(row), [2 + row] * length, limit)
         for row, (length, limit) in enumerate(zip(lengths, limits, strict=True))
@@ -180,7 +180,7 @@ def test_the_sampler_of_an_evaluation_draws_each_batch_from_its_own_stream(
     for number, part in ((0, ()), (2, (2,))):
         block = Block(number, 6, (5, "test"))
         batches = sampler.batches(questions, block)
-        assert batches == [[0, 1], [2], [3], [4]]
+        assert batches == [[0, 1], [2], [3], [4, 5]]
         for batch in batches:
             stream = (5, "test", batch[0], *part)
             expected = sample(
@@ -199,10 +199,52 @@ def test_the_sampler_of_an_evaluation_draws_each_batch_from_its_own_stream(
             assert seed == seed_of(*stream)
 
 
-def test_prompts_of_different_lengths_or_too_long_are_errors() -> None:
+def test_prompts_of_different_lengths_have_the_responses_that_they_have_alone() -> None:
+    torch.manual_seed(0)
+    model = peaked_model()
+    prompts = [[2, 3, 4], [5] * 10, [7]]
+    streams = iter(range(12))
+
+    def drawn(prompts: list[list[int]]) -> tuple[list[list[int]], list[float]]:
+        own = [torch.Generator().manual_seed(next(streams)) for _ in range(4 * len(prompts))]
+        found = sample(model, prompts, 4, max_tokens=18, end=END, pad=PAD, generator=own)
+        pairs = zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)
+        return [tokens[:length] for tokens, length in pairs], found.log_probs.sum(1).tolist()
+
+    tokens, log_probs = drawn(prompts)
+    streams = iter(range(12))
+    alone = [drawn([prompt]) for prompt in prompts]
+    assert tokens == [response for found, _ in alone for response in found]
+    assert log_probs == pytest.approx([number for _, some in alone for number in some], rel=1e-4)
+
+
+def test_a_response_ends_with_any_of_the_end_tokens() -> None:
+    model = peaked_model()
+    _, one = draw(model, prompts=8)
+    _, several = draw(model, prompts=8, end=[END, 5])
+    for mine, theirs, length, finished in zip(
+        several.tokens.tolist(), one.tokens.tolist(), several.lengths, several.finished, strict=True
+    ):
+        ends = [place for place, token in enumerate(theirs) if token in (END, 5)]
+        expected = ends[0] + 1 if ends else 18
+        assert (int(length), bool(finished)) == (expected, bool(ends))
+        assert mine[:expected] == theirs[:expected]
+
+
+def test_the_bound_of_a_table_of_probabilities_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = peaked_model()
+    _, expected = draw(model)
+    monkeypatch.setattr("rspo.policies.sampler.LOGITS", 3 * 35)
+    _, bounded = draw(model)
+    assert torch.equal(bounded.tokens, expected.tokens)
+    torch.testing.assert_close(bounded.log_probs, expected.log_probs)
+    torch.testing.assert_close(bounded.entropy, expected.entropy)
+
+
+def test_prompts_that_are_too_long_are_an_error() -> None:
     options = {"end": END, "pad": PAD, "generator": torch.Generator()}
-    with pytest.raises(InputError, match=r"same number of tokens, got \[1, 2\]"):
-        sample(peaked_model(), [[2], [2, 3]], 1, max_tokens=4, **options)
     with pytest.raises(InputError, match="need 42 tokens, the model has 28"):
         sample(peaked_model(), [[2, 3]], 1, max_tokens=40, **options)
 

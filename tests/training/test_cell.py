@@ -180,7 +180,7 @@ def test_a_base_model_killed_in_the_middle_ends_in_the_same_file(
             raise Killed
 
     steps: list[int] = []
-    monkeypatch.setattr("rspo.training.pretraining.CHECKPOINT_EVERY", 10)
+    monkeypatch.setattr("rspo.training.supervised.CHECKPOINT_EVERY", 10)
     monkeypatch.setattr(Progress, "report", report)
     experiment = dataclasses.replace(world, files=Files(tmp_path / "results", world.files.reports))
     with pytest.raises(Killed):

@@ -23,6 +23,7 @@ from rspo.training.local import (
     Rollout,
     Trainer,
     backward,
+    chunks,
     clipped_objective,
     merge_equal,
     token_distributions,
@@ -298,6 +299,20 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
         backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
         gradients.append(gradient(model))
     assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
+
+
+def test_a_pass_is_bounded_by_its_responses_and_by_tokens_times_vocabulary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rspo.training.local.CHUNK", 4)
+    monkeypatch.setattr("rspo.training.local.LOGITS", 60)
+    rows = torch.tensor([7, 3, 5, 1, 0, 2, 4, 6])
+    lengths = [1, 1, 1, 1, 1, 2, 3, 9]
+    # 10 logits for each token: a response of 9 tokens is a pass of its own, however large.
+    passes = [part.tolist() for part in chunks(rows, lengths, 10)]
+    assert passes == [[7, 3, 5, 1], [0, 2], [4], [6]]
+    monkeypatch.setattr("rspo.training.local.LOGITS", 90)
+    assert [len(part) for part in chunks(rows, lengths, 10)] == [4, 3, 1]
 
 
 def training(**changes: object) -> Training:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable
 from importlib.metadata import requires
@@ -172,12 +173,13 @@ def test_make_setup_ends_with_the_next_command(target: str, following: str) -> N
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"CUDA_HOME": "/none"}, "the nvcc of CUDA 13, but /none/bin/nvcc was not found"),
+        ({"CXX": "/none/g++"}, "requires a C++ compiler, but /none/g++ was not found. Load one"),
+        ({"FLASH_ATTN": "none", "WHEELS": "/none/wheels"}, "WHEELS: no such folder: /none/wheels"),
         ({"FLASH_ATTN": "/none/flash.whl"}, "no such file: /none/flash.whl"),
         ({"FLASH_ATTN": "yes"}, "FLASH_ATTN is 'yes'; allowed: build, none, a file name ending in"),
     ],
 )
-def test_flash_attn_is_checked_before_venv_changes(
+def test_what_gpu_packages_need_is_checked_before_venv_changes(
     checkout: Path, variables: dict[str, str], message: str
 ) -> None:
     assert setup(checkout, "base").returncode == 0
@@ -198,9 +200,113 @@ def test_make_setup_keeps_the_gpu_packages(checkout: Path) -> None:
     assert "do not fit the test tools" in setup(checkout, "verl").stderr
 
 
+def test_without_a_network_what_to_do_comes_before_what_pip_says(checkout: Path) -> None:
+    python = checkout / "python3.12"
+    retry = "echo 'WARNING: Retrying' >&2; echo 'ERROR: no uv' >&2; exit 1"
+    python.write_text(python.read_text() + f'case "$*" in *"pip install"*) {retry} ;; esac\n')
+    done = setup(checkout, "base")
+    assert done.returncode == 1
+    first, *others = done.stderr.splitlines()
+    assert first.startswith("error: pip cannot download uv. Without a network, ")
+    assert others == ["WARNING: Retrying", "ERROR: no uv"]
+    assert not (checkout / ".venv" / ".rspo").exists()
+
+
 def test_an_interrupted_setup_starts_again(checkout: Path) -> None:
     assert setup(checkout, "verl").returncode == 0
     (checkout / ".venv" / ".rspo").unlink()
     (checkout / ".venv" / "partial").touch()
     assert "An earlier setup was interrupted" in setup(checkout, "verl").stdout
     assert not (checkout / ".venv" / "partial").exists()
+
+
+# --- the compiler of flash-attn ------------------------------------------------------------------
+
+# A kernel for the types of flash-attn, with a header of CCCL, which compares the versions of the
+# compiler and the other headers.
+KERNEL = """#include <cuda_bf16.h>
+#include <cuda/std/limits>
+__global__ void twice(__nv_bfloat16* values) { values[threadIdx.x] += values[threadIdx.x]; }
+extern "C" int run() { twice<<<1, 8>>>(nullptr); return cudaDeviceSynchronize(); }
+"""
+COMPILER = {f"nvidia-cuda-{name}" for name in ("cccl", "crt", "nvcc", "runtime")} | {"nvidia-nvvm"}
+NVCC = '"$CUDA_HOME/bin/nvcc" -shared -Xcompiler -fPIC -gencode arch=compute_90,code=sm_90 "$@"'
+
+
+def locked_packages(environment: str, names: set[str]) -> str:
+    """The lines of a lock file for some packages, with their hashes."""
+    text = (LOCK / f"{environment}.txt").read_text()
+    entries = re.findall(r"^\S.*(?:\n +--hash.*)*", text, re.MULTILINE)
+    kept = [entry for entry in entries if entry.split("==")[0] in names]
+    assert len(kept) == len(names)
+    return "\n".join(kept) + "\n"
+
+
+@pytest.mark.ci
+def test_the_locked_compiler_compiles_and_links_a_kernel(tmp_path: Path) -> None:
+    """200 MB of packages, without a GPU. As they lie, CCCL and the linker refuse it."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    (tmp_path / "lock.txt").write_text(locked_packages("gpu", COMPILER))
+    words = ["-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r"]
+    subprocess.run([python, *words, tmp_path / "lock.txt"], check=True)
+    (tmp_path / "kernel.cu").write_text(KERNEL)
+    script = f'set -eu; python={python}; . {ENVS}/nvcc.sh; {NVCC} -L"$CUDA_HOME/lib" -lcudart'
+    output = tmp_path / "kernel.so"
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", tmp_path / "kernel.cu", "-o", output],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"libcudart.so.13" in output.read_bytes()  # what the program loads is the locked library
+
+
+def test_an_environment_without_the_compiler_is_an_error(tmp_path: Path) -> None:
+    script = f"set -eu; python={sys.executable}; . {ENVS}/nvcc.sh"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "/nvidia/cu13 has no nvcc, which the packages of envs/lock/gpu.txt have" in done.stderr
+
+
+# --- without a network ---------------------------------------------------------------------------
+
+
+def require_network_namespaces() -> None:
+    """Skip where this user may not make a namespace without a network; fail in CI."""
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
+        stop = pytest.fail if os.environ.get("CI") else pytest.skip
+        stop("unshare --net does not work here: installation without a network cannot be tested")
+
+
+@pytest.mark.ci
+def test_a_folder_of_wheels_is_enough_without_a_network(tmp_path: Path) -> None:
+    """The base packages, from `envs/wheels.sh` to `make setup` in a namespace without a route."""
+    require_network_namespaces()
+    checkout = tmp_path / "checkout"
+    archive = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    for name in archive.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, checkout / name)
+    wheels = tmp_path / "wheels"
+    words = ["sh", "envs/wheels.sh", "base", str(wheels)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"make setup WHEELS={wheels}" in done.stdout
+
+    own = ("PIP_", "UV_")  # neither the package indexes of this machine nor its caches
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(own)}
+    environment |= {"PIP_CONFIG_FILE": "/dev/null", "UV_CACHE_DIR": str(tmp_path / "cache")}
+    environment |= {"PYTHON": sys._base_executable, "HOME": str(tmp_path)}  # type: ignore[attr-defined]
+    words = ["unshare", "--net", "make", "setup", f"WHEELS={wheels}"]
+    done = subprocess.run(words, cwd=checkout, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    python = checkout / ".venv" / "bin" / "python"
+    shown = subprocess.run(
+        [python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True
+    )
+    installed = dict(line.split("==") for line in shown.stdout.splitlines() if "==" in line)
+    locked = locked_versions("base")
+    assert "snakemake" in installed
+    assert {n: v for n, v in installed.items() if locked.get(n, v) != v and n != "torch"} == {}

@@ -81,10 +81,10 @@ def test_two_modules_have_their_own_experiments_and_folders(project: Path) -> No
 
 
 def test_two_scales_and_all_of_their_jobs_can_be_planned(project: Path) -> None:
-    words = write_modules(project, scale="smollm", set="")
+    words = write_modules(project, scale="pretrained", set="")
     plan = jobs(snakemake(project, *words, "-n", "tiny_all", "trial_data"))
     assert plan["tiny_train"] == len(Experiment.load("tiny", root=ROOT).cells)
-    assert plan["trial_prepare"] == len(Experiment.load("smollm", root=ROOT).data_sets)
+    assert plan["trial_prepare"] == len(Experiment.load("pretrained", root=ROOT).data_sets)
 
 
 @pytest.mark.parametrize(

@@ -520,7 +520,7 @@ def test_a_second_run_is_refused_until_the_first_was_killed(tmp_path: Path) -> N
         refused = [
             snakemake(folder, *SLOW_RUN),
             snakemake(folder, "results/tiny/problems/train.parquet"),
-            snakemake(folder, "reports/fig_intro.pdf", "--config", "scale=smollm"),
+            snakemake(folder, "reports/fig_intro.pdf", "--config", "scale=pretrained"),
         ]
         other = snakemake(folder, "trial/problems/linear.parquet", "--config", "results=trial")
     finally:
