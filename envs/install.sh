@@ -4,9 +4,9 @@
 #   envs/install.sh base PYTHON   what the tiny scale and the light tests need
 #   envs/install.sh verl PYTHON   also verl, vLLM for CPU and the test tools
 #   envs/install.sh gpu PYTHON    base and verl, with vLLM and flash-attn for CUDA 13
-#   envs/install.sh check-gpu     can this machine install gpu?
+#   envs/install.sh check-gpu     can this machine install gpu? (also check-base, check-verl)
 #
-# TORCH_INDEX (base and verl) and FLASH_ATTN (gpu): see envs/README.md.
+# TORCH_INDEX (base and verl), FLASH_ATTN (gpu) and WHEELS, a folder of packages: see envs/README.md.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,26 +26,29 @@ if [ "${packages#check-}" = gpu ]; then
     case ${FLASH_ATTN:=build} in
     none) ;;
     build)
-        nvcc=${CUDA_HOME:+$CUDA_HOME/bin/}nvcc
-        release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p') || true
-        [ "$release" = 13 ] ||
-            die "compiling flash-attn requires the nvcc of CUDA 13, but $nvcc" \
-                "${release:+has version }${release:-was not found}. Load CUDA 13 (module load, or" \
-                "CUDA_HOME=...), use a compiled wheel (FLASH_ATTN=FILE.whl) or install without" \
-                "flash-attn (FLASH_ATTN=none); see envs/README.md"
+        command -v "${CXX:-g++}" >/dev/null ||
+            die "compiling flash-attn requires a C++ compiler, but ${CXX:-g++} was not found. Load one" \
+                "(module load gcc, or CXX=...), use a compiled wheel (FLASH_ATTN=FILE.whl) or install" \
+                "without flash-attn (FLASH_ATTN=none); see envs/README.md"
         ;;
     *.whl) [ -f "$FLASH_ATTN" ] || die "FLASH_ATTN: no such file: $FLASH_ATTN" ;;
     *) die "FLASH_ATTN is '$FLASH_ATTN'; allowed: build, none, a file name ending in .whl" ;;
     esac
 fi
 
+wheels=
+if [ -n "${WHEELS:-}" ]; then
+    wheels=$(cd "$WHEELS" 2>/dev/null && pwd) || die "WHEELS: no such folder: $WHEELS"
+fi
+
 case $packages in
 base | verl | gpu) ;;
-check-gpu) exit ;;
+check-base | check-verl | check-gpu) exit ;;
 *) die "unknown packages: $packages; allowed: base, verl, gpu" ;;
 esac
 
-"$python" -m pip install -q --no-input --disable-pip-version-check uv==0.13.9
+"$python" -m pip install -q --no-input --disable-pip-version-check \
+    ${wheels:+--no-index --find-links "$wheels"} uv==0.13.9
 
 # uv does not read the configuration of pip: pass on its package indexes. The variables of uv win.
 pip_options=$("$python" -m pip config list)
@@ -61,27 +64,39 @@ use_pip_option UV_INSECURE_HOST trusted-host ' '
 use_pip_option SSL_CERT_FILE cert ' '
 export UV_INDEX_STRATEGY="${UV_INDEX_STRATEGY:-unsafe-best-match}" # compare all indexes, as pip does
 
-uv() { "$python" -m uv -q "$@"; }
-pip_install() { uv pip install --python "$python" --compile-bytecode "$@"; }
+uv_pip() { # COMMAND ARGUMENTS...
+    command=$1
+    shift
+    [ -z "$wheels" ] || set -- --offline --no-index --find-links "$wheels" "$@"
+    "$python" -m uv -q pip "$command" --python "$python" --compile-bytecode "$@"
+}
 
 echo "Installing the packages of envs/lock/$packages.txt"
 
 # uv compares the hash of each file with the lock files, except for PyTorch and flash-attn.
 if [ "$packages" = gpu ]; then
-    uv pip sync --python "$python" --compile-bytecode envs/lock/gpu.txt
+    uv_pip sync envs/lock/gpu.txt
     case $FLASH_ATTN in
     none) echo "Not installing flash-attn; see envs/README.md for attn_implementation" ;;
     build)
         echo "Compiling flash-attn; this can take an hour"
-        pip_install --no-deps --no-build-isolation -r envs/lock/flash-attn.txt
+        # shellcheck source=envs/nvcc.sh
+        . envs/nvcc.sh
+        # By default, its setup.py looks for a compiled one among its releases, without a hash, and
+        # compiles for more GPUs: 80 is the A100, 90 the H100, the H800 and the H200.
+        export FLASH_ATTENTION_FORCE_BUILD=TRUE
+        export FLASH_ATTN_CUDA_ARCHS="${FLASH_ATTN_CUDA_ARCHS:-80;90}"
+        uv_pip install --no-deps --no-build-isolation -r envs/lock/flash-attn.txt
         ;;
-    *) pip_install --no-deps -c envs/lock/flash-attn.txt "$FLASH_ATTN" ;;
+    *) uv_pip install --no-deps -c envs/lock/flash-attn.txt "$FLASH_ATTN" ;;
     esac
     modules="verl, vllm, ray, tensordict, transfer_queue, pytest_timeout"
 else
     # The CUDA build of PyTorch requires the NVIDIA packages of torch.txt, the CPU build none of them.
-    uv pip sync --python "$python" --compile-bytecode "envs/lock/$packages.txt"
-    pip_install ${TORCH_INDEX:+--default-index "$TORCH_INDEX"} -c envs/lock/torch.txt torch
+    uv_pip sync "envs/lock/$packages.txt"
+    torch_index=${TORCH_INDEX:-}
+    [ -z "$wheels" ] || torch_index= # the folder has the build of PyTorch
+    uv_pip install ${torch_index:+--default-index "$torch_index"} -c envs/lock/torch.txt torch
     modules="rspo, pytest"
     [ "$packages" = base ] || modules="verl, vllm, ray, tensordict, transfer_queue, pytest"
 fi

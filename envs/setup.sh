@@ -33,7 +33,7 @@ export FLASH_ATTN="${FLASH_ATTN:-$(recorded flash_attn)}"
 record() {
     printf '%s\n' "packages=$packages" "checkout=$PWD" "torch_index=$TORCH_INDEX" \
         "flash_attn=$FLASH_ATTN"
-    cat envs/lock/*.txt pyproject.toml envs/setup.sh envs/install.sh | cksum
+    cat envs/lock/*.txt pyproject.toml envs/setup.sh envs/install.sh envs/nvcc.sh | cksum
 }
 
 version_of() { # prints the version, such as 3.11.7; fails if the command does not run
@@ -71,7 +71,7 @@ elif ! version_of .venv/bin/python >/dev/null; then
 fi
 [ -z "$reason" ] && record | cmp -s - $stamp && exit 0
 
-[ "$packages" != gpu ] || sh envs/install.sh check-gpu
+sh envs/install.sh "check-$packages"
 if [ -n "$reason" ]; then
     choose_python
     "$chosen" -c 'import ensurepip, venv' 2>/dev/null ||

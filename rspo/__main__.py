@@ -4,6 +4,7 @@ import sys
 from importlib.util import find_spec
 
 from rspo import __version__
+from rspo.core.checkout import install_hint
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
             raise
         print(
             f"rspo: no module {error.name!r}. With Python 3.11 or 3.12, run "
-            "`pip install 'rspo[paper]'`",
+            f"`{install_hint('paper')}`",
             file=sys.stderr,
         )
         return 2

@@ -34,6 +34,7 @@ LIGHT = (
     "test_check_pass_at_k.py",
     "test_estimators.py",
     "test_passk.py",
+    "test_vectors.py",
 )
 NOT_LIGHT = ("acceptance", "ci", "long", "slurm")
 

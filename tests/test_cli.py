@@ -13,7 +13,7 @@ import pytest
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.training.progress import read_progress
-from tests.support import ROOT, tiny_world
+from tests.support import ROOT, registries, tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -121,12 +121,18 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(
         (["train", CELL], "small--base/policy: no such file; `rspo pretrain small` makes it"),
         (["pretrain", "smal"], "config/tiny.yaml; did you mean small? Allowed: small, medium"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; allowed: standard, co"),
-        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml has "),
+        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml evaluates "),
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
         (["figure", "fig_mian"], "fig_mian"),
         (["status", "--set", "seeds"], "--set seeds: expected KEY=VALUE"),
         (["status", "--set", "a.b=["], "'[' is not YAML"),
         (["train", "small--base"], "no cell 'small--base'"),
+        (["sample", "medium--base", "standard", "5"], "with 8 samples, which are block 0"),
+        (["verify", "-"], "-: a pipe can be read only once"),
+        (["pass-at-k", "/dev/stdin"], "/dev/stdin: a pipe can be read only once"),
+        (["compare", "-", "b.jsonl"], "-: a pipe can be read only once"),
+        (["fetch-judge"], "has no section xverify; `--scale one_gpu` has one; `--scale paper` has"),
+        (["status", "--set", "training.steps=abc"], "--set: training.steps = 'abc': "),
         (["scoer", CELL], "Did you mean 'score'"),
         (
             ["verify", "a.jsonl", "--k", "2,x"],
@@ -149,8 +155,45 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     assert error.count("\n") == 1
     assert message in error
     written = {path.name for path in project.rglob("*") if path.is_file()}
-    shipped = {"tiny.yaml", "pretrained.yaml", "one_gpu.yaml", "paper.yaml", "README.md"}
+    shipped = {path.name for path in (ROOT / "config").rglob("*")}
     assert written - shipped - {".lock"} == set()
+
+
+OWN_FIGURE = """\
+from rspo.figures import Figure, register
+
+def table():
+    return cell({"a": 1})
+
+def cell(row):
+    return row["b"]
+
+register(Figure("fig_mine", "Mine.", table, print))
+"""
+
+
+def test_a_figure_of_the_user_that_fails_is_shown_with_the_users_lines_only(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "mine.py").write_text(OWN_FIGURE)
+    with registries.restored():
+        assert main(["figure", "fig_mine", "--set", "extensions=[mine.py]"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "rspo: error: mine.py, line 7, in cell: KeyError: 'b'",
+        '    mine.py, line 4: return cell({"a": 1})',
+        '    mine.py, line 7: return row["b"]',
+    ]
+
+
+def test_an_error_of_this_package_keeps_its_traceback(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("rspo.status.display.table_text", fail)
+    with pytest.raises(KeyError, match="ours"):
+        main(["status"])
 
 
 STEPS = "--set=models.small.scratch.steps=5000"  # which take a minute
@@ -168,7 +211,8 @@ def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=LONGEST_WAIT)
     assert process.returncode == 130
-    assert error == "rspo: interrupted\n"
+    command = f"`rspo pretrain small {STEPS}`"
+    assert error == f"rspo: interrupted; {command} resumes it, without --force\n"
     assert sorted(item.name for item in folder.iterdir()) == [".lock", "checkpoint"]
 
 

@@ -127,7 +127,7 @@ def test_the_command_says_in_one_line_what_to_install(light: Path, words: list[s
         done = start(folder / words[0], *words[1:], *arguments, cwd=folder)
         assert done.returncode == 2
         assert done.stdout == ""
-        assert re.fullmatch(r"rspo: .*`pip install 'rspo\[paper\]'`\n", done.stderr)
+        assert re.fullmatch(r"rspo: .*`pip install '<checkout>\[paper\]'`\n", done.stderr)
 
 
 def test_the_command_shows_the_version(light: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_verifier_without_its_libraries_says_what_to_install(light: Path) -> N
     code = "from rspo.rewards import is_correct; print(is_correct([r'\\boxed{}'], ['4'], '{}'))"
     assert run(light, "-c", code.format("{4}", "exact"), cwd=light.parent) == "[True]\n"
     error = start(light, "-c", code.format("{8/2}", "rules"), cwd=light.parent).stderr
-    assert error.endswith("verifier 'rules' needs math-verify: pip install 'rspo[math]'\n")
+    assert error.endswith("verifier 'rules' needs math-verify: pip install '<checkout>[math]'\n")
 
 
 def interpreter(version: str) -> Path:

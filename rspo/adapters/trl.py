@@ -5,31 +5,41 @@ which is another 1/n, and divides by the constant T = max_completion_length. Wit
 loss is
 
     -1/(P n T) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/(P T) sum_x sum_i w_i sum_t (...)
+
+Any version of TRL works whose `GRPOTrainer._generate_and_score_completions` returns `advantages`.
+To override it is the way that TRL's maintainers advise (github.com/huggingface/trl/issues/4525).
+There, TRL's advantages are the rewards minus the mean of their group. Most objectives, such as
+Pass@k and Max@k with k >= 2, depend on differences of rewards only, so their weights follow from
+these. The others need the rewards themselves, from `GRPOTrainer._calculate_rewards`, which is
+private. The first batch is checked: TRL's advantages must be those of its rewards.
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rspo.adapters import versions
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.registry import unknown_objective
 
-SUPPORTED = "1.16.0"
-# Check the version before importing TRL, whose other versions may lack what this module uses.
 try:
-    installed = version("trl")
-except PackageNotFoundError:
-    raise InputError(f"trl is not installed: `pip install trl=={SUPPORTED}`") from None
-if installed != SUPPORTED:
-    raise InputError(
-        f"found trl {installed}; rspo supports trl {SUPPORTED}, because its adapter uses functions "
-        "that differ in other versions"
-    )
+    import trl
+except ModuleNotFoundError as error:
+    if error.name != "trl":
+        raise
+    raise InputError(f"trl is not installed: `pip install trl=={versions.TRL[-1]}`") from None
 
-import trl  # noqa: E402, after the check
+VERSION = getattr(trl, "__version__", "of an unknown version")
+for name in ("GRPOConfig", "GRPOTrainer"):
+    if not hasattr(trl, name):
+        tested = ", ".join(versions.TRL)
+        raise InputError(f"trl {VERSION} has no {name}; rspo was tested with {tested}")
+
+GROUPS = 16  # with which `depends_on_differences` compares
+ROUNDING = 1e-3  # of TRL's advantages, which are float32
 
 # Settings of trl.GRPOConfig that change the loss or the advantages, and the only value that gives
 # the loss above.
@@ -60,7 +70,9 @@ class RSPOTrainer(trl.GRPOTrainer):
         args: trl.GRPOConfig with the values of `ALLOWED`; `num_generations` is n.
         further, named: all other arguments, which are those of GRPOTrainer.
 
-    Raises: InputError for settings, an objective or a k that are not allowed.
+    Raises: InputError for settings, an objective or a k that are not allowed. In training: for
+        rewards that the objective does not accept, and if the advantages of TRL's first batch are
+        not its rewards minus their mean.
     """
 
     def __init__(
@@ -72,8 +84,12 @@ class RSPOTrainer(trl.GRPOTrainer):
         **named: Any,
     ) -> None:
         require_settings(args, objective, k)
+        versions.warn_unless_tested("trl", VERSION, versions.TRL)
         self._objective = objective
         self._k = k
+        self._from_differences = depends_on_differences(objective, k, args.num_generations)
+        self._rewards_per_function: Tensor | None = None
+        self._checked = False
         super().__init__(*further, args=args, **named)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -86,23 +102,127 @@ class RSPOTrainer(trl.GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Replace GRPO's advantages in the batch of this process, when training."""
+        self._rewards_per_function = None
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.model.training:
-            rewards = total_rewards(self._rewards_per_function, self.reward_weights)
-            groups = rewards.view(-1, self.num_generations)
-            advantages = response_advantages(groups, self._objective, self._k).flatten()
+            # Those of all processes, in the order of the processes.
+            centred = self.accelerator.gather(batch["advantages"]).view(-1, self.num_generations)
+            rewards = self._rewards_of(centred)
+            advantages = response_advantages(rewards, self._objective, self._k).flatten()
             self._replace_logged(advantages)
-            # The rewards are those of all processes, in the order of the processes.
             first = self.accelerator.process_index * len(inputs)
             batch["advantages"] = advantages[first : first + len(inputs)]
         return batch
 
+    def _rewards_of(self, centred: Tensor) -> Tensor:
+        """Rewards from which the weights follow, (prompts, n).
+
+        Args:
+            centred: (prompts, n), TRL's advantages.
+
+        Raises: InputError if a response has no reward, if the first batch is not centred, or if the
+            objective needs rewards that this version of TRL does not compute where it should.
+        """
+        known = None
+        if self._rewards_per_function is not None:
+            known = total_rewards(self._rewards_per_function, self.reward_weights)
+            known = known.view(-1, self.num_generations)
+            require_rewards(known, self._objective)
+        if not self._checked:
+            require_centred(centred, known)
+            self._checked = True
+        if self._from_differences:
+            return rewards_from_differences(centred, self._objective)
+        if known is None:
+            raise InputError(
+                f"trl {VERSION} has no _calculate_rewards, which {self._objective} needs; rspo was "
+                f"tested with {', '.join(versions.TRL)}"
+            )
+        return known
+
     def _replace_logged(self, advantages: Tensor) -> None:
-        """Replace GRPO's advantages of this batch, the last ones in TRL's table of completions."""
-        logged = self._logs["advantages"]
+        """Replace GRPO's advantages of this batch, the last ones in TRL's table of completions.
+
+        A version of TRL without this private table shows its own advantages there.
+        """
+        logged = getattr(self, "_logs", {}).get("advantages")
+        if logged is None:
+            return
         for _ in range(min(len(advantages), len(logged))):
             logged.pop()
         logged.extend(advantages.tolist())
+
+
+def depends_on_differences(objective: str, k: int | None, n: int) -> bool:
+    """Whether the weights stay the same if a constant is added to all rewards of a group of n.
+
+    For rewards of 0 and 1, the only such groups are those of equal rewards.
+    """
+    if OBJECTIVES[objective].binary:
+        groups = np.zeros((1, n))
+        moved = np.ones((1, n))
+    else:
+        groups = np.random.default_rng(0).integers(-3, 5, (GROUPS, n)) / 4
+        moved = groups + 0.75
+    weights = response_weights(groups, objective, k)
+    return np.allclose(weights, response_weights(moved, objective, k), rtol=1e-9, atol=1e-12)
+
+
+def rewards_from_differences(centred: Tensor, objective: str) -> Tensor:
+    """Rewards with the same differences within each group as TRL's advantages; both (prompts, n).
+
+    Raises: InputError if the rewards must be 0 and 1, and two of them have another difference.
+    """
+    above = centred - centred.amin(dim=1, keepdim=True)
+    if not OBJECTIVES[objective].binary:
+        return above
+    rewards = above.round()
+    wrong = ((above - rewards).abs() > ROUNDING) | (rewards > 1)
+    if wrong.any():
+        difference = float(above[wrong][0])
+        raise InputError(
+            f"reward_funcs: rewards of {objective} must be 0 or 1, got two that differ by "
+            f"{difference:g}"
+        )
+    return rewards
+
+
+def require_rewards(rewards: Tensor, objective: str) -> None:
+    """Raises: InputError if the objective does not accept a reward.
+
+    A response for which all functions returned None has the reward NaN.
+    """
+    allowed = rewards.isfinite()
+    rule = "must be finite"
+    if OBJECTIVES[objective].binary and bool(allowed.all()):
+        allowed = (rewards == 0) | (rewards == 1)
+        rule = f"of {objective} must be 0 or 1"
+    if not allowed.all():
+        index = tuple((~allowed).nonzero()[0].tolist())
+        got = float(rewards[index])
+        raise InputError(f"reward_funcs: rewards {rule}, got {got} at index {index}")
+
+
+def require_centred(centred: Tensor, rewards: Tensor | None) -> None:
+    """Check that TRL's advantages are rewards minus the mean of their group.
+
+    Args:
+        centred: (prompts, n), TRL's advantages.
+        rewards: (prompts, n); None if they are not known. Then only the sums are checked.
+
+    Raises: InputError with the first group whose advantages are others.
+    """
+    expected = centred if rewards is None else rewards
+    expected = expected - expected.mean(dim=1, keepdim=True)
+    limit = ROUNDING * max(1.0, float(expected.abs().max()))
+    wrong = ((centred - expected).abs() > limit).any(dim=1)
+    if wrong.any():
+        group = int(wrong.nonzero()[0])
+        of_rewards = "" if rewards is None else f" of the rewards {rewards[group].tolist()}"
+        raise InputError(
+            f"trl {VERSION} gives the advantages {centred[group].tolist()}{of_rewards}; expected: "
+            f"{expected[group].tolist()}; rspo was tested with {', '.join(versions.TRL)}"
+        )
 
 
 def total_rewards(rewards_per_function: Tensor, reward_weights: Tensor) -> Tensor:
@@ -132,8 +252,9 @@ def response_advantages(rewards: Tensor, objective: str, k: int | None) -> Tenso
 def require_settings(args: trl.GRPOConfig, objective: str, k: int | None) -> None:
     """Raises: InputError that names the first setting with a value that is not allowed."""
     for name, allowed in ALLOWED.items():
-        if getattr(args, name) != allowed:
-            raise InputError(f"{name}={getattr(args, name)!r} of GRPOConfig; allowed: {allowed!r}")
+        value = getattr(args, name, allowed)  # older versions do not have all of them
+        if value != allowed:
+            raise InputError(f"{name}={value!r} of GRPOConfig; allowed: {allowed!r}")
     if objective not in OBJECTIVES:
         raise InputError(unknown_objective(objective))
     # Find a k that does not fit n now, and not at the first batch.

@@ -15,9 +15,10 @@ from typing import Any
 
 from rspo.analysis.comparisons import Comparison, Method, Quantity, difference
 from rspo.analysis.labels import label_of
-from rspo.config.experiment import BASE, Cell, Experiment, base_name
+from rspo.config.experiment import BASE, Cell, Experiment
 from rspo.config.registered import OWN_REWARDS
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
+from rspo.objectives import OBJECTIVES
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
 
@@ -25,6 +26,8 @@ TRANSFER = "transfer"  # the family of differences between two suites
 BASELINE = "hitchhiking"
 RISK_NEUTRAL = "policy_gradient"
 GRPO = "grpo"
+WITHOUT_K = "without_k"  # the entry of the grid with objectives that have no k
+FIXED_K = 4  # that claim A1 compares with the k of evaluation
 Plan = Callable[[Experiment], list[Comparison]]
 Pairs = dict[tuple[str, str], None]  # (policy, suite), ordered and without repetitions
 
@@ -41,6 +44,7 @@ class Claim:
         mean[...] averages over everything that the text after it does not fix.
     plan: returns the comparisons of the claim, which holds if it holds in every deciding one.
     remark: a caveat that is shown with the verdict; empty if there is none.
+    entry: the entry of the grid without which the claim is not made at all; empty if it always is.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Claim:
     hypothesis: str
     plan: Plan
     remark: str = ""
+    entry: str = ""
 
 
 class GridMethods:
@@ -103,7 +108,12 @@ class GridMethods:
 
     @property
     def base(self) -> Method:
-        return Method(BASE, (base_name(self.model),))
+        return Method(BASE, tuple(dict.fromkeys(map(self.experiment.base_of, self._every_seed))))
+
+    @property
+    def _every_seed(self) -> list[Cell]:
+        """The cells of all seeds of the methods."""
+        return [self.experiment.cell(name) for names in self.cells.values() for name in names]
 
     @property
     def problem_sets(self) -> list[str]:
@@ -336,6 +346,56 @@ def above_base(grid: GridMethods) -> list[Comparison]:
     ]
 
 
+def own_k_above_fixed_k(experiment: Experiment) -> list[Comparison]:
+    """RSPO of each k minus RSPO of `FIXED_K`, at the k of the first.
+
+    Raises: NotTested if RSPO is not trained for this k.
+    """
+    grid = GridMethods(experiment, "main")
+    methods = grid.by_trained_k()
+    if FIXED_K not in methods:
+        raise NotTested(f"grid.main has no RSPO with k = {FIXED_K}")
+    fixed = methods[FIXED_K]
+    return [
+        grid.compare(method, fixed, (k,))
+        for k, method in methods.items()
+        if k in grid.planned and k != FIXED_K
+    ]
+
+
+def own_k_above_none(experiment: Experiment) -> list[Comparison]:
+    """RSPO of each k minus each objective of grid.without_k, at the k of the first.
+
+    Raises: NotTested if one of these objectives has a k.
+    """
+    grid = GridMethods(experiment, "main")
+    others = GridMethods(experiment, WITHOUT_K, k_of="main")
+    comparisons = []
+    for cell, policies in others.cells.items():
+        if OBJECTIVES[cell.objective].has_k:
+            raise NotTested(f"grid.{WITHOUT_K} has {cell.objective}, which has a k")
+        other = Method.for_cell(cell, policies, label_of(cell.objective))
+        comparisons += [
+            grid.compare(method, other, (k,))
+            for k, method in grid.by_trained_k().items()
+            if k in grid.planned
+        ]
+    return comparisons
+
+
+def above_risk_neutral(experiment: Experiment) -> list[Comparison]:
+    """RSPO of each k minus policy gradient, and minus GRPO, at this k; by benchmark too."""
+    grid = GridMethods(experiment, "main")
+    (grpo,) = GridMethods(experiment, "grpo", k_of="main").by_k(GRPO).values()
+    return [
+        grid.compare(method, other, (k,), where, decides=where == POOLED)
+        for other in (grid.risk_neutral(), grpo)
+        for where in grid.problem_sets
+        for k, method in grid.by_k(grid.rspo).items()
+        if k in grid.planned
+    ]
+
+
 def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
     """The time of each method without dropping, minus that of the same method with dropping.
 
@@ -456,6 +516,29 @@ CLAIMS: dict[str, Claim] = {
             "both trainings have the same seed, prompts and weights; times are those of this "
             "machine",
         ),
+        # Claims beyond the paper's, about its advice to train for the k of evaluation.
+        Claim(
+            "A1",
+            f"Training for the k of evaluation is better than for k = {FIXED_K} throughout",
+            f"P_k(RSPO k) - P_k(RSPO {FIXED_K}) > 0 for each k in K, k != {FIXED_K} (PG is k = 1)",
+            own_k_above_fixed_k,
+            entry=WITHOUT_K,
+        ),
+        Claim(
+            "A2",
+            "Training for the k of evaluation is better than with an objective without k",
+            "P_k(RSPO k) - P_k(X) > 0 for each k in K and each objective X of grid.without_k "
+            "(PG is k = 1)",
+            own_k_above_none,
+            entry=WITHOUT_K,
+        ),
+        Claim(
+            "A3",
+            "RSPO is above policy gradient and GRPO at the k that it is trained for",
+            "P_k(RSPO k) - P_k(PG) > 0 and P_k(RSPO k) - P_k(GRPO) > 0 for each k in K, k > 1",
+            above_risk_neutral,
+            entry=WITHOUT_K,
+        ),
     )
 }
 
@@ -470,6 +553,12 @@ def register(claim: Claim) -> None:
     CLAIMS[claim.name] = claim
 
 
+def claims_of(experiment: Experiment) -> dict[str, Claim]:
+    """The claims that are made of a config: all but those whose entry its grid lacks."""
+    grid = experiment.config.grid
+    return {name: claim for name, claim in CLAIMS.items() if not claim.entry or claim.entry in grid}
+
+
 def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
     """The comparisons of every claim that can be tested, and why any other claim is not.
 
@@ -477,7 +566,7 @@ def planned(experiment: Experiment) -> tuple[list[Comparison], dict[str, str]]:
     """
     plan: list[Comparison] = []
     reasons = {}
-    for name, claim in CLAIMS.items():
+    for name, claim in claims_of(experiment).items():
         try:
             comparisons = claim.plan(experiment)
             if not any(comparison.decides for comparison in comparisons):

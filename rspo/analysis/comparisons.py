@@ -18,7 +18,8 @@ Quantity = Literal["pass_at_k", "max_at_k", "entropy", "time_of_dropping"]
 class Method:
     """Policies that differ only in the training seed, or a base policy: one line of a figure.
 
-    policies: in the order of their seeds; none in a figure of formulas.
+    policies: in the order of their seeds; none in a figure of formulas. A base method has one
+        policy, or with `base_per_seed` one for each training seed.
     k: None for objectives without k, and for base policies.
     n: responses per prompt in training; None for base policies and in figures of formulas.
     variant: name of the settings; in a study of several models, name of the model instead.
@@ -49,6 +50,11 @@ class Method:
     @property
     def trained(self) -> bool:
         return self.objective != BASE
+
+    @property
+    def varies(self) -> bool:
+        """Whether each training seed has a policy of its own: a base policy may serve all seeds."""
+        return self.trained or len(self.policies) > 1
 
     @property
     def objective_k_n(self) -> tuple[str, int | None, int | None]:

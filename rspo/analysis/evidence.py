@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -217,9 +218,9 @@ def _require_same_sources(path: Path, experiment: Experiment, rows: pd.DataFrame
 def restore(evidence: Evidence, experiment: Experiment, files: TaskOfFile) -> None:
     """Write the files of the evidence into an empty folder of results.
 
-    Restored scores have the original number of correct responses to each problem, and list them
-    before the wrong ones. Rewards that were not kept are NaN. Numbers in logs have `DIGITS`
-    significant digits.
+    Restored scores have the original number of correct responses to each problem; the order of the
+    responses is not kept, and is random, so that a half of them is a random half. Rewards that were
+    not kept are NaN. Numbers in logs have `DIGITS` significant digits.
 
     Raises: InputError for a policy of `Evidence.faults`.
     """
@@ -358,16 +359,21 @@ def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
     """
     if _is_scores(path):
         number = int(path.stem)  # scores/SUITE/BLOCK.parquet
-        write_frame(path, SCORES, _scores(rows, block * number, verifier))
+        seed = crc32(str(rows["file"].iloc[0]).encode())  # each file has an order of its own
+        rng = np.random.default_rng(seed)
+        write_frame(path, SCORES, _scores(rows, block * number, verifier, rng))
     else:
         write_json_lines(path, json.loads(rows["content"].iloc[0]))
 
 
-def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
-    """A table of scores from the rows of its problems, with the correct responses first.
+def _scores(
+    rows: pd.DataFrame, first: int, verifier: str, rng: np.random.Generator
+) -> pd.DataFrame:
+    """A table of scores from the rows of its problems, with the responses in random order.
 
     Args:
         first: the sample index of the first response to each problem.
+        rng: of the order.
     """
     responses = rows["responses"].to_numpy(int)
     # The problem of each response, and the place of the response among those to the problem.
@@ -377,6 +383,10 @@ def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
     rewards = np.full(len(problem), np.nan)  # rewards that were not kept
     if rows["rewards"].notna().all():
         rewards = np.concatenate(rows["rewards"].to_list())
+    # A random order within each problem; rewards stay with their verdicts.
+    order = np.lexsort([rng.random(len(problem)), problem])
+    correct = correct[order]
+    rewards = rewards[order]
     return pd.DataFrame(
         {
             "benchmark": rows["benchmark"].to_numpy()[problem],

@@ -61,48 +61,54 @@ class Measurer:
             values = np.array(means)
         else:
             values = self._by_seed(comparison, weights_of(comparison.terms), measured)
-        trained = any(term.method.trained for term in comparison.terms)
-        estimate = mean_of_scores(values, sizes, trained)
+        varies = any(term.method.varies for term in comparison.terms)
+        estimate = mean_of_scores(values, sizes, varies)
         scores = self.scores(comparison.policies[0], comparison.benchmarks[0])
         return row_of(comparison, estimate, sum(sizes), scores.correct.shape[1])
 
     def _by_seed(self, comparison: Comparison, weights: Weights, measured: Measured) -> Floats:
         """The weighted sum of the estimates of some methods, formed within each seed.
 
-        Returns: [seeds, problems], for the seeds that all trained methods have. A base policy is
-            used with every seed. If no method is trained, there is one row.
+        Returns: [seeds, problems], for the seeds that all methods have. A base policy that is the
+            only one is used with every seed. If there is nothing else, there is one row.
 
-        Raises: InputError if all terms cancel, or the trained methods have no seed in common.
+        Raises: InputError if all terms cancel, or the methods have no seed in common.
         """
         if not weights:
             raise InputError(f"{_title(comparison)} have terms that cancel")
-        trained = [method for method, _ in weights if method.trained]
-        seeds = self._common_seeds(comparison, trained) if trained else [0]
+        seeds = self._common_seeds_of(comparison, [method for method, _ in weights])
         return np.array([self._weighted_sum(weights, measured, seed) for seed in seeds])
 
-    def _common_seeds(self, comparison: Comparison, trained: Sequence[Method]) -> list[int]:
-        """The training seeds that all of some methods have.
+    def _common_seeds_of(self, comparison: Comparison, methods: Sequence[Method]) -> list[int]:
+        """The training seeds that all of some methods of a comparison have.
 
         Raises: InputError if there is none.
         """
-        seeds = set.intersection(*(set(self._policies(method)) for method in trained))
+        seeds = self.common_seeds(methods)
         if not seeds:
             raise InputError(f"{_title(comparison)} have no training seed in common")
-        return sorted(seeds)
+        return seeds
+
+    def common_seeds(self, methods: Sequence[Method]) -> list[int]:
+        """The training seeds that all of some methods have; [0] for a base policy of all seeds."""
+        varying = [method for method in methods if method.varies]
+        if not varying:
+            return [0]
+        return sorted(set.intersection(*(set(self.policies_by_seed(one)) for one in varying)))
 
     def _weighted_sum(self, weights: Weights, measured: Measured, seed: int) -> Floats:
         """The weighted sum of the estimates of one training seed, [problems]."""
         terms = [
-            weight * self._values(self._policies(method)[seed], measured, k)
+            weight * self._values(self.policies_by_seed(method)[seed], measured, k)
             for (method, k), weight in weights.items()
         ]
         return np.asarray(np.sum(terms, axis=0))
 
-    def _policies(self, method: Method) -> Mapping[int, str]:
-        """The policy of a method for each seed; a base policy is the same for any seed."""
-        if not method.trained:
+    def policies_by_seed(self, method: Method) -> Mapping[int, str]:
+        """The policy of a method for each seed; the only base policy is that of any seed."""
+        if not method.varies:
             return defaultdict(lambda: method.policies[0])
-        return {self.experiment.cell(policy).seed: policy for policy in method.policies}
+        return {self.experiment.seed_of(policy): policy for policy in method.policies}
 
     def _values(self, policy: str, measured: Measured, k: int) -> Floats:
         """A policy's estimates at each problem, [problems].
@@ -138,11 +144,11 @@ class Measurer:
     def _measure_entropy(self, comparison: Comparison) -> Row:
         """The row of a difference of entropies. A run gives one value, so one seed has no error."""
         methods = [term.method for term in comparison.terms]
-        higher, lower = (self._policies(method) for method in methods)
+        higher, lower = (self.policies_by_seed(method) for method in methods)
         # Both trainings of a seed have the same prompts, so differences are taken within seeds.
         differences = [
             self.late_entropy(higher[seed]) - self.late_entropy(lower[seed])
-            for seed in self._common_seeds(comparison, methods)
+            for seed in self._common_seeds_of(comparison, methods)
         ]
         return row_of(comparison, mean_of_runs(differences))
 

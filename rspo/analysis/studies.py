@@ -5,10 +5,11 @@ comparisons, and draws them.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rspo.analysis.claims import (
+    RISK_NEUTRAL,
     GridMethods,
     NotTested,
     above_base,
@@ -19,7 +20,7 @@ from rspo.analysis.comparisons import Comparison, Method, Term, difference
 from rspo.analysis.labels import label_of
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
-from rspo.config.schema import POOLED, Contrast, Study
+from rspo.config.schema import POOLED, Contrast, Study, Subtrahend
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES
 from rspo.pipeline import tasks
@@ -32,6 +33,7 @@ CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
     "C10": above_base,
 }
 OVER_MODELS = "mean over models"  # stands for a variant
+RSPO = "rspo_pass_at_k"
 
 
 def study_of(experiment: Experiment, name: str) -> Study:
@@ -45,7 +47,7 @@ def study_of(experiment: Experiment, name: str) -> Study:
     evaluated = experiment.of_study(name).config.evaluation.k
     named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", study.frontier or ())]
     for contrast in study.contrasts:
-        named_ks.append((f"contrasts, {contrast.family!r}: k", contrast.k or ()))
+        named_ks.append((f"contrasts, {contrast.family!r}: k", _named_ks(contrast)))
     for key, ks in named_ks:
         if unknown := set(ks) - set(evaluated):
             raise InputError(
@@ -53,6 +55,11 @@ def study_of(experiment: Experiment, name: str) -> Study:
                 f"evaluation.k, which is {', '.join(map(str, evaluated))}"
             )
     return study
+
+
+def _named_ks(contrast: Contrast) -> tuple[int, ...]:
+    """The k that a contrast names; none if its k are those of the study or of the methods."""
+    return contrast.k if isinstance(contrast.k, tuple) else ()
 
 
 def task(experiment: Experiment, name: str) -> Task:
@@ -65,7 +72,11 @@ def task(experiment: Experiment, name: str) -> Task:
     lines = lines_of(experiment, name)
     if study.choose_by_pass_at:
         # The variant that is chosen depends on the data; the check below needs any one.
-        lines = list({line.objective_k_n: line for line in lines}.values())
+        any_of = {}
+        for line in lines:
+            is_chosen = not study.choose_within or line.variant in study.choose_within
+            any_of[line.objective_k_n + ("" if is_chosen else line.variant,)] = line
+        lines = list(any_of.values())
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
         if contrast.family not in families:
@@ -92,17 +103,20 @@ def lines_of(experiment: Experiment, name: str) -> list[Method]:
     return lines
 
 
-def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[Comparison]:
+def planned(
+    experiment: Experiment, name: str, lines: Sequence[Method] | Mapping[int, Sequence[Method]]
+) -> list[Comparison]:
     """The comparisons of a study: Pass@k of every method, its contrasts, and what claims say.
 
     Args:
-        lines: the methods, one variant of each if the study chooses one.
+        lines: the methods, one variant of each if the study chooses one; or those at each k of
+            evaluation, if it chooses at each.
     """
     study = study_of(experiment, name)
-    bases = []
-    for base in experiment.bases_of(name):
-        variant = experiment.model_of(base) if study.several_models else ""
-        bases.append(Method(BASE, (base,), variant=variant))
+    bases = [
+        Method(BASE, policies, variant=model if study.several_models else "")
+        for model, policies in experiment.bases_by_model(experiment.bases_of(name)).items()
+    ]
     # The level of every method, variant and base policy at each k.
     every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)
@@ -115,9 +129,11 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[
     for contrast in study.contrasts:
         if contrast.claims:
             continue
-        compared = every_line if contrast.each_variant else lines
-        shown = tuple(sorted(contrast.k or ks))
+        shown = tuple(sorted(_named_ks(contrast) or ks))
         for averaged in [shown] if contrast.mean else [(k,) for k in shown]:
+            # A mean over k is of a study that does not choose at each k.
+            chosen = lines[averaged[0]] if isinstance(lines, Mapping) else lines
+            compared = every_line if contrast.each_variant else chosen
             differences = _differences(contrast, compared, bases[0], averaged)
             comparisons += differences
             if study.several_models:
@@ -163,7 +179,9 @@ def _differences(
     """
     comparisons = []
     for line in lines:
-        subtracted = _subtracted(contrast, line, lines, base)
+        if not _is_compared(contrast, line, ks):
+            continue
+        subtracted = _subtracted(contrast, line, lines, base, ks)
         if subtracted is None:
             continue
         terms = difference(line, subtracted, ks)
@@ -173,13 +191,59 @@ def _differences(
             less = next(iter(_with_objective(contrast.less, line, same_variant)), None)
             if less is None:
                 continue
-            subtracted_from_less = _subtracted(contrast, less, lines, base)
+            subtracted_from_less = _subtracted(contrast, less, lines, base, ks)
             if subtracted_from_less is None:
                 continue
             terms += difference(less, subtracted_from_less, ks, weight=-1)
             name = f"{name}, less {less.label}"
         comparisons.append(_compare_scores(line.label, name, terms, line.variant, contrast.family))
     return comparisons
+
+
+def _is_compared(contrast: Contrast, line: Method, ks: tuple[int, ...]) -> bool:
+    """Whether a contrast subtracts something from a line at these k."""
+    if contrast.method is not None and line.objective != contrast.method:
+        return False
+    return contrast.k != "own" or ks == (_trained_for(line),)
+
+
+def _trained_for(line: Method) -> int | None:
+    """The k that a line is trained for: 1 for policy gradient, None for others without a k."""
+    return 1 if line.objective == RISK_NEUTRAL else line.k
+
+
+def _described(
+    minus: Subtrahend, line: Method, lines: Sequence[Method], ks: tuple[int, ...]
+) -> Method | None:
+    """The method that `minus` describes, to be subtracted from `line` at these k.
+
+    Returns: None if there is no such method, or there are several.
+    """
+    found = [other for other in lines if other != line and _fits(minus, other, line, ks)]
+    if minus.variant is not None:
+        found = [other for other in found if other.variant == minus.variant]
+    elif len(found) > 1:
+        found = [other for other in found if other.variant == line.variant]
+    if len(found) != 1:
+        return None
+    (method,) = found
+    # Only the variant differs from that of `line`, so it is the label.
+    is_variant = method.objective_k_n == line.objective_k_n
+    return replace(method, label=method.variant) if is_variant else method
+
+
+def _fits(minus: Subtrahend, other: Method, line: Method, ks: tuple[int, ...]) -> bool:
+    """Whether `minus` describes the method `other`, but for its variant."""
+    objectives = [minus.objective]
+    if minus.k == "own" and minus.objective == RSPO:
+        objectives.append(RISK_NEUTRAL)  # which is RSPO with k = 1
+    if other.objective not in objectives or other.n != line.n:
+        return False
+    if minus.k == "own":
+        return ks == (_trained_for(other),)
+    if minus.k == "same":
+        return line.k is None or other.k in (None, line.k)
+    return other.k == minus.k
 
 
 def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
@@ -216,18 +280,20 @@ def _with_objective(objective: str, line: Method, lines: Sequence[Method]) -> li
 
 
 def _subtracted(
-    contrast: Contrast, line: Method, lines: Sequence[Method], base: Method
+    contrast: Contrast, line: Method, lines: Sequence[Method], base: Method, ks: tuple[int, ...]
 ) -> Method | None:
     """The method that a contrast subtracts from `line`, labelled with what differs between them.
 
-    `contrast.minus` names the base policy, an objective, or a variant; or it has the name of a
-    variant for each of some variants.
+    `contrast.minus` names the base policy, an objective, or a variant; or it describes a method; or
+    it has the name of a variant for each of some variants.
 
     Returns: None if there is no such method, or there are several.
     """
     minus = contrast.minus
     if minus == BASE:
         return base
+    if isinstance(minus, Subtrahend):
+        return _described(minus, line, lines, ks)
     if isinstance(minus, str) and minus in OBJECTIVES:
         # If the subtracted objective has several variants, the one with the variant of `line` is
         # subtracted. If it has only one, that is subtracted from every variant of a method.

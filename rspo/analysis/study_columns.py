@@ -6,12 +6,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.analysis.bootstrap import Interval, crossings, regrets, resampled_curves
+from rspo.analysis.choice import is_candidate, ks_of_choice, rate_of, validation
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import study_of
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import BASE, Experiment
 from rspo.config.schema import Study
-from rspo.core.errors import InputError
 from rspo.core.settings import leaves
 from rspo.pipeline.provenance import read_provenance
 
@@ -35,92 +39,148 @@ def log_keys(study: Study) -> list[str]:
     return keys
 
 
-def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Method]) -> list[Method]:
-    """The variant of each method that is best on the validation split, if the study chooses one.
-
-    Of variants with equal scores, it is the one with the lowest learning rate. If the study does
-    not choose, all variants are returned.
-    """
-    k = study_of(measurer.experiment, name).choose_by_pass_at
-    if k is None:
-        return list(lines)
-    variants: dict[Any, list[Method]] = {}
-    for line in lines:
-        variants.setdefault(line.objective_k_n, []).append(line)
-
-    def score(line: Method) -> tuple[float, float]:
-        return validation(measurer, line, k), -_rate(measurer, line)
-
-    return [max(group, key=score) for group in variants.values()]
-
-
-def validation(measurer: Measurer, line: Method, k: int) -> float:
-    """Pass@k on the validation split after the last step, mean over seeds.
-
-    Raises: InputError if the last step was not validated with this k.
-    """
-    values = []
-    for cell in line.policies:
-        value = measurer.log(cell)[-1].get("validation", {}).get(f"pass_at_{k}")
-        if not isinstance(value, float):
-            path = measurer.experiment.files.training_log(cell)
-            raise InputError(
-                f"{path}: the last step has no validation with Pass@{k}, by which the study "
-                "chooses among variants; set training.validation.every and .samples in each"
-            )
-        values.append(value)
-    return fmean(values)
-
-
 def method_rows(
-    measurer: Measurer, name: str, lines: Sequence[Method], chosen: Sequence[Method]
+    measurer: Measurer,
+    name: str,
+    lines: Sequence[Method],
+    chosen: Mapping[int, Sequence[Method]],
 ) -> Iterator[Row]:
     """A row for each method and variant, with the columns of the study.
 
     Args:
         lines: all methods and variants.
-        chosen: those that `chosen_lines` returns.
+        chosen: those that `choice.chosen_lines` returns.
     """
     experiment = measurer.experiment
     study = study_of(experiment, name)
-    columns = set(study.columns)
     defaults = _texts(experiment.config.model_dump())
+    of_curves = curve_columns(measurer, name, lines, chosen)
     for line in lines:
-        cells = line.policies
         changed = _texts(experiment.config.variants.get(line.variant, {}))
+        chosen_at = [k for k in sorted(chosen) if line in chosen[k]]
         row: Row = {
             "method": line.label,
             "objective": line.objective,
             "trained_k": line.k,
             "n": line.n,
             "variant": line.variant,
-            "chosen": "yes" if line in chosen else "no",
+            "chosen": "yes" if chosen_at else "no",
             "setting": ", ".join(f"{key} = {value}" for key, value in changed.items()),
             "instead_of": ", ".join(defaults.get(key, "none") for key in changed),
-            "learning_rate": _rate(measurer, line),
+            "learning_rate": rate_of(measurer, line),
         }
         if study.choose_by_pass_at:
-            variants = [other for other in lines if other.objective_k_n == line.objective_k_n]
-            rates = [_rate(measurer, variant) for variant in variants]
-            # The best learning rate may lie outside those that were tried.
-            row["at_edge"] = "yes" if row["learning_rate"] in (min(rates), max(rates)) else "no"
-            row["validation"] = validation(measurer, line, study.choose_by_pass_at)
-        if "late_entropy" in columns:
-            row["late_entropy"] = fmean(map(measurer.late_entropy, cells))
-        for column, key in _LOGGED.items():
-            if column in columns:
-                row[column] = fmean(measurer.column(cell, key).mean() for cell in cells)
-        if "cpu_seconds" in columns:
-            row["cpu_seconds"] = fmean(_cpu_seconds(measurer, cell) for cell in cells)
-        yield row | {"seeds": len(cells), "cells": " ".join(cells)}
+            row |= _columns_of_choice(measurer, study, line, lines, chosen_at)
+        row |= _columns_of_training(measurer, study, line)
+        row |= of_curves.get(line, {})
+        yield row | {"seeds": len(line.policies), "cells": " ".join(line.policies)}
 
 
-def _rate(measurer: Measurer, line: Method) -> float:
-    """The learning rate of a method, with the settings of its variant."""
-    experiment = measurer.experiment
-    cell = line.policies[0]
-    model = experiment.cell(cell).model
-    return experiment.for_cell(cell).config.models[model].learning_rate
+def _columns_of_choice(
+    measurer: Measurer,
+    study: Study,
+    line: Method,
+    lines: Sequence[Method],
+    chosen_at: Sequence[int],
+) -> Row:
+    """What the study chooses a variant by; empty for one that it does not choose among.
+
+    Args:
+        lines: all methods and variants.
+        chosen_at: the k of evaluation at which the line is compared.
+    """
+    candidate = is_candidate(study, line)
+    row: Row = {"at_edge": "no"}
+    if candidate:
+        rates = [
+            rate_of(measurer, other)
+            for other in lines
+            if other.objective_k_n == line.objective_k_n and is_candidate(study, other)
+        ]
+        # The best learning rate may lie outside those that were tried.
+        if rate_of(measurer, line) in (min(rates), max(rates)):
+            row["at_edge"] = "yes"
+    for k in ks_of_choice(study, measurer.experiment.config.evaluation.k):
+        column = "validation" if study.choose_by_pass_at == k else f"validation_at_{k}"
+        row[column] = validation(measurer, study, line, k) if candidate else math.nan
+    if study.choose_by_pass_at == "each":
+        row["chosen_at"] = " ".join(map(str, chosen_at))
+    return row
+
+
+def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
+    """The columns of the study that come from training logs; NaN for a line without a training."""
+    columns = set(study.columns)
+    cells = line.policies
+    trained = not measurer.experiment.is_derived(cells[0])
+    row: Row = {}
+    if "late_entropy" in columns:
+        row["late_entropy"] = fmean(map(measurer.late_entropy, cells)) if trained else math.nan
+    for column, key in _LOGGED.items():
+        if column in columns:
+            means = [measurer.column(cell, key).mean() for cell in cells if trained]
+            row[column] = fmean(means) if means else math.nan
+    if "cpu_seconds" in columns:
+        seconds = [_cpu_seconds(measurer, cell) for cell in cells if trained]
+        row["cpu_seconds"] = fmean(seconds) if seconds else math.nan
+    return row
+
+
+def curve_columns(
+    measurer: Measurer,
+    name: str,
+    lines: Sequence[Method],
+    chosen: Mapping[int, Sequence[Method]],
+) -> dict[Method, Row]:
+    """The columns `regret` and `crossing` of each line, if the study has them.
+
+    The regret is that among the chosen lines, for k from 1 to the largest of the study; other lines
+    have none. A line is compared with others in the seeds that all of them have.
+    """
+    study = study_of(measurer.experiment, name)
+    rows: dict[Method, Row] = {line: {} for line in lines}
+    largest = max(measurer.experiment.config.evaluation.k)
+    if "regret" in study.columns:
+        compared = [line for line in lines if any(line in group for group in chosen.values())]
+        curves = resampled_curves(*_counts(measurer, study, compared, largest))
+        for line, regret in zip(compared, regrets(*curves), strict=True):
+            rows[line] |= _interval("regret", regret.largest)
+            rows[line]["regret_at"] = regret.at
+            rows[line] |= _interval("mean_regret", regret.mean)
+            rows[line] |= _interval("excess_regret", regret.excess)
+    if "crossing" in study.columns:
+        base = Method(BASE, tuple(measurer.experiment.bases_of(name)))
+        curves = resampled_curves(*_counts(measurer, study, [*lines, base], largest))
+        found = crossings(*curves, base=len(lines))
+        for line, crossing in zip(lines, found, strict=False):  # the last one is of the base itself
+            rows[line] |= _interval("crossing", crossing)
+    return rows
+
+
+def _counts(
+    measurer: Measurer, study: Study, lines: Sequence[Method], largest: int
+) -> tuple[NDArray[np.int64], int, int, list[int]]:
+    """The arguments of `resampled_curves` for some lines, in the seeds that all of them have."""
+    benchmarks = measurer.experiment.benchmarks_of(study.suite)
+    seeds = measurer.common_seeds(lines)
+    counts = []
+    for line in lines:
+        policies = measurer.policies_by_seed(line)
+        of_seeds = [
+            np.concatenate([measurer.scores(policies[seed], one).counts for one in benchmarks])
+            for seed in seeds
+        ]
+        counts.append(of_seeds)
+    first = lines[0].policies[0]
+    sizes = [len(measurer.scores(first, one).ids) for one in benchmarks]
+    samples = int(measurer.scores(first, benchmarks[0]).responses.min())
+    return np.array(counts), samples, largest, sizes
+
+
+def _interval(name: str, interval: Interval) -> Row:
+    """Three columns of a value and the ends of its interval."""
+    ends = {f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return {name: interval.value} | ends
 
 
 def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
@@ -146,14 +206,14 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
-    """The base policies that cells started from: model and first eight digits of the digest."""
+    """The base policies that cells started from: name and first eight digits of the digest."""
     names: list[str] = []
     for cell in cells:
-        model = experiment.cell(cell).model
+        base = experiment.base_of(experiment.cell(cell))
         inputs = read_provenance(experiment.files.policy(cell)).get("inputs", {})
         for path, digest in inputs.items():
-            if Path(path).parent.name == base_name(model):  # cells/BASE/policy
-                names.append(f"{model} {digest[:8]}")
+            if Path(path).parent.name == base:  # cells/BASE/policy
+                names.append(f"{base.removesuffix(f'--{BASE}')} {digest[:8]}")
     return list(dict.fromkeys(names))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.claims import CLAIMS, Claim, planned, task
+from rspo.analysis.choice import chosen_lines
+from rspo.analysis.claims import Claim, claims_of, planned, task
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
@@ -18,7 +19,7 @@ from rspo.analysis.results import (
     with_p_values,
     write_comparisons,
 )
-from rspo.analysis.study_columns import bases, chosen_lines, method_rows, origins
+from rspo.analysis.study_columns import bases, method_rows, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
@@ -58,7 +59,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
         rows = with_p_values([measurer.measure(comparison) for comparison in plan])
         write_comparisons(comparisons_csv, rows)
         claims = []
-        for name, claim in CLAIMS.items():
+        for name, claim in claims_of(experiment).items():
             row = _claim_row(claim, [row for row in rows if row["claim"] == name])
             if name in reasons:
                 row["verdict"] = f"{NOT_TESTED}: {reasons[name]}"
@@ -184,6 +185,7 @@ def study_contents(
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
         "margin": experiment.config.evaluation.equivalence_margin,
+        "base_per_seed": experiment.config.base_per_seed,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,

@@ -39,9 +39,28 @@ def cost(experiment: "Experiment", force: Force = False) -> None:
     write_cost_table(experiment, force)
 
 
-@command(PANEL, "rspo doctor --scale paper")
+@command(PANEL, "rspo trial pilot --scale paper")
+def trial(
+    experiment: "Experiment",
+    name: Annotated[str, typer.Argument(help="A trial of the config, such as pilot.")],
+) -> int:
+    """Say whether a trial's trainings show what they must before the real ones start.
+
+    The exit status is 1 if they do not.
+    """
+    from rspo.analysis import trials
+
+    outcomes = trials.outcomes(experiment, name)
+    print(trials.text(experiment, name, outcomes))
+    return 0 if trials.is_go(outcomes) else 1
+
+
+@command(PANEL, "rspo doctor --scale paper", "srun --partition=gpu rspo doctor --node")
 def doctor(
     experiment: "Experiment",
+    node: Annotated[
+        bool, typer.Option("--node", help="Instead, check what jobs need on this machine.")
+    ] = False,
     rule: Annotated[
         list[str], typer.Option(hidden=True, help="Set by Snakemake, which knows its rules.")
     ] = [],  # noqa: B006
@@ -50,6 +69,8 @@ def doctor(
 
     Snakemake runs it before it submits the first job.
     """
-    from rspo.slurm.doctor import report
+    from rspo.slurm.doctor import report, report_machine
 
+    if node:
+        return 0 if report_machine(experiment) else 2
     return 0 if report(experiment, rule) else 2

@@ -10,6 +10,7 @@ import typer
 
 from rspo.config.given import DEFAULT_SCALE, EXPERIMENT_VARIABLE
 from rspo.config.merge import parse_overrides
+from rspo.core.checkout import require_same_checkout
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -107,12 +108,18 @@ def load_experiment(
     """
     from rspo.config.experiment import Experiment
 
+    require_same_checkout(Path())
     from_snakemake = json.loads(os.environ.get(EXPERIMENT_VARIABLE, "{}"))
     by_hand = parse_overrides(overrides)
     scale = scale or from_snakemake.get("scale", DEFAULT_SCALE)
     if results is None and from_snakemake.get("results"):
         results = Path(from_snakemake["results"])
-    experiment = Experiment.load(scale, by_hand or from_snakemake.get("set", {}), results=results)
+    experiment = Experiment.load(
+        scale,
+        by_hand or from_snakemake.get("set", {}),
+        results=results,
+        sources={"--set": by_hand},
+    )
     if by_hand and not experiment.files.are_elsewhere:
         # `rspo.pipeline.run` compares with the config alone, because it refuses to write results of
         # other settings into the folder of the config's own results.

@@ -60,11 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError) and _nobody_reads_output():
             return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
         if error.errno is None:  # not from the operating system, so a fault of the code
-            raise
+            return _fail_in_code(error)
         file = f"{error.filename}: " if error.filename else ""
         return _fail(1, f"error: {file}{os.strerror(error.errno)}")
-    except KeyboardInterrupt:
-        return _fail(130, "interrupted")
+    except Exception as error:
+        return _fail_in_code(error)
+    except KeyboardInterrupt as interrupt:
+        return _fail(130, "; ".join(filter(None, ("interrupted", str(interrupt)))))
 
 
 def parse(words: list[str]) -> Callable[[], Output]:
@@ -121,6 +123,19 @@ def _fail(status: int, message: str) -> int:
     """Print a message on standard error, and return the exit status."""
     print(f"rspo: {message}", file=sys.stderr, flush=True)
     return status
+
+
+def _fail_in_code(error: Exception) -> int:
+    """Print an error of a user's extension, with the lines of extensions only.
+
+    Raises: the error itself, if this package has raised it, because its traceback is needed then.
+    """
+    from rspo.core.own_function import own_error  # here, because it imports NumPy
+
+    own = own_error(error)
+    if own is None:
+        raise error
+    return _fail(1, f"error: {own}")
 
 
 def _nobody_reads_output() -> bool:

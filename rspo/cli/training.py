@@ -40,10 +40,13 @@ def train(
 ) -> None:
     """Train one cell, or resume it from its checkpoint."""
     from rspo.training.gpu_memory import require_gpu_memory
+    from rspo.training.refused_settings import require_allowed_settings
 
     accept_requests()  # first of all, because SLURM's request to stop may come at any time
-    # This comes before --print-config, so that a machine without GPUs can check a config.
-    require_gpu_memory(experiment, experiment.cell(cell).name)
+    # These come before --print-config, so that a machine without GPUs can check a config.
+    name = experiment.cell(cell).name
+    require_allowed_settings(experiment, name)
+    require_gpu_memory(experiment, name)
     if print_config:
         _print_config(experiment, cell)
         return
@@ -56,6 +59,14 @@ def train(
         use_one_thread()
     with display.shown_in_terminal(experiment):
         train_cell(experiment, cell, force)
+
+
+@command(PANEL, "rspo derive small--policy-gradient--k1--n16--averaged-0.25--s0")
+def derive(experiment: "Experiment", cell: Cell, force: Force = False) -> None:
+    """Make the policy of a cell from a trained one: a copy, or an average with its base policy."""
+    from rspo.training.derive import derive as derive_cell
+
+    derive_cell(experiment, cell, force)
 
 
 def _print_config(experiment: "Experiment", cell: str) -> None:

@@ -7,6 +7,7 @@ model begin.
 """
 
 import json
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,9 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.files import Files
-from rspo.config.load import errors_at, load_config
+from rspo.config.load import Sources, errors_at, load_config
 from rspo.config.names import BASE as BASE
-from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, Evaluation, GridEntry, Training
+from rspo.config.schema import (
+    DEFAULT_VARIANT,
+    Config,
+    DataSet,
+    Derived,
+    Evaluation,
+    GridEntry,
+    Model,
+    Sampling,
+    Training,
+)
 from rspo.core.errors import InputError, require_name
 from rspo.objectives import OBJECTIVES, short_name
 
@@ -56,9 +67,19 @@ class Cell:
         return "--".join(parts)
 
 
-def base_name(model: str) -> str:
-    """The name of a model's base policy, which is also the name of its folder."""
-    return f"{model}--{BASE}"
+def base_name(model: str, seed: int = 0) -> str:
+    """The name of a model's base policy, which is also the name of its folder.
+
+    Args:
+        seed: the training seed whose cells start from it, with `base_per_seed`; the base policy of
+            seed 0 has the name that it has without this key.
+    """
+    return f"{pretrained_name(model, seed)}--{BASE}"
+
+
+def pretrained_name(model: str, seed: int = 0) -> str:
+    """The name by which `rspo pretrain` knows the base policy of a model for a training seed."""
+    return f"{model}--s{seed}" if seed else model
 
 
 @dataclass(frozen=True)
@@ -87,6 +108,7 @@ class Experiment:
         overrides: Mapping[str, Any] | None = None,
         root: Path | None = None,
         results: Path | None = None,
+        sources: Sources | None = None,
     ) -> "Experiment":
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
@@ -95,6 +117,8 @@ class Experiment:
             overrides: settings that replace those of the file, nested as in the config.
             results: the folder of the results; default: `results/<scale>` below `root`. Another
                 folder gets the reports too, because `reports/` belongs to the default folder.
+            sources: where the overrides come from, for messages about them, such as an option; by
+                default, messages name the file.
 
         Raises: InputError if a value in the config is wrong, and if `results` names neither a
             folder of results nor a new folder.
@@ -103,7 +127,7 @@ class Experiment:
         # Snakemake reads `--config scale=1` as a number, and a path would leave the folder config/.
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
-        config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
+        config = load_config(root / "config" / f"{scale}.yaml", overrides or {}, sources)
         files = Files.of_scale(scale, root, results)
         return cls(scale, config, files, root, overrides=overrides or {})
 
@@ -121,8 +145,9 @@ class Experiment:
 
     @cached_property
     def every_cell(self) -> dict[str, Cell]:
-        """The training cells of the grid and of the studies by name, without duplicates."""
-        names = list(self.config.grid) + list(self.config.studies)
+        """The training cells of the grid, the studies and the trials by name, each once."""
+        config = self.config
+        names = list(config.grid) + list(config.studies) + list(config.trials)
         return {cell.name: cell for name in names for cell in self.cells_of(name)}
 
     def cells_of(self, grid: str) -> list[Cell]:
@@ -168,11 +193,11 @@ class Experiment:
         return f"{number} seed{'s' if most > 1 else ''}"
 
     def grid_entry(self, grid: str) -> GridEntry:
-        """The entry of the grid, or the study, with a name.
+        """The entry of the grid, the study or the trial with a name.
 
-        Raises: InputError if the config has neither.
+        Raises: InputError if the config has none.
         """
-        entries = self.config.grid | self.config.studies
+        entries = self.config.grid | self.config.studies | self.config.trials
         self.require_name("entry of grid", grid, entries)
         return entries[grid]
 
@@ -229,9 +254,103 @@ class Experiment:
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
     def bases_of(self, grid: str) -> list[str]:
-        """The base policies of the cells of an entry of the grid, or of a study."""
-        models = dict.fromkeys(spec.model for spec in self.grid_entry(grid).cells)
-        return [base_name(model) for model in models]
+        """The base policies of the cells of an entry of the grid, or of a study, model by model."""
+        bases: dict[str, dict[str, None]] = {}
+        for cell in self.cells_of(grid):
+            bases.setdefault(cell.model, {})[self.base_of(cell)] = None
+        return [base for of_model in bases.values() for base in of_model]
+
+    def base_of(self, cell: Cell) -> str:
+        """The base policy with which the training of a cell begins."""
+        return base_name(cell.model, cell.seed if self._has_base_per_seed(cell.model) else 0)
+
+    def _has_base_per_seed(self, model: str) -> bool:
+        """Whether each training seed has a base policy of its own; a published model has one."""
+        return self.config.base_per_seed and self.config.models[model].scratch is not None
+
+    @cached_property
+    def bases(self) -> dict[str, tuple[str, int]]:
+        """The base policies of all cells by name: the model, and the training seed."""
+        bases = {}
+        for cell in self.every_cell.values():
+            seed = cell.seed if self._has_base_per_seed(cell.model) else 0
+            bases[base_name(cell.model, seed)] = (cell.model, seed)
+        return bases
+
+    def is_derived(self, policy: str) -> bool:
+        """Whether a policy is made from a trained one, without a training of its own."""
+        return not self.is_base(policy) and self.config.is_derived(self.cell(policy).variant)
+
+    @cached_property
+    def derived(self) -> list[str]:
+        """The cells whose policies are made from trained ones (`rspo derive`)."""
+        is_derived = self.config.is_derived
+        return [name for name, cell in self.every_cell.items() if is_derived(cell.variant)]
+
+    def source_of(self, cell: Cell) -> Cell:
+        """The trained cell from which the policy of a derived cell is made.
+
+        Raises: InputError if the config has no such cell, or it is derived, too.
+        """
+        variant = self.derivation_of(cell).variant
+        source = replace(cell, variant=variant)
+        if source.name not in self.every_cell or self.config.is_derived(variant):
+            raise InputError(
+                f"config/{self.scale}.yaml: variants.{cell.variant}: {cell.name} is made from "
+                f"{source.name}, which must be a trained cell of the grid or of a study"
+            )
+        return source
+
+    def derivation_of(self, cell: Cell) -> Derived:
+        """How the policy of a derived cell is made."""
+        return self.config.derivation_of(cell.variant)
+
+    def sampling_of(self, policy: str) -> Sampling:
+        """How responses are sampled to evaluate a policy.
+
+        The temperature may be that of the cell's variant; all else is the same for all policies.
+        """
+        experiment = self.for_cell(policy) if self.is_derived(policy) else self
+        temperature = experiment.config.evaluation.temperature
+        if temperature is None:
+            return self.config.sampling
+        return self.config.sampling.model_copy(update={"temperature": temperature})
+
+    def bases_by_model(self, policies: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The base policies among some policies, by their model."""
+        by_model: dict[str, tuple[str, ...]] = {}
+        for policy in policies:
+            if self.is_base(policy):
+                model = self.model_of(policy)
+                by_model[model] = by_model.get(model, ()) + (policy,)
+        return by_model
+
+    def pretrained(self, name: str) -> tuple[str, Model]:
+        """The model that `rspo pretrain NAME` makes: its name in the config, and its section.
+
+        The model of training seed s has the seed of its pretraining, plus s.
+
+        Raises: InputError if the config has no such model, or no base policy for the seed.
+        """
+        model, _, seed = name.partition("--s")
+        allowed = list(self.config.models)
+        if model in self.config.models and self._has_base_per_seed(model):
+            allowed += [base.removesuffix(f"--{BASE}") for base in self.bases]
+            # A base policy may be made for more seeds than the cells have.
+            if seed.isdecimal() and pretrained_name(model, int(seed)) == name:
+                allowed.append(name)
+        self.require_name("model", name, dict.fromkeys(allowed))
+        section = self.config.models[model]
+        if not seed or section.scratch is None:
+            return model, section
+        scratch = section.scratch.model_copy(update={"seed": section.scratch.seed + int(seed)})
+        return model, section.model_copy(update={"scratch": scratch})
+
+    def seed_of(self, policy: str) -> int:
+        """The training seed of a cell, or of the cells that begin with a base policy."""
+        if self.is_base(policy):
+            return self.bases[policy][1]
+        return self.cell(policy).seed
 
     def policies_of(self, grid: str) -> list[str]:
         """The base policies and the cells of an entry of the grid, or of a study."""
@@ -257,7 +376,7 @@ class Experiment:
         return policy.endswith(f"--{BASE}")
 
     def cell(self, name: str) -> Cell:
-        """The cell with a name, of the grid or of a study.
+        """The cell with a name, of the grid, a study or a trial.
 
         Raises: InputError if there is none. It suggests more seeds, or similar names.
         """
@@ -283,14 +402,9 @@ class Experiment:
 
         Raises: InputError for a name of neither a base policy nor a cell.
         """
-        if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
-            return policy.removesuffix(f"--{BASE}")
+        if policy in self.bases:
+            return self.bases[policy][0]
         return self.cell(policy).model
-
-    @cached_property
-    def trained_models(self) -> list[str]:
-        """The models that have cells. The config may list models that it does not use."""
-        return list(dict.fromkeys(cell.model for cell in self.every_cell.values()))
 
     @property
     def trains_on_gpus(self) -> bool:
@@ -344,17 +458,20 @@ class Experiment:
         """The numbers of the blocks into which the samples of an evaluation are divided."""
         return range(self.config.evaluation.samples // self.config.evaluation.block)
 
-    def require_block(self, block: int) -> None:
-        """Raises: InputError if no evaluation has a block with this number."""
-        # A study may have more samples than the grid.
+    def require_block(self, policy: str, suite: str, block: int) -> None:
+        """Raises: InputError if no evaluation of a policy on a suite has this block."""
         evaluation = self.config.evaluation
         samples = evaluation.samples
-        for study in self.config.studies.values():
-            samples = max(samples, study.samples or 0)
+        # A study may have more samples than the grid.
+        for name, study in self.config.studies.items():
+            if study.samples and study.suite == suite and policy in self.policies_of(name):
+                samples = max(samples, study.samples)
         blocks = samples // evaluation.block
         if not 0 <= block < blocks:
+            numbers = "block 0" if blocks == 1 else f"the blocks 0 to {blocks - 1}"
             raise InputError(
-                f"no block {block}: config/{self.scale}.yaml has {blocks}, which begin with 0"
+                f"no block {block}: config/{self.scale}.yaml evaluates {policy} on {suite} with "
+                f"{samples} samples, which are {numbers}"
             )
 
     def command(self, *words: str) -> str:
@@ -375,6 +492,12 @@ class Experiment:
     def score_files(self, policy: str, suite: str) -> list[Path]:
         """The tables with the scores of `sample_files`, in the same order."""
         return [self.files.scores(policy, suite, block) for block in self.blocks()]
+
+    def scales_with(self, section: str) -> list[str]:
+        """The names of the scales whose config files have a section."""
+        files = sorted((self.root / "config").glob("*.yaml"))
+        begins = re.compile(rf"^{section}:", flags=re.MULTILINE)
+        return [file.stem for file in files if begins.search(file.read_text(errors="replace"))]
 
     @property
     def judge_model(self) -> Path | None:

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Given:
 
         Raises: InputError if one of `OWN_KEYS` has a wrong value.
         """
+        _require_no_misspelling(config)
         results = config.get("results")
         mirror = config.get("mirror")
         if "results" in config and not results:
@@ -82,6 +84,24 @@ class Given:
         words = [f"{name}={shlex.quote(text)}" for name, text in self.environment.items()]
         words.append("rspo")
         return " ".join(words).replace("{", "{{").replace("}", "}}")
+
+
+def _require_no_misspelling(config: Mapping[str, Any]) -> None:
+    """Raises: InputError for an unknown key that resembles one of `OWN_KEYS` most.
+
+    Other unknown keys are found with those of the config file, whose error lists its keys.
+    """
+    from rspo.config.schema import Config  # here, because it imports NumPy
+
+    fields = tuple(Config.model_fields)
+    for key in config:
+        if key in OWN_KEYS or key in fields:
+            continue
+        for close in get_close_matches(key, OWN_KEYS + fields, n=1):
+            if close in OWN_KEYS:
+                raise InputError(
+                    f"--config {key}={config[key]}: no such key; did you mean {close}?"
+                )
 
 
 def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:

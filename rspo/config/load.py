@@ -1,5 +1,6 @@
 """Read a scale's config file and run its extensions. Each error is one line."""
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +16,59 @@ from rspo.config.merge import merge
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
+from rspo.core.own_function import EXTENSION
+
+# The places that overrides come from, such as an option, each with its overrides, nested as in the
+# config. Later places take precedence.
+Sources = Mapping[str, Mapping[str, Any]]
 
 
-def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
+def load_config(path: Path, overrides: Mapping[str, Any], sources: Sources | None = None) -> Config:
     """Read a config file, apply overrides, and validate every key.
 
     Args:
         overrides: settings that replace those of the file, nested as in the file. A null removes an
             entry of the grid.
+        sources: where the overrides come from, for messages about them; by default, messages name
+            the file.
 
     Raises: InputError with one line for each mistake.
+    """
+    values = read_values(path)
+    merged = merge(values, overrides)
+    # An override can remove entries of the grid, to run less.
+    grid = values.get("grid")
+    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
+        merged["grid"] = _without_removed(merged["grid"], grid)
+    with errors_at(str(path), sources):
+        return config_of(merged, path.parent.parent, str(path))
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The keys of a config file, and those of the file that its key `include` names.
+
+    The file's own keys replace included ones, at any depth.
+
+    Raises: InputError if a file is missing, or is not YAML with keys and values.
+    """
+    values = _read(path)
+    name = values.pop("include", None)
+    if name is None:
+        return values
+    if not isinstance(name, str) or not (path.parent / name).is_file():
+        raise InputError(
+            f"{path}: include = {name!r}: no such file; the path is relative to {path.parent}"
+        )
+    included = _read(path.parent / name)
+    if "include" in included:
+        raise InputError(f"{path.parent / name}: include: allowed only in the config of a scale")
+    return merge(included, values)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The keys of one YAML file.
+
+    Raises: InputError if there is no such file, or it is not YAML with keys and values.
     """
     try:
         values = yaml.load(path.read_text(), _Loader)
@@ -36,13 +80,7 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
-    merged = merge(values, overrides)
-    # An override can remove entries of the grid, to run less.
-    grid = values.get("grid")
-    if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
-        merged["grid"] = _without_removed(merged["grid"], grid)
-    with errors_at(str(path)):
-        return config_of(merged, path.parent.parent, str(path))
+    return values
 
 
 def _without_removed(entries: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,11 +128,10 @@ def _run_once(path: Path, name: str) -> None:
     Args:
         name: the file as the config names it, for messages.
 
-    Raises: InputError with the line of the extension, if it raises a ValueError or ends the
-        program. Other errors keep their traceback.
+    Raises: InputError with the line of the extension, if it raises an error or ends the program.
     """
     # The file's own name may be that of an installed module, so the module gets another one.
-    module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
+    module_name = f"{EXTENSION}{path.stem}_{fingerprint(str(path))}"
     if module_name in sys.modules:
         return
     spec = spec_from_file_location(module_name, path)
@@ -106,12 +143,18 @@ def _run_once(path: Path, name: str) -> None:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[module_name]  # so that the next reading of the config runs it again
-        if not isinstance(error, ValueError | SystemExit):
+        if isinstance(error, KeyboardInterrupt):
             raise
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
         line = lines[-1] if lines else 1
-        reason = "it ends the program" if isinstance(error, SystemExit) else error
+        if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno:
+            line = error.lineno
+        reason = str(error)
+        if isinstance(error, SystemExit):
+            reason = "it ends the program"
+        elif not isinstance(error, ValueError):
+            reason = traceback.format_exception_only(error)[-1].strip()
         raise InputError(f"{name}, line {line}: {reason}") from error
 
 
@@ -133,19 +176,20 @@ class _Loader(yaml.SafeLoader):
 
 
 @contextmanager
-def errors_at(place: str) -> Iterator[None]:
+def errors_at(place: str, sources: Sources | None = None) -> Iterator[None]:
     """Turn a ValidationError into InputError with one line for each mistake.
 
     Args:
-        place: the file, or the file and the section; each line begins with it.
+        place: the file, or the file and the section. Each line begins with it, unless the value
+            comes from one of `sources`.
     """
     try:
         yield
     except ValidationError as error:
-        raise InputError("\n".join(_lines(place, error.errors()))) from None
+        raise InputError("\n".join(_lines(place, error.errors(), sources or {}))) from None
 
 
-def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
+def _lines(file: str, problems: Sequence[Any], sources: Sources) -> Iterator[str]:
     """Yield a line for each error that pydantic lists, such as `FILE: KEY = VALUE: REASON`."""
     for problem in problems:
         location = problem["loc"]
@@ -156,7 +200,35 @@ def _lines(place: str, problems: Sequence[Any]) -> Iterator[str]:
         if not isinstance(problem["input"], dict | Section):  # a section would fill the screen
             value = f" = {problem['input']!r}"
         reason = problem["msg"].removeprefix("Value error, ")
+        key_inside = tuple(location) + _key_in(reason)
+        place = _source_of(key_inside, sources) or _source_of(location, sources) or file
         yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"
+
+
+def _key_in(reason: str) -> tuple[str, ...]:
+    """The key at the beginning of a message about a section, as in `training.epochs = 0: ...`."""
+    match = re.match(r"(?:unknown key )?([\w.-]+) = ", reason)
+    return tuple(match[1].split(".")) if match else ()
+
+
+def _source_of(location: Sequence[Any], sources: Sources) -> str | None:
+    """The last place that gives the value at a location, or one around it; None if none does."""
+    for place in reversed(list(sources)):
+        if _gives(sources[place], location):
+            return place
+    return None
+
+
+def _gives(values: Mapping[str, Any], location: Sequence[Any]) -> bool:
+    """Whether nested values have a value at a location of the config, or one around it."""
+    value: Any = values
+    for key in location:
+        if not isinstance(value, Mapping):  # such as a list of cells
+            return True
+        if key not in value:
+            return False
+        value = value[key]
+    return bool(location)
 
 
 def _is_inside(inner: Sequence[Any], outer: Sequence[Any]) -> bool:

@@ -67,7 +67,8 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # the split whose numbers are larger than those of any other split
 BASE = "base"  # ends the name of a policy before reinforcement learning
-# The columns with which a study may describe its trainings (`rspo.analysis.study_columns`).
+# The columns with which a study may describe its trainings and their curves of Pass@k
+# (`rspo.analysis.study_columns`).
 StudyColumn = Literal[
     "late_entropy",
     "zero_weight",
@@ -75,6 +76,8 @@ StudyColumn = Literal[
     "gradient_clipped",
     "finished",
     "cpu_seconds",
+    "regret",
+    "crossing",
 ]
 # The tables that every scale has. No study can have their names, because its table is beside them.
 TABLES = ("cost", "claims")

@@ -15,12 +15,16 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
+    ValidationError,
     model_validator,
 )
 
 from rspo.config.merge import merge
 from rspo.config.names import (
+    BASE,
     BOX_ONLY,
     NAMES_OF_PLACES,
     TABLES,
@@ -362,6 +366,14 @@ class Training(Section):
     drop_zero_weights: bool = True
     entropy_bonus: float = Field(default=0.0, ge=0)  # the coefficient of the entropy in the loss
     k_schedule: tuple[Positive, Positive] | None = None  # k at the first and at the last step
+    # The step after which the training ends, with the schedules of `steps`: the policy is that of a
+    # checkpoint at this step. null: all steps. Only `engine: local` has this.
+    stop_after: Positive | None = None
+
+    @property
+    def last_step(self) -> int:
+        """The number of steps that are trained."""
+        return self.steps if self.stop_after is None else self.stop_after
 
     @property
     def prompts_per_update(self) -> int:
@@ -381,6 +393,13 @@ class Training(Section):
         done = step / max(1, self.steps - 1)
         # Linear, and rounded half up: `round` would round half to even.
         return math.floor(first + (last - first) * done + 0.5)
+
+    @model_validator(mode="after")
+    def _stops_within_the_steps(self) -> "Training":
+        """Require that the step after which the training ends is one of its steps."""
+        if self.last_step > self.steps:
+            raise ValueError(f"stop_after = {self.stop_after}; allowed: up to steps = {self.steps}")
+        return self
 
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
@@ -485,6 +504,8 @@ class Evaluation(Section):
     resamples: Positive  # bootstrap resamples of the problems for each interval
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     reward: RewardName = "length"  # the reward in Max@k, for all policies
+    # Of the sampling of responses; null: that of `sampling`, which is that of the training.
+    temperature: float | None = Field(default=None, gt=0)
     # Two policies tie if their difference is significantly smaller than this fraction. 0.02 is 2
     # percentage points.
     equivalence_margin: float = Field(gt=0, lt=1)
@@ -556,14 +577,48 @@ class GridEntry(Section):
     seeds: Positive = 1
 
 
+class Subtrahend(Section):
+    """The method that a contrast subtracts, by its objective, its k and its variant."""
+
+    objective: Name
+    # The k of its training. same: that of the method from which it is subtracted, if both have one.
+    # own: the k of evaluation, where policy gradient is RSPO with k = 1.
+    k: Literal["same", "own"] | Positive = "same"
+    variant: Name | None = None  # null: that of the method from which it is subtracted, or the only
+
+    @model_validator(mode="after")
+    def _objective_exists(self) -> "Subtrahend":
+        if self.objective not in OBJECTIVES:
+            raise ValueError(unknown_objective(self.objective))
+        return self
+
+
+def _kind_of_minus(value: Any) -> str:
+    """Whether `minus` is a name, the description of a method, or pairs of variants."""
+    if isinstance(value, Subtrahend) or (isinstance(value, Mapping) and "objective" in value):
+        return "method"
+    return "pairs" if isinstance(value, Mapping) else "name"
+
+
+Minus = Annotated[
+    Annotated[Name, Tag("name")]
+    | Annotated[Subtrahend, Tag("method")]
+    | Annotated[dict[Name, Name], Tag("pairs")],
+    Discriminator(_kind_of_minus),
+]
+
+
 class Contrast(Section):
     """Paired differences of a study's methods. docs/add/study.md describes the keys."""
 
     family: str = Field(min_length=1)  # p-values are adjusted over the differences of a family
-    minus: Name | dict[Name, Name]  # what is subtracted: base, an objective or a variant
+    minus: Minus  # what is subtracted: base, an objective, a variant, or the method described
+    method: Name | None = None  # only methods with this objective are compared; null: all
     less: Name | None = None  # an objective whose own difference is subtracted from each difference
     claims: tuple[Literal["C1", "C3", "C10"], ...] = ()
-    k: tuple[Positive, ...] | None = None  # null: the k of the study
+    # null: the k of the study. own: each method at the k that it is trained for, policy gradient
+    # at 1; other methods without a k are not compared.
+    k: tuple[Positive, ...] | Literal["own"] | None = None
     mean: bool = False  # whether the differences are averaged over k
     each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
 
@@ -573,8 +628,12 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Compare only one variant of each method: the one with the best Pass@k at this k in validation.
-    choose_by_pass_at: Positive | None = None
+    # Compare only one variant of each method: the one with the best Pass@k at this k in validation,
+    # of equally good ones the one with the lowest learning rate. each: at the k of each comparison.
+    choose_by_pass_at: Positive | Literal["each"] | None = None
+    # The variants among which it is chosen; others are compared too. Empty: all variants.
+    choose_within: tuple[Name, ...] = ()
+    choose_by_seeds: Positive | None = None  # the first seeds, whose validation decides; null: all
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
@@ -599,10 +658,12 @@ class Study(GridEntry):
             are_objectives = all(
                 isinstance(minus, str) and minus in OBJECTIVES for minus in subtrahends
             )
+            if self.choose_by_pass_at == "each" or {"regret", "crossing"} & set(self.columns):
+                are_objectives = False
             if variants != {DEFAULT_VARIANT} or not are_objectives:
                 raise ValueError(
                     "cells: allowed with several models: no variants, and contrasts with minus: an "
-                    "objective"
+                    "objective; no regret, crossing and choose_by_pass_at: each"
                 )
         return self
 
@@ -615,23 +676,80 @@ class Study(GridEntry):
         families = [contrast.family for contrast in self.contrasts]
         for contrast in self.contrasts:
             place = f"contrasts, {contrast.family!r}"
+            self._require_names(contrast, place)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
             if contrast.claims and (contrast.less or contrast.k or contrast.mean):
                 raise ValueError(f"{place}: claims are compared without less, k and mean")
+            if contrast.mean and (contrast.k == "own" or self.choose_by_pass_at == "each"):
+                raise ValueError(f"{place}: no mean over k with k: own or choose_by_pass_at: each")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
             raise ValueError("contrasts: at most one may have claims")
         return self
 
+    def _require_names(self, contrast: Contrast, place: str) -> None:
+        """Raises: ValueError if a contrast names what is neither an objective nor in this study."""
+        variants = list(dict.fromkeys(variant for spec in self.cells for variant in spec.variant))
+        objectives = list(dict.fromkeys(spec.objective for spec in self.cells))
+        minus = contrast.minus
+        # An objective that the study lacks compares nothing, which `rspo.analysis.studies` says.
+        if isinstance(minus, str) and minus not in OBJECTIVES:
+            _require_one_of(f"{place}, minus", minus, [BASE] + objectives + variants)
+        elif isinstance(minus, Mapping):
+            for variant in list(minus) + list(minus.values()):
+                _require_one_of(f"{place}, minus", variant, variants)
+        if contrast.less is not None and contrast.less not in OBJECTIVES:
+            _require_one_of(f"{place}, less", contrast.less, objectives)
 
-# A variant's changes, by the sections of the config that decide a training.
-Changes = dict[Literal["models", "sampling", "training", "rewards"], dict[str, Any]]
+
+TrialCheck = Literal["seconds", "sampler", "clipping", "reward", "finished", "full_length", "judge"]
+
+
+class Trial(GridEntry):
+    """Trainings before those of the grid, and what they must show (docs/first_hour.md).
+
+    Their policies are evaluated if there is a suite, and are in no figure.
+    """
+
+    checks: tuple[TrialCheck, ...] = Field(min_length=1)
+    step_seconds: Annotated[float, Field(gt=0)] | None = None  # the most of the check `seconds`
+
+    @model_validator(mode="after")
+    def _limit_exists(self) -> "Trial":
+        if ("seconds" in self.checks) != (self.step_seconds is not None):
+            raise ValueError("step_seconds: needed with the check seconds, and only with it")
+        return self
+
+
+class Derived(Section):
+    """How a policy is made from a trained one without training (`rspo derive`).
+
+    Its weights are (1 - base_share) times those of the cell with the variant `variant`, plus
+    base_share times those of the base policy with which that cell began.
+    """
+
+    base_share: float = Field(default=0.0, ge=0, le=1)
+    variant: Name = DEFAULT_VARIANT  # of the trained cell, which differs in nothing else
+
+
+# A variant's changes, by the sections of the config that decide a training, or by those that decide
+# a policy without a training of its own (`WITHOUT_TRAINING`).
+Changes = dict[
+    Literal["models", "sampling", "training", "rewards", "derived", "evaluation"], dict[str, Any]
+]
+# The sections in a variant whose policies are made from trained ones. Of `evaluation`, a variant
+# may change the temperature.
+WITHOUT_TRAINING = {"derived", "evaluation"}
 
 
 class Config(Section):
     """The config of a scale: all sections, and what must hold between them."""
 
     seeds: Positive
+    # Training seed s starts from a base policy of its own, whose pretraining has the seed of the
+    # model's plus s, so that intervals over seeds cover base policies. A published model has one
+    # base policy. Only `engine: local` has this.
+    base_per_seed: bool = False
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
     verifier: VerifierName
@@ -643,6 +761,9 @@ class Config(Section):
     xverify: XVerifySettings | None = None
     data: Data
     models: dict[Name, Model]
+    # A folder of results, relative to the folder that has config/. A base policy there is copied
+    # instead of being trained if it was made with the same settings.
+    base_policies: str | None = None
     sampling: Sampling
     training: Training
     local: LocalSettings = LocalSettings()
@@ -651,6 +772,7 @@ class Config(Section):
     evaluation: Evaluation
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
     studies: dict[Name, Study] = {}
+    trials: dict[Name, Trial] = {}
     variants: dict[Name, Changes] = {}
     extensions: tuple[str, ...] = ()  # relative to the folder that has config/
     # In minutes; null: no limit. Snakemake replaces a result that took longer only with
@@ -664,9 +786,8 @@ class Config(Section):
         """
         if name == DEFAULT_VARIANT:
             return self
-        return Config.model_validate(
-            merge(self.model_dump(exclude_unset=True), self.variants[name])
-        )
+        changes = {key: value for key, value in self.variants[name].items() if key != "derived"}
+        return Config.model_validate(merge(self.model_dump(exclude_unset=True), changes))
 
     @property
     def starts_judge(self) -> bool:
@@ -688,6 +809,8 @@ class Config(Section):
                 )
         for name, study in self.studies.items():
             self._require_references(f"studies.{name}", study, needs_suite=True)
+        for name, trial in self.trials.items():
+            self._require_references(f"trials.{name}", trial, needs_suite=False)
         if self.verifier == "xverify" and self.xverify is None:
             raise ValueError("verifier = 'xverify' needs the section xverify")
         if self.engine == "verl":
@@ -699,6 +822,39 @@ class Config(Section):
             )
         return self
 
+    def is_derived(self, variant: str) -> bool:
+        """Whether the policies of a variant are made from trained ones, without a training."""
+        return bool(WITHOUT_TRAINING & self.variants.get(variant, {}).keys())
+
+    def derivation_of(self, variant: str) -> Derived:
+        """How the policies of a derived variant are made.
+
+        Raises: ValueError for a wrong key or value.
+        """
+        try:
+            return Derived.model_validate(self.variants[variant].get("derived", {}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, ("variants", variant, "derived") + first["loc"]))
+            raise ValueError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from None
+
+    def _require_changes(self, variant: str) -> None:
+        """Raises: ValueError if a variant changes what it must not."""
+        changes = self.variants[variant]
+        if not self.is_derived(variant):
+            return
+        self.derivation_of(variant)
+        others = [section for section in changes if section not in WITHOUT_TRAINING]
+        if others:
+            raise ValueError(
+                f"variants.{variant}: a variant with derived or evaluation has no training, which "
+                f"{others[0]} would change; derived.variant may name a variant that does"
+            )
+        for key in changes.get("evaluation", {}):
+            if key != "temperature":
+                place = f"variants.{variant}.evaluation.{key}"
+                raise ValueError(f"{place}: a variant may change the temperature only")
+
     def _require_references(self, key: str, entry: GridEntry, needs_suite: bool) -> None:
         """Raises: ValueError if an entry names a suite, model or variant that the config lacks."""
         if entry.suite or needs_suite:
@@ -709,6 +865,8 @@ class Config(Section):
             _require_one_of(f"{key}: model", spec.model, self.models)
             for variant in spec.variant:
                 _require_one_of(f"{key}: variant", variant, variants)
+                if not needs_suite and self.is_derived(variant):
+                    raise ValueError(f"{key}: variant {variant} has no training; only studies have")
 
     def _require_verl(self) -> None:
         """Raises: ValueError if the section verl is missing, or verl lacks what a setting needs."""
@@ -716,6 +874,8 @@ class Config(Section):
             raise ValueError("engine = 'verl' needs the section verl")
         if self.training.epochs > 1 or self.rewards.wrong_verdicts:
             raise ValueError("training.epochs and rewards.false_*: only engine: local has these")
+        if self.base_per_seed or self.training.stop_after is not None:
+            raise ValueError("base_per_seed and training.stop_after: only engine: local has these")
         if self.training.entropy_bonus and self.training.loss_aggregation != "token-mean":
             raise ValueError(
                 "training.entropy_bonus: engine verl has it with loss_aggregation: token-mean only"
@@ -728,6 +888,8 @@ class Config(Section):
         # variant, would be ambiguous as the name of another variant.
         reserved = set(reward_names())
         reserved.add(DEFAULT_VARIANT)
+        for variant in self.variants:
+            self._require_changes(variant)
         taken = reserved & self.variants.keys()
         if taken:
             raise ValueError(f"variants.{min(taken)}: this name has another meaning in cells")
@@ -737,6 +899,9 @@ class Config(Section):
         shared = self.grid.keys() & self.studies.keys()
         if shared:
             raise ValueError(f"{min(shared)} is in grid and in studies; allowed: one of them")
+        shared = self.trials.keys() & (self.grid.keys() | self.studies.keys())
+        if shared:
+            raise ValueError(f"trials.{min(shared)}: the grid or the studies have this name too")
         return self
 
     @model_validator(mode="after")

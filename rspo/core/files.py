@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from rspo.core.errors import InputError
 
+STANDARD_INPUT = ("-", "/dev/stdin")  # names with which users mean it
 _GZIP = b"\x1f\x8b"  # the first bytes of every file that gzip has compressed
 
 
@@ -188,8 +189,14 @@ def require_file(path: Path) -> None:
 
     A pipe is refused because it can be read only once, and `_uncompressed` opens the file twice.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
+    if path.is_file():
+        return
+    if str(path) in STANDARD_INPUT or path.is_fifo():
+        raise InputError(
+            f"{path}: a pipe can be read only once, and this reads its input several times; write "
+            "it into a file first"
+        )
+    raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
 def _uncompressed(path: Path) -> BinaryIO:

@@ -1,12 +1,19 @@
-"""Load a function of the user, which a command line names as FILE.py:FUNCTION."""
+"""Functions of the user: load one that a command line names, and find the file of another."""
 
+import inspect
 import runpy
 import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rspo.core.checkout import package_folder
 from rspo.core.errors import InputError
 from rspo.passk import WeightFunction
+
+EXTENSION = "rspo_extension_"  # begins the names of the modules of extensions
 
 
 def function_of(name: str) -> WeightFunction:
@@ -37,3 +44,52 @@ def function_of(name: str) -> WeightFunction:
         raise InputError(f"{place} has no function {attribute!r}; has {', '.join(functions)}")
     weight_function: WeightFunction = function
     return weight_function
+
+
+def own_error(error: BaseException) -> str | None:
+    """Words for an error that a user's extension raised, with the frames of extensions only.
+
+    Returns: lines, of which the first has the place and the error; None if the error comes from
+        elsewhere.
+    """
+    files = set()
+    for name, module in list(sys.modules.items()):
+        if name.startswith(EXTENSION) and module.__file__:
+            files.add(module.__file__)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename in files]
+    if not own:
+        return None
+    last = own[-1]
+    reason = traceback.format_exception_only(error)[-1].strip()
+    first = f"{_shown(last.filename)}, line {last.lineno}, in {last.name}: {reason}"
+    lines = [first]
+    for frame in own:
+        lines.append(f"    {_shown(frame.filename)}, line {frame.lineno}: {frame.line}")
+    return "\n".join(lines)
+
+
+def _shown(name: str) -> Path:
+    """A file as a user names it: relative to the current folder, if it is below it."""
+    file = Path(name)
+    here = Path.cwd()
+    return file.relative_to(here) if file.is_relative_to(here) else file
+
+
+def file_of(function: Callable[..., Any]) -> Path | None:
+    """The user's file that defines a function, relative to the current folder if it is below it.
+
+    Returns: None for a function of this package, and for one without a source file.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not inspect.isfunction(function):  # an object that can be called; its class has the code
+        function = type(function).__call__
+    try:
+        file = Path(inspect.getfile(function)).resolve()
+    except TypeError:  # it is written in C
+        return None
+    if file.is_relative_to(package_folder() / "rspo") or not file.is_file():
+        return None
+    return _shown(str(file))

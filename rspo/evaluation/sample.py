@@ -30,11 +30,12 @@ def sample_suite(
         block: number of the block. It has `evaluation.block` samples of each problem, of which
             the first has the index `block * evaluation.block`.
     """
-    experiment.require_block(block)
+    experiment.require_block(policy, suite, block)
     task = tasks.sample(experiment, policy, suite, block)
     folder = experiment.files.policy(policy)
     problems = {name: experiment.files.problems(name) for name in experiment.benchmarks_of(suite)}
-    run(task, lambda: _sample(task, experiment.config, folder, problems, block), force)
+    config = experiment.config.model_copy(update={"sampling": experiment.sampling_of(policy)})
+    run(task, lambda: _sample(task, config, folder, problems, block), force)
 
 
 def _sample(

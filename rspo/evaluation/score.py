@@ -82,7 +82,7 @@ def score(
     with: Max@k is evaluated on this reward, and Pass@k on `correct`. A killed run resumes from its
     journal.
     """
-    experiment.require_block(block)
+    experiment.require_block(policy, suite, block)
     task = tasks.score(experiment, policy, suite, block)
     (path,) = task.outputs
     samples = experiment.files.samples(policy, suite, block)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.files import STANDARD_INPUT
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import read_run, suite_scores
@@ -92,7 +93,8 @@ def side_of(
     """
     if suite is None or argument.exists():
         files = files_of(argument)
-        if not files[0].exists() and not argument.suffix:
+        is_name = not argument.suffix and str(argument) not in STANDARD_INPUT
+        if not files[0].exists() and is_name:
             raise InputError(f"{argument}: no such file (--suite names the suite of a policy)")
         return side_of_files(files, reading, verifier, str(argument), extract)
     require_own_verdicts(verifier, extract)

@@ -11,9 +11,11 @@ from rspo.core.errors import InputError, require_name
 from rspo.figures import (
     curves,
     difference,
+    difficulty,
     disjoint,
     entropy,
     exact,
+    group,
     hitchhiking,
     intro,
     maxk_weight,
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _PACKAGED = (
+    group.FIGURE,
     intro.FIGURE,
     hitchhiking.FIGURE,
     disjoint.FIGURE,
@@ -42,6 +45,7 @@ _PACKAGED = (
     maxk_weight.FIGURE,
     curves.MAIN,
     difference.FIGURE,
+    difficulty.FIGURE,
     entropy.FIGURE,
     curves.SCALABILITY,
     curves.MODEL_SIZE,

@@ -1,4 +1,6 @@
-"""RSPO's Pass@k minus the baseline's and policy gradient's, at each k that RSPO is trained for.
+"""RSPO's Pass@k minus that of the methods it is compared with, at each k that it is trained for.
+
+These are the baseline and policy gradient, and GRPO if the grid has the entry of claim A3.
 
 The differences, their errors and p-values are those of the claims (claim_comparisons.csv). The
 p-values are adjusted by Holm over all points of the figure, because a reader looks at all of them.
@@ -17,21 +19,21 @@ from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import interval_over, run_description
+from rspo.figures.methods import interval_over, methods_of, run_description
 from rspo.figures.style import Axes, Picture
 from rspo.objectives import OBJECTIVES
 
 RSPO = "rspo_pass_at_k"
 # The objectives that RSPO is compared with, and the names of the differences.
-SUBTRACTED = {"hitchhiking": "baseline", "policy_gradient": "policy gradient"}
+SUBTRACTED = {"hitchhiking": "baseline", "policy_gradient": "policy gradient", "grpo": "GRPO"}
 
 # The claims about grid.main; further claims compare the same cells on other problems.
-CLAIMS = ("C1", "C3")
+CLAIMS = ("C1", "C3", "A3")
 
 CAPTION = (
-    "RSPO's Pass@k minus that of the baseline trained for the same k, and minus that of policy "
-    "gradient, on all problems pooled, in percentage points; RSPO is trained for the k at which it "
-    "is compared. Whiskers are 95 % intervals of the paired difference over problems and, with "
+    "RSPO's Pass@k minus that of the baseline trained for the same k, and minus those of methods "
+    "without a k, on all problems pooled, in percentage points; RSPO is trained for the k at which "
+    "it is compared. Whiskers are 95 % intervals of the paired difference over problems and, with "
     "several training seeds, over seeds; they are not adjusted for the number of comparisons."
 )
 COLUMNS = [
@@ -63,6 +65,8 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     is_drawn = (rows["metric"] == figure.metric) & (rows["where"] == POOLED)
     rows = rows[rows["claim"].isin(CLAIMS) & is_drawn]
     methods = figure.methods(experiment)
+    if "grpo" in experiment.config.grid:
+        methods += methods_of(experiment, [cell.name for cell in experiment.cells_of("grpo")])
     points = []
     for objective, name in SUBTRACTED.items():
         for rspo, other in product(methods, methods):
@@ -97,8 +101,9 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     axes.axhline(0, color=style.INK, linewidth=0.8)
     ks = sorted(set(table["k"]))
     shown = [name for name in SUBTRACTED.values() if name in set(table["against"])]
-    # The points of a k are beside its tick: two of them left and right of it, a single one on it.
-    shifts = {name: 0.09 * (2 * place - len(shown) + 1) for place, name in enumerate(shown)}
+    # The points of a k are beside its tick: one of three, or a single one, is on it.
+    gap = 0.18 if len(shown) < 3 else 0.27
+    shifts = {name: gap * (place - (len(shown) - 1) / 2) for place, name in enumerate(shown)}
     points = table.assign(
         x=table["k"].map(ks.index) + table["against"].map(shifts).astype(float),
         method=table["against"] + ", k = " + table["k"].astype(str),

@@ -205,9 +205,11 @@ def save(picture: Picture, path: Path) -> None:
 def _digest(folder: Path, modules: frozenset[str]) -> str:
     """SHA-256 of the sources in a folder, and of those modules that are elsewhere.
 
-    A user's extension, which registers a figure or an objective, is elsewhere.
+    A user's extension, which registers a figure or an objective, is elsewhere. A function of Python
+    itself has no source.
     """
     inside = sorted(folder.glob("*.py"))
-    outside = {Path(str(sys.modules[name].__file__)) for name in modules} - set(inside)
+    files = (getattr(sys.modules[name], "__file__", None) for name in modules)
+    outside = {Path(file) for file in files if file} - set(inside)
     sources = [path.read_bytes() for path in inside + sorted(outside)]
     return sha256(b"".join(sources)).hexdigest()

@@ -38,10 +38,9 @@ def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
         if several_variants:
             label += f", {cell.variant}"
         methods.append(Method.for_cell(cell, seeds, label, place=places[cell]))
-    bases = [policy for policy in policies if experiment.is_base(policy)]
-    for position, base in enumerate(bases):
-        label = "Base" if len(labels) == 1 else f"Base, {labels[experiment.model_of(base)]}"
-        methods.append(Method(label, (base,), place=position))
+    for position, (model, bases) in enumerate(experiment.bases_by_model(policies).items()):
+        label = "Base" if len(labels) == 1 else f"Base, {labels[model]}"
+        methods.append(Method(label, bases, place=position))
     return methods
 
 

@@ -106,7 +106,7 @@ def _differ_only_in_k(first: Contrast, second: Contrast) -> bool:
 
     Such contrasts share the forest plot, with a panel for each k.
     """
-    keys = ("minus", "less", "mean", "claims", "each_variant")
+    keys = ("minus", "less", "mean", "claims", "each_variant", "method")
     return all(getattr(first, key) == getattr(second, key) for key in keys)
 
 
@@ -118,7 +118,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     forest = table[table["part"] == "forest"]
     # A contrast of claims has a panel for each claim, and any other one for each k.
     panel = forest["claim"].where(forest["claim"] != "", forest["k"])
-    forest = forest.assign(panel=panel, label=_labels(forest))
+    study = studies.study_of(experiment, figure.grids[0])
+    forest = forest.assign(panel=panel, label=_labels(_with_own_rates(forest, study)))
     height = max(2.4, 0.9 + 0.165 * forest["label"].nunique())
     picture = style.new_picture(style.TEXT_WIDTH, height)
     if levels.empty:
@@ -268,6 +269,19 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     style.legend_of(picture, lines)
     _note(picture, table, experiment, figure, "bands")
     return picture
+
+
+def _with_own_rates(forest: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The rows with one name for all variants among which a study chooses at each k.
+
+    The variant of a method may then be another one in another panel.
+    """
+    if study.choose_by_pass_at != "each" or study.contrasts[0].each_variant:
+        return forest
+    outside = set(forest["variant"]) - set(study.choose_within) if study.choose_within else set()
+    return forest.assign(
+        variant=forest["variant"].where(forest["variant"].isin(outside), "own rate")
+    )
 
 
 def _labels(forest: pd.DataFrame) -> pd.Series:

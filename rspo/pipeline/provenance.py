@@ -66,6 +66,7 @@ def write_provenance(
     settings: Settings,
     digests: Mapping[Path, str],
     done: Done,
+    own_code: Mapping[Path, str] | None = None,
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
 
@@ -74,6 +75,7 @@ def write_provenance(
 
     Args:
         digests: the digest of each input that a task wrote, taken before the input was read.
+        own_code: the digest of each file of the user whose functions the work called.
         done: what the work reports. It has the digests of the user's own files, the originals.
     """
     processes = list(done.earlier)
@@ -104,6 +106,8 @@ def write_provenance(
         "slurm": asdict(job) if job else None,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+    if own_code:
+        note["own_code"] = {str(file): digest_then for file, digest_then in own_code.items()}
     note |= seconds
     note["processes"] = [asdict(usage) for usage in processes]
     note["notes"] = dict(done.notes)
@@ -165,6 +169,19 @@ def _read_version(file: Path, modified: int) -> Any:
     progress of a run would read hundreds of unchanged files again and again.
     """
     return json.loads(file.read_text())
+
+
+def changed_code(path: Path) -> list[str]:
+    """The user's files with functions that have changed since a result was made with them.
+
+    Files that do not exist any more are left out: another one may define the function now.
+    """
+    changed = []
+    for name, digest_then in read_provenance(path).get("own_code", {}).items():
+        file = Path(name)
+        if file.is_file() and digest(file) != digest_then:
+            changed.append(name)
+    return changed
 
 
 def size_of(path: Path) -> int:

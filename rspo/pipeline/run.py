@@ -61,10 +61,23 @@ def run(task: Task, work: Callable[[], Done | None], force: bool = False) -> Non
             return
         # Before the work reads the inputs: if one changes meanwhile, the result is then stale.
         digests = digests_of(task.input_files)
-        done = work()
-        record(task, done, digests)
+        own_code = digests_of(task.own_code)
+        try:
+            done = work()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_how_to_go_on(task)) from None
+        record(task, done, digests, own_code)
         if done and done.clean_up:
             done.clean_up()
+
+
+def _how_to_go_on(task: Task) -> str:
+    """What a user can do after Ctrl-C; empty for work without a checkpoint."""
+    if task.checkpoint is None:
+        return ""
+    if is_begun_with_settings(task):  # --force would begin with the first step
+        return f"`{task.command}` resumes it, without --force"
+    return "no checkpoint was written yet, so the same command starts again"
 
 
 def require_configured(task: Task) -> None:
@@ -124,18 +137,26 @@ def locked(task: Task) -> AbstractContextManager[None]:
     return exclusive_lock(task.lock.parent, task.lock.name)
 
 
-def record(task: Task, done: Done | None = None, digests: Mapping[Path, str] | None = None) -> None:
+def record(
+    task: Task,
+    done: Done | None = None,
+    digests: Mapping[Path, str] | None = None,
+    own_code: Mapping[Path, str] | None = None,
+) -> None:
     """Write the provenance of the outputs.
 
     Args:
         done: what the work reports about the outputs.
         digests: the digests that the inputs had when the work read them. Default: the present ones.
+        own_code: the same of `Task.own_code`.
     """
     done = done or Done()
     if digests is None:
         digests = digests_of(task.input_files)
+    if own_code is None:
+        own_code = digests_of(task.own_code)
     for path in list(task.outputs) + list(done.files):
-        write_provenance(path, task.settings, digests, done)
+        write_provenance(path, task.settings, digests, done, own_code)
 
 
 def digests_of(paths: Iterable[Path]) -> dict[Path, str]:

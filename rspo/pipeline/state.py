@@ -238,7 +238,9 @@ def has_settings_hash(path: Path) -> bool:
     return read_provenance(path).get("settings_hash") is not None
 
 
-def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path]) -> State | None:
+def recorded_staleness(
+    path: Path, settings_hash: str, job_inputs: Iterable[Path], task: Task | None = None
+) -> State | None:
     """Why a result is stale; None if it is not stale, or has no provenance.
 
     Snakemake asks this for every job that it plans, so it reads provenance, names and sizes but no
@@ -250,6 +252,8 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
         settings_hash: the fingerprint of the task's settings now.
         job_inputs: the results that the job reads. The provenance of a missing one still tells
             which version it was.
+        task: the task of the job. With it, a result that was made from other files is stale too,
+            such as a figure of another folder of results that was copied here.
     """
     note = read_provenance(path)
     if not note or note.get("settings_hash") is None:
@@ -259,9 +263,19 @@ def recorded_staleness(path: Path, settings_hash: str, job_inputs: Iterable[Path
         return State(path, Reason.OTHER_SETTINGS, note["settings_hash"])
     if not content_state(path).is_current:  # missing or damaged, which is not stale
         return None
-    inputs_now = (Path(os.path.normpath(source)) for source in job_inputs)
-    versions = _state_of_versions(path, inputs_of(path, note), inputs_now)
-    return None if versions.is_current else versions
+    inputs_then = inputs_of(path, note)
+    inputs_now = [Path(os.path.normpath(source)) for source in job_inputs]
+    versions = _state_of_versions(path, inputs_then, inputs_now)
+    if not versions.is_current:
+        return versions
+    others = [source for source in inputs_now if source not in inputs_then]
+    # Snakemake's jobs have inputs that no task reads, such as the held-out problems of a training.
+    if task is not None and others:
+        read = {Path(os.path.normpath(source)) for source in task.input_files}
+        for source in others:
+            if source in read:
+                return State(path, Reason.NEW_INPUT, str(source), task)
+    return None
 
 
 def behind(inputs: Inputs, planned: Iterable[Path] = ()) -> dict[Path, State]:

@@ -37,6 +37,8 @@ class Task:
     configured: the settings that the config file alone gives; None if no override of the command
         line has to be compared with them (`rspo.pipeline.run.require_configured`).
     checkpoint: the folder from which a killed call resumes; None if it cannot resume.
+    own_code: files of the user with functions that decide the outputs. Their content is no setting:
+        a user raises the version of a function that computes something else.
     replace_above: Snakemake does not replace outputs that took more than this many minutes; None
         sets no limit.
     """
@@ -49,6 +51,7 @@ class Task:
     configured: Settings | None = None
     checkpoint: Path | None = field(default=None, compare=False)
     replace_above: float | None = field(default=None, compare=False)
+    own_code: tuple[Path, ...] = field(default=(), compare=False)
 
     @property
     def input_files(self) -> list[Path]:

@@ -3,6 +3,7 @@
     prepare       problems/DATA_SET.parquet
     pretrain      cells/MODEL--base/policy
     train         cells/CELL/policy and training.jsonl
+    derive        cells/CELL/policy, from that of a trained cell
     fetch_judge   judge/
     sample        cells/POLICY/samples/SUITE/BLOCK.parquet
     score         cells/POLICY/scores/SUITE/BLOCK.parquet
@@ -41,13 +42,14 @@ from rspo.config.names import (
     REASONING_GYM,
     VERIFIER_VERSIONS,
 )
-from rspo.config.registered import OWN_REWARDS
+from rspo.config.registered import OWN_REWARDS, OWN_VERIFIERS, Reward, Verifier
 from rspo.config.schema import Columns, Config
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import LOCK
+from rspo.core.own_function import file_of
 from rspo.core.settings import Settings
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, Objective
 from rspo.pipeline.task import Task
 from rspo.pipeline.verl_fingerprint import policy_settings
 
@@ -96,12 +98,13 @@ def prepare(experiment: Experiment, data_set: str) -> Task:
 
 @with_command
 def pretrain(experiment: Experiment, model: str) -> Task:
-    """The base policy of a model."""
-    base = base_name(model)
+    """The base policy of a model, or of a model and a training seed (`Experiment.pretrained`)."""
+    base = f"{model}--{BASE}"
     config = experiment.config
-    settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
+    _, section = experiment.pretrained(model)
+    settings = section.model_dump(mode="json", include={"scratch", "hub"})
     # The files of the policy also depend on the code that makes them.
-    if config.models[model].scratch is not None:
+    if section.scratch is not None:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
@@ -123,17 +126,27 @@ def pretrain(experiment: Experiment, model: str) -> Task:
 
 @with_command
 def train(experiment: Experiment, cell: str) -> Task:
-    """The policy of a cell, and the log of its training."""
+    """The policy of a cell, and the log of its training.
+
+    Raises: InputError for a cell whose policy is made from that of another one.
+    """
     run = experiment.cell(cell)
+    if experiment.is_derived(cell):
+        raise InputError(f"{cell} has no training: `rspo derive {cell}` makes its policy")
     config = experiment.for_cell(cell).config
+    base = experiment.base_of(run)
 
     def inputs() -> list[Input]:
-        base = policy_task(experiment, base_name(run.model))
-        files = [first_output(base), first_output(prepare(experiment, "train"))]
+        start = policy_task(experiment, base)
+        files = [first_output(start), first_output(prepare(experiment, "train"))]
         return files + judge_inputs(experiment, config.verifier)
 
     settings = asdict(run) | verifier_settings(config, config.verifier)
     del settings["variant"]  # the settings that it changes follow
+    # The base policy, if the seed has one of its own. The key is left out otherwise, so that
+    # trainings from before it was added did not get other settings.
+    if base != base_name(run.model):
+        settings["base"] = base
     # The version of the verifier: a new one must not rerun weeks of training.
     settings.pop("rules", None)
     # The version of an objective is raised when its code computes something else with the same
@@ -159,6 +172,34 @@ def train(experiment: Experiment, cell: str) -> Task:
         inputs,
         lock=experiment.files.folder(cell) / LOCK,
         checkpoint=experiment.files.checkpoint(cell),
+        own_code=own_code(OBJECTIVES[run.objective], OWN_REWARDS.get(run.reward)),
+    )
+
+
+@with_command
+def derive(experiment: Experiment, cell: str) -> Task:
+    """The policy of a cell that is made from the policies of a trained cell and of its base.
+
+    Raises: InputError for a cell that is trained.
+    """
+    run = experiment.cell(cell)
+    if not experiment.is_derived(cell):
+        raise InputError(f"{cell} is trained: `rspo train {cell}` makes its policy")
+    source = experiment.source_of(run)
+    derivation = experiment.derivation_of(run)
+
+    def inputs() -> list[Input]:
+        trained = first_output(policy_task(experiment, source.name))
+        return [trained, first_output(policy_task(experiment, experiment.base_of(run)))]
+
+    settings = {"source": source.name, "base_share": derivation.base_share}
+    # A derivation has no checkpoint; the folder that a checkpoint would have never exists.
+    return Task(
+        (experiment.files.policy(cell),),
+        settings,
+        inputs,
+        lock=experiment.files.folder(cell) / LOCK,
+        checkpoint=experiment.files.checkpoint(cell),
     )
 
 
@@ -169,7 +210,9 @@ def fetch_judge(experiment: Experiment) -> Task:
     model = experiment.judge_model
     xverify = experiment.config.xverify
     if xverify is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+        others = [f"`--scale {scale}` has one" for scale in experiment.scales_with("xverify")]
+        where = "; ".join([f"config/{experiment.scale}.yaml: has no section xverify"] + others)
+        raise InputError(where)
     outputs = (prompt, model) if model else (prompt,)
     settings = xverify.model_dump(mode="json", include={"prompt", "model", "revision"})
     return Task(outputs, settings, lock=prompt.parent / LOCK)
@@ -187,7 +230,7 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     # The number of blocks is left out: more blocks do not change those that exist.
     settings = config.evaluation.model_dump(mode="json", include={"block", "seed"})
     settings["benchmarks"] = experiment.benchmarks_of(suite)
-    settings |= config.sampling.model_dump(mode="json")
+    settings |= experiment.sampling_of(policy).model_dump(mode="json")
     settings["sampler"] = config.sampler
     if config.sampler == "torch":
         settings |= dtype_settings(config)
@@ -211,7 +254,8 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Task:
     settings["reward"] = config.evaluation.reward
     settings |= reward_settings(config, config.evaluation.reward)
     table = experiment.files.scores(policy, suite, block)
-    return Task((table,), settings, inputs, lock=lock_of(table))
+    own = own_code(OWN_VERIFIERS.get(config.verifier), OWN_REWARDS.get(config.evaluation.reward))
+    return Task((table,), settings, inputs, lock=lock_of(table), own_code=own)
 
 
 @with_command
@@ -263,7 +307,8 @@ def study(experiment: Experiment, name: str) -> Task:
         for policy in policies:
             files += score_inputs(experiment, policy, entry.suite)
         for cell in experiment.cells_of(name):
-            files.append(log_input(experiment, cell.name))
+            if not experiment.is_derived(cell.name):  # which has no training of its own
+                files.append(log_input(experiment, cell.name))
         return files
 
     settings: Settings = {"scale": experiment.scale, "k": list(experiment.config.evaluation.k)}
@@ -323,14 +368,17 @@ def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
         inputs: every file that the report reads (`rspo.report`).
     """
     settings = {"scale": experiment.scale}
-    settings |= experiment.config.model_dump(mode="json", exclude={"replace_above"})
+    unused = {"replace_above", "base_policies"}
+    settings |= experiment.config.model_dump(mode="json", exclude=unused)
     return Task((experiment.files.reports / "report.html",), settings, inputs)
 
 
 def policy_task(experiment: Experiment, policy: str) -> Task:
-    """The task that makes a policy: `pretrain` for a base policy, `train` for a cell."""
+    """The task that makes a policy: `pretrain` for a base, `train` or `derive` for a cell."""
     if experiment.is_base(policy):
         return pretrain(experiment, policy.removesuffix(f"--{BASE}"))
+    if experiment.is_derived(policy):
+        return derive(experiment, policy)
     return train(experiment, policy)
 
 
@@ -462,6 +510,16 @@ def reward_settings(config: Config, name: str) -> Settings:
     if name == "binary":
         return {}
     return {"length_discount": config.rewards.length_discount}
+
+
+def own_code(*items: Objective | Reward | Verifier | None) -> tuple[Path, ...]:
+    """The files of the user that define the functions of objectives, rewards and verifiers."""
+    files = []
+    for item in items:
+        file = file_of(item.function) if item is not None else None
+        if file is not None:
+            files.append(file)
+    return tuple(dict.fromkeys(files))
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:

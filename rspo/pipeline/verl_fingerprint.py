@@ -32,10 +32,13 @@ OPERATIONAL = frozenset(
         "entropy_from_logits_chunk_size",
         "entropy_checkpointing",
         "reshard_after_forward",
+        "forward_prefetch",
         # Kernels and compilers for the same computation.
         "attn_implementation",
         "use_remove_padding",
         "use_torch_compile",
+        "use_liger",
+        "use_fused_kernels",
         "enforce_eager",
         # Distribution of the work. (Not fsdp_size, which decides the shards of a checkpoint.)
         "tensor_model_parallel_size",

@@ -5,6 +5,7 @@ The templates contain every sentence of the two pages; sentences.jinja has those
 
 import inspect
 import shutil
+from dataclasses import replace
 from math import inf, isfinite
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from rspo.pipeline.run import run
 from rspo.report import page_data, results_inputs, task, text
 
 FOLDER = Path(__file__).parent
+# The comments of README.md between which its results stand.
+BEGIN = "<!-- rspo/report/readme.md.jinja makes these results from docs/results/ -->"
+END = "<!-- end of results -->"
 
 
 def write_report(experiment: Experiment, force: bool = False) -> None:
@@ -56,6 +60,22 @@ def write_results(experiment: Experiment, page: Path) -> None:
             shutil.copyfile(file, partial / file.name)
     write_text(page, content)
     WRITTEN.append(page)
+
+
+def write_readme(experiment: Experiment, file: Path, tables: Path) -> None:
+    """Write the results of README.md between its two comments; without them it stays as it is.
+
+    Args:
+        tables: the folder with the tables of the page of results, such as docs/results.
+    """
+    experiment = replace(experiment, files=replace(experiment.files, reports=tables))
+    before, begin, rest = file.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        return
+    results = pages.fill(environment(experiment, html=False), "readme.md.jinja", {})
+    write_text(file, f"{before}{begin}\n{results}{end}{after}")
+    WRITTEN.append(file)
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:

@@ -13,7 +13,9 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis.claims import TRANSFER
+from rspo.analysis.labels import label_of
 from rspo.analysis.results import (
+    ABOVE,
     AGAINST,
     CONTRADICTED,
     DOES_NOT_TRANSFER,
@@ -57,7 +59,28 @@ _SCALED = [
 ]
 # The beginnings of all verdicts, in the order in which pages count them.
 _VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
+# The methods of the table in README.md: from their labels in figures to what the table calls them.
+_IN_README = {
+    "Base": "nothing: the base model",
+    "PG": "policy gradient",
+    "GRPO": "GRPO",
+    "Baseline k=4": "the paper's baseline, k = 4",
+    "RSPO k=4": "RSPO, k = 4",
+    "RSPO k=8": "RSPO, k = 8",
+}
 SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
+# The names in sentences of what RSPO is compared with, by their labels.
+_NAMES = {label_of(objective): name for objective, name in difference.SUBTRACTED.items()}
+# The figure whose differences each claim tests; C3 and A3 compare the same pairs as fig_difference.
+_FIGURES_OF_CLAIMS = {
+    "C1": "fig_difference",
+    "C3": "fig_difference",
+    "A3": "fig_difference",
+    "C6": "fig_model_size",
+    "C7": "fig_contamination_free",
+    "C8": "fig_max_at_k",
+}
+RSPO = difference.RSPO
 
 
 # --- what the pages conclude ----------------------------------------------------------------------
@@ -76,6 +99,56 @@ def headline(experiment: Experiment) -> dict[str, Any]:
     return {"models": model_labels(experiment, policies), "rows": rows}
 
 
+def without_gain(experiment: Experiment) -> list[tuple[str, list[str]]]:
+    """The benchmarks on which RSPO gains nothing at any k that it is trained for.
+
+    A gain is a difference on this benchmark that is significantly above 0, with p adjusted over the
+    comparisons that decide no claim. Claims C1 and A3 have these comparisons.
+
+    Returns: what RSPO is compared with, and the labels of the benchmarks, if there are any.
+    """
+    labels: dict[str, str] = {}
+    for suite in experiment.config.data.suites.values():
+        labels |= {name: benchmark.label for name, benchmark in suite.items()}
+    gained: dict[tuple[str, str], bool] = {}
+    for row in _comparisons(experiment):
+        if row["claim"] in ("C1", "A3") and row["where"] != POOLED and _is_at_own_k(row):
+            key = (_against(row), labels[row["where"]])
+            gained[key] = gained.get(key, False) or shown_by(row) == ABOVE
+    found: dict[str, list[str]] = {}
+    for (against, benchmark), is_gain in gained.items():
+        if not is_gain:
+            found.setdefault(against, []).append(benchmark)
+    return list(found.items())
+
+
+def below_zero(experiment: Experiment) -> list[tuple[str, list[Row]]]:
+    """The differences of RSPO and what it is compared with that are below 0, by figure.
+
+    RSPO is trained for the k at which it is compared, on all problems of the figure's suite.
+    """
+    found: dict[str, dict[tuple[str, str], Row]] = {}
+    for row in _comparisons(experiment):
+        figure = _FIGURES_OF_CLAIMS.get(row["claim"], "")
+        if not figure or row["where"] != POOLED or row["family"] or not _is_at_own_k(row):
+            continue
+        if row["estimate"] < 0:
+            # Two claims may have the same comparison.
+            found.setdefault(figure, {}).setdefault((row["method_a"], row["method_b"]), row)
+    return [(figure, list(rows.values())) for figure, rows in found.items()]
+
+
+def _is_at_own_k(row: Row) -> bool:
+    """Whether a comparison is of RSPO with another method, at the k that RSPO is trained for."""
+    other = row["method_b"].partition(" k=")[0]
+    return row["method_a"] == label_of(RSPO, row["k"]) and other in _NAMES
+
+
+def _against(row: Row) -> str:
+    """The name in sentences of what RSPO is compared with."""
+    return _NAMES[row["method_b"].partition(" k=")[0]]
+
+
 def main_table(experiment: Experiment) -> dict[str, list[Row]]:
     """The rows of fig_main on the pooled problems by method, with a row for each k."""
     methods: dict[str, list[Row]] = {}
@@ -83,6 +156,19 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
         if row["benchmark"] == POOLED:
             methods.setdefault(row["method"], []).append(row)
     return methods
+
+
+def levels(experiment: Experiment, ks: list[int]) -> dict[str, list[Row]]:
+    """Pass@k on the pooled problems at some k, by method: the rows of fig_grpo.
+
+    The methods are the base model, those without a k, and those trained for k = 4, named in words.
+    """
+    rows = [row for row in _drawn(experiment, curves.GRPO) if row["benchmark"] == POOLED]
+    found: dict[str, list[Row]] = {}
+    for method, name in _IN_README.items():
+        at = {int(row["k"]): row for row in rows if row["method"] == method}
+        found[name] = [at[k] for k in ks]
+    return found
 
 
 def _drawn(experiment: Experiment, figure: Figure) -> list[Row]:

@@ -22,7 +22,7 @@ from rspo.pipeline.provenance import WRITTEN
 from rspo.pipeline.state import files_behind
 from rspo.pipeline.task import Task
 from rspo.report import figures, results_inputs
-from rspo.report.page import write_results
+from rspo.report.page import write_readme, write_results
 
 RESULTS = "results"  # the page with all results; every other page is that of a study
 RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
@@ -96,6 +96,9 @@ def _make_results(experiment: Experiment, page: Path) -> None:
     for figure in figures(experiment):
         figure.write(experiment)
     write_results(experiment, page)
+    readme = page.parent.with_name("README.md")
+    if readme.is_file():
+        write_readme(experiment, readme, page.with_suffix(""))
 
 
 def _make_study(experiment: Experiment, name: str, folder: Path) -> None:

@@ -24,6 +24,7 @@ from typing import TypeAlias
 
 import rspo
 from rspo.config.names import BOX_ONLY
+from rspo.core.checkout import install_hint
 from rspo.core.cpus import usable_cpus
 from rspo.core.errors import InputError
 from rspo.rewards import slots
@@ -164,7 +165,7 @@ def _start(verifier: str) -> Worker:
     """Start a process that runs a verifier. It writes READY once its libraries are imported."""
     # `rules` needs the library too, for formulas that its own parser does not support.
     if importlib.util.find_spec("math_verify") is None:
-        raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
+        raise InputError(f"verifier {verifier!r} needs math-verify: {install_hint('math')}")
     # The worker must import the same package, which may be in a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     main = f"main({verifier!r}, parent={os.getpid()})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from rspo.config.experiment import Experiment
-from rspo.slurm import cluster_checks, input_checks, node_checks, profile_checks
+from rspo.slurm import cluster_checks, input_checks, node_checks, prerequisites, profile_checks
 from rspo.slurm.cluster import NoAnswer
 from rspo.slurm.launch import ERROR, INFO, Finding, Kind, Launch
 
@@ -17,11 +17,11 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.gpus_of_ranks,
     profile_checks.signals,
     input_checks.verl_configs,
-    input_checks.gpu_memory,
+    input_checks.settings_of_cells,
     input_checks.disk_space,
     input_checks.prompts,
     cluster_checks.requests,
-    node_checks.locks,
+    node_checks.nodes,
 )
 
 
@@ -40,10 +40,35 @@ def findings(experiment: Experiment, rules: Collection[str] = ()) -> list[Findin
         try:
             results.extend(check(launch))
         except NoAnswer as error:
-            results.append(Finding(ERROR, str(error)))
+            results.append(_without_cluster(launch, str(error)))
             launch = replace(launch, slurm=None)
     severity = list(Kind)
     return sorted(results, key=lambda finding: severity.index(finding.kind))
+
+
+def report_machine(experiment: Experiment) -> bool:
+    """Print what the jobs need on a node, and whether the machine of this process has it.
+
+    Returns: whether it has everything.
+    """
+    needs = node_checks.needs_of(experiment, node_checks.RULES)
+    found = list(prerequisites.check(needs))
+    print(prerequisites.table(found))
+    return not any(one.fault for one in found)
+
+
+def _without_cluster(launch: Launch, reason: str) -> Finding:
+    """The finding that SLURM does not answer, which stops only a run that uses it."""
+    config = launch.experiment.config
+    needs_none = config.engine == "local" and config.sampler == "torch" and not config.starts_judge
+    if launch.rules is None and needs_none:
+        scale = launch.experiment.scale
+        return Finding(
+            INFO,
+            f"{reason}: the cluster was not checked; the scale {scale} needs none, `snakemake all` "
+            "without --profile slurm runs it here",
+        )
+    return Finding(ERROR, reason)
 
 
 def report(experiment: Experiment, rules: Collection[str] = ()) -> bool:

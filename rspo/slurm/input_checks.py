@@ -18,6 +18,7 @@ from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE
 from rspo.training.gpu_memory import require_gpu_memory
 from rspo.training.prompts import prompts_of_step, read_prompts
+from rspo.training.refused_settings import require_allowed_settings
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl.checkpoints import PEAK_BYTES_PER_PARAMETER, POLICY_BYTES_PER_PARAMETER
 from rspo.training.verl.config_check import check_configs
@@ -31,13 +32,14 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
         yield Finding(ERROR, line)
 
 
-def gpu_memory(launch: Launch) -> Iterator[Finding]:
-    """Check whether each cell's servers and its passes over the model fit the memory of a GPU."""
+def settings_of_cells(launch: Launch) -> Iterator[Finding]:
+    """Check whether each cell's settings of verl are allowed, and fit the memory of a GPU."""
     if not launch.runs("train"):
         return
     faults = set()
     for cell in launch.experiment.cells:
         try:
+            require_allowed_settings(launch.experiment, cell)
             require_gpu_memory(launch.experiment, cell)
         except InputError as error:
             fault = str(error)

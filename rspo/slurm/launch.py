@@ -31,6 +31,21 @@ class Finding:
     line: str
 
 
+def work_on_gpus(experiment: Experiment) -> dict[str, str]:
+    """The rules whose jobs run models on GPUs, each with the setting that says so."""
+    config = experiment.config
+    if config.engine == "verl" and not experiment.trains_on_gpus:
+        return {}  # with verl.device: cpu, vLLM may run on CPUs too
+    work = {}
+    if experiment.trains_on_gpus:
+        work["train"] = "training (verl.device: cuda)"
+    if config.sampler == "vllm":
+        work["sample"] = "sampling (sampler: vllm)"
+    if config.starts_judge:
+        work["score"] = "a judge of its own (xverify.url: null)"
+    return work
+
+
 # Without `eq`, a launch is hashed by its identity, which caches of functions need: a mapping has no
 # hash.
 @dataclass(frozen=True, eq=False)

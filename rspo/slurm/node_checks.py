@@ -1,85 +1,142 @@
-"""Check whether the nodes can run this Python, and see this folder and its file locks."""
+"""Check on a node of each partition whether it has what the jobs need there."""
 
+import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.locks import LOCK, exclusive_lock
 from rspo.slurm.cluster import NoAnswer, run
 from rspo.slurm.cluster_checks import accepted
-from rspo.slurm.launch import ERROR, INFO, Finding, Launch
+from rspo.slurm.launch import ERROR, INFO, Finding, Launch, work_on_gpus
+from rspo.slurm.prerequisites import IMPORT_SECONDS, MARK, Needs, Prerequisite
 from rspo.slurm.profile import options_of_all_jobs
 
 SECONDS = 60  # how long to wait for a free node of a partition, before its check is skipped
+# The time limit of the check on the node, and its memory. Imports need more of both.
+MINUTES = 2
+MEGABYTES = 1000
+IMPORT_MEGABYTES = 8000
 # The options that decide on which nodes a job may run.
 _OPTIONS = ("--partition=", "--account=", "--qos=", "--constraint=")
 _STARTED = "started on a node"  # what the script prints first
-# The program that runs on a node, with the path of the lock file as its argument.
-_ON_A_NODE = """import sys, pathlib
-from rspo.core.locks import is_locked
-print("locked:", is_locked(pathlib.Path(sys.argv[1])))"""
+RULES = ("train", "sample", "score")  # the rules whose jobs need more than this folder
+_PACKAGES = ("torch", "vllm", "verl")  # in the order of their imports
 
 
-def locks(launch: Launch) -> Iterator[Finding]:
-    """Check whether a node of each partition sees a lock that this host holds in this folder."""
+def needs_of(experiment: Experiment, rules: Collection[str]) -> Needs:
+    """What the jobs of some rules need on a node."""
+    config = experiment.config
+    on_gpus = work_on_gpus(experiment).keys() & set(rules)
+    judges = config.starts_judge and {"train", "score"} & set(rules)
+    packages = set()
+    if "train" in rules or "sample" in rules:
+        packages.add("torch")
+    if "train" in rules and config.engine == "verl":
+        packages.add("verl")
+    if "train" in on_gpus or judges or ("sample" in rules and config.sampler == "vllm"):
+        packages.add("vllm")
+    needs = Needs(
+        gpus=bool(on_gpus), packages=tuple(name for name in _PACKAGES if name in packages)
+    )
+    judge = config.xverify
+    if judge is not None and judge.url and {"train", "score"} & set(rules):
+        needs = replace(needs, judge=judge.url, judge_model=judge.model)
+    return needs
+
+
+def nodes(launch: Launch) -> Iterator[Finding]:
+    """Check a node of each partition, while this host holds a lock in this folder."""
     with tempfile.TemporaryDirectory(prefix=".rspo-doctor-", dir=Path.cwd()) as folder:
         try:
             with exclusive_lock(Path(folder)):
-                yield from _on_nodes(launch, Path(folder, LOCK))
+                for options, rules in _placements(launch).items():
+                    needs = replace(
+                        needs_of(launch.experiment, rules), lock=str(Path(folder, LOCK))
+                    )
+                    yield from _check_node(launch, options, needs)
         except InputError as error:
             yield Finding(ERROR, str(error))
 
 
-def _on_nodes(launch: Launch, lock: Path) -> Iterator[Finding]:
-    """Look from a node of each partition at a lock file that this process has locked."""
-    # Snakemake puts this before the command of each job. Like there, it is text in double quotes,
-    # which a shell evaluates.
-    precommand = launch.profile.get("precommand") or "true"
-    quoted = precommand.replace('"', '\\"')
-    script = f'echo {_STARTED}; eval "{quoted}" && exec "$@"'
-    for options in _placements(launch):
-        # One task of at most 2 minutes with 1000 MB of memory, or none if no node is free in time.
-        words = ["srun", "-n1", "-t2", "--mem=1000", f"--immediate={SECONDS}"]
-        words += options
-        words += ["sh", "-c", script, "sh", sys.executable, "-c", _ON_A_NODE, str(lock)]
-        try:
-            # The wait for a node, the 2 minutes of the task, and a minute more.
-            done = run(*words, seconds=SECONDS + 180)
-            output = done.stdout
-            reason = done.stderr or "srun printed nothing"
-        except NoAnswer as error:
-            output = ""
-            reason = str(error)
-        reason = " ".join(reason.split())
-        where = f"a node ({' '.join(options) or 'default partition'})"
-        # Scripts of the cluster may print lines before and after the line of our program.
-        if "locked: True" in output:
-            yield Finding(INFO, f"{where} sees this folder and its locks")
-        elif "locked: False" in output:
-            yield Finding(
-                ERROR,
-                f"{where} does not see this folder, or ignores a lock that another host holds in "
-                "it: two jobs could train one cell; use a file system that all nodes share, "
-                "mounted with flock (Lustre: -o flock; NFS: version 4)",
-            )
-        elif _STARTED in output:
-            command = f"{precommand} && {sys.executable}"
-            yield Finding(ERROR, f"{where} cannot run `{command}`: {reason}")
+def _check_node(launch: Launch, options: tuple[str, ...], needs: Needs) -> Iterator[Finding]:
+    """Check a node on which jobs with some options of `sbatch` may run."""
+    where = f"a node ({' '.join(options) or 'default partition'})"
+    output, reason = _output_of(launch, options, needs)
+    # Scripts of the cluster may print lines before and after the line of our program.
+    lines = [line for line in output.splitlines() if line.startswith(MARK)]
+    if lines:
+        yield from _findings(where, json.loads(lines[-1].removeprefix(MARK)))
+    elif _STARTED in output:
+        command = f"{_precommand(launch)} && {sys.executable}"
+        yield Finding(ERROR, f"{where} cannot run `{command}`: {reason}")
+    else:
+        yield Finding(INFO, f"{where} was not checked: {reason}")
+
+
+def _findings(where: str, answer: list[dict[str, str]]) -> Iterator[Finding]:
+    """A line for each fault of a node, and one for what it has."""
+    present = []
+    for values in answer:
+        one = Prerequisite(**values)
+        if one.fault:
+            yield Finding(ERROR, f"{where}: {one.name} ({one.found}): {one.fault}")
         else:
-            yield Finding(INFO, f"{where} was not checked: {reason}")
+            present.append(f"{one.name} ({one.found})")
+    yield Finding(INFO, f"{where} has {', '.join(present)}")
 
 
-def _placements(launch: Launch) -> list[list[str]]:
-    """The options that decide where jobs run, for each request, without duplicates.
+def _output_of(launch: Launch, options: tuple[str, ...], needs: Needs) -> tuple[str, str]:
+    """Check a node with `rspo.slurm.prerequisites`.
 
-    Empty if there is no SLURM. Requests that SLURM refuses are left out.
+    Returns: what it printed, and on one line what SLURM or a failed command says.
+    """
+    # Snakemake puts the precommand before the command of each job. Like there, it is text in double
+    # quotes, which a shell evaluates.
+    quoted = _precommand(launch).replace('"', '\\"')
+    script = f'echo {_STARTED}; eval "{quoted}" && exec "$@"'
+    minutes = MINUTES
+    megabytes = MEGABYTES
+    if needs.packages:
+        minutes += IMPORT_SECONDS // 60
+        megabytes = IMPORT_MEGABYTES
+    # One task, or none if no node is free in time.
+    words = ["srun", "-n1", f"-t{minutes}", f"--mem={megabytes}", f"--immediate={SECONDS}"]
+    words += options
+    words += ["sh", "-c", script, "sh", sys.executable, "-m", "rspo.slurm.prerequisites"]
+    words += [json.dumps(asdict(needs))]
+    try:
+        # The wait for a node, the time of the task, and a minute more.
+        done = run(*words, seconds=SECONDS + 60 * (minutes + 1))
+    except NoAnswer as error:
+        return "", str(error)
+    reason = done.stderr or "srun printed nothing"
+    return done.stdout, " ".join(reason.split())
+
+
+def _precommand(launch: Launch) -> str:
+    """The shell command that each job runs first."""
+    return launch.profile.get("precommand") or "true"
+
+
+def _placements(launch: Launch) -> dict[tuple[str, ...], set[str]]:
+    """The options that decide where jobs run, each with the rules whose jobs have these options.
+
+    Only the rules of `RULES` are named. The result is empty if there is no SLURM. Requests that
+    SLURM refuses are left out.
     """
     if launch.slurm is None:
-        return []
-    placements = set()
+        return {}
+    placements: dict[tuple[str, ...], set[str]] = {}
     for request in accepted(launch, launch.slurm):
         options = [option for option in request.options if option.startswith(_OPTIONS)]
-        placements.add(tuple(options + options_of_all_jobs(launch.profile)))
-    return [list(options) for options in sorted(placements)]
+        placement = tuple(options + options_of_all_jobs(launch.profile))
+        rules = placements.setdefault(placement, set())
+        for rule in RULES:
+            if launch.runs(rule) and launch.request(rule) == request:
+                rules.add(rule)
+    return dict(sorted(placements.items()))

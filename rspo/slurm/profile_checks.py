@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
+from rspo.slurm.launch import ERROR, WARNING, Finding, Launch, work_on_gpus
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 
 # The recommended option: SLURM sends SIGUSR1 600 seconds before the time limit. In this time, a job
@@ -14,17 +14,7 @@ START_MINUTES = 30  # for loading models, starting servers, and some steps
 
 def missing_gpus(launch: Launch) -> Iterator[Finding]:
     """Find rules that run models on GPUs but request none; their entry may be missing."""
-    config = launch.experiment.config
-    if config.engine == "verl" and not launch.experiment.trains_on_gpus:
-        return  # with verl.device: cpu, vLLM may run on CPUs too
-    needing = {}
-    if launch.experiment.trains_on_gpus:
-        needing["train"] = "training (verl.device: cuda)"
-    if config.sampler == "vllm":
-        needing["sample"] = "sampling (sampler: vllm)"
-    if config.starts_judge:
-        needing["score"] = "a judge of its own (xverify.url: null)"
-    for rule, work in needing.items():
+    for rule, work in work_on_gpus(launch.experiment).items():
         if launch.runs(rule) and not launch.request(rule).requests_gpus:
             yield Finding(
                 ERROR,

@@ -18,7 +18,14 @@ from snakemake_interface_executor_plugins.utils import encode_as_base64, maybe_b
 from rspo.config.given import OWN_KEYS, overrides_of
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
-from rspo.pipeline.state import Reason, has_settings_hash, is_begun, recorded_staleness, state
+from rspo.pipeline.state import (
+    Reason,
+    State,
+    has_settings_hash,
+    is_begun,
+    recorded_staleness,
+    state,
+)
 from rspo.pipeline.task import Task
 
 
@@ -75,6 +82,37 @@ def config_as_typed(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
             of_files["set"] = of_file["set"]
     own = {key: config[key] for key in config if key in OWN_KEYS and key != "set"}
     return own | merge(overrides_of(of_files), overrides_of(typed))
+
+
+def sources_of(workflow: Any) -> dict[str, dict[str, Any]]:
+    """Where the overrides of a workflow come from: each config file, and the command line.
+
+    Call it after `config_as_typed`. Keys that a Snakefile gives to a module have no source here.
+
+    Private: `workflow.config_settings`, as in `config_as_typed`.
+    """
+    settings = workflow.config_settings
+    sources = {}
+    for file in settings.configfiles:
+        sources[f"--configfile {file}"] = overrides_of(load_configfile(file))
+    typed = {key: value for key, value in settings.config.items() if key != "set"}
+    texts = []
+    for word in settings.config_args:
+        if word.startswith("set="):
+            texts.append(maybe_base64(str)(word.removeprefix("set=")))
+    if texts:
+        typed["set"] = " ".join(texts)
+    sources["--config"] = overrides_of(typed)
+    return sources
+
+
+def file_of_rules(workflow: Any) -> Path | None:
+    """The file of rules that Snakemake reads now; None if it is on a server.
+
+    Private: `workflow.included_stack` has the files that Snakemake is reading, the innermost last.
+    """
+    file = Path(workflow.included_stack[-1].get_path_or_uri(secret_free=True))
+    return file if file.is_file() else None
 
 
 def always_run(workflow: Any, event: str, block: Callable[[], None]) -> None:
@@ -179,6 +217,15 @@ def task_of(job: Any) -> Task | None:
     return getattr(job.params.get("settings"), "task", None)
 
 
+def _old_value(staleness: State) -> str:
+    """What `--reason` prints as the old value of the parameter `settings` of a stale result."""
+    if staleness.reason is Reason.OTHER_VERSION:
+        return f"another version of {staleness.detail}"
+    if staleness.reason is Reason.NEW_INPUT:
+        return f"without {staleness.detail}"
+    return staleness.detail
+
+
 @cache
 def compare_results_with_provenance() -> None:
     """Let Snakemake ask `rspo.pipeline.state` whether an existing result is stale or incomplete.
@@ -226,11 +273,10 @@ def compare_results_with_provenance() -> None:
         inputs = [Path(path) for path in job.input]
         stale = {}
         for path in job.output:
-            staleness = recorded_staleness(Path(path), settings_hash, inputs)
-            if staleness is not None and staleness.reason is Reason.OTHER_VERSION:
-                stale[path] = f"another version of {staleness.detail}"
-            elif staleness is not None:
-                stale[path] = staleness.detail
+            task = getattr(settings_hash, "task", None)
+            staleness = recorded_staleness(Path(path), settings_hash, inputs, task)
+            if staleness is not None:
+                stale[path] = _old_value(staleness)
         # The old and the new value of the parameter, which `--reason` prints, and the outputs.
         return ParamsChange(set(stale.values()), {settings_hash} if stale else set(), set(stale))
 

@@ -1,10 +1,11 @@
 """The check of a plan: which results a run would replace, and which are damaged.
 
 It runs before the first job, also in a dry run and when there is nothing to do. It does not run
-inside jobs, nor with `--touch`. It looks at names, sizes and provenance, and reads no result.
+inside jobs. With `--touch`, which replaces nothing, it only names what stays stale. It looks at
+names, sizes and provenance, and reads no result.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from snakemake.io import is_flagged
 from snakemake.logging import logger
 
 from rspo.core.errors import InputError
-from rspo.pipeline.provenance import inputs_of, read_provenance
+from rspo.pipeline.provenance import changed_code, inputs_of, read_provenance
 from rspo.pipeline.state import (
     Condition,
     State,
@@ -23,6 +24,7 @@ from rspo.pipeline.state import (
     is_begun_with_settings,
     is_removed,
     refusals,
+    state,
     state_of,
 )
 from rspo.pipeline.task import Task
@@ -51,9 +53,13 @@ def check_every_plan() -> None:
         dag: DAG, *args: Any, check_initial: bool = False, **kwargs: Any
     ) -> None:
         await postprocess(dag, *args, check_initial=check_initial, **kwargs)
-        if check_initial and dag.workflow.is_main_process and not dag.workflow.touch:
-            incomplete = dag.workflow.persistence.incomplete
-            check_plan(dag, {job for job in dag.needrun_jobs() if await incomplete(job)})
+        if not check_initial or not dag.workflow.is_main_process:
+            return
+        if dag.workflow.touch:
+            name_what_touch_leaves(dag)
+            return
+        incomplete = dag.workflow.persistence.incomplete
+        check_plan(dag, {job for job in dag.needrun_jobs() if await incomplete(job)})
 
     DAG.postprocess = check_at_the_end
 
@@ -79,6 +85,7 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
             kept[job] = [content_state(path, task=task) for path in task.outputs]
         elif _removes(job, task):
             replaced[job] = task
+    _name_changed_code(task for job, task in tasks.items() if job not in planned)
     damaged = _refusals(kept, Condition.DAMAGED, Condition.FOREIGN)
     # A result that somebody removed on purpose is no error.
     missing = _refusals(kept, Condition.MISSING)
@@ -94,6 +101,39 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     left = sorted(damaged.values()) + sorted(missing.values())
     if left:
         logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")
+
+
+def name_what_touch_leaves(dag: Any) -> None:
+    """Warn of results that the next run makes again, although `--touch` gives them new times."""
+    tasks = _tasks(dag)
+    stale = {}
+    for job in dag.needrun_jobs():
+        if job in tasks and state(tasks[job]).condition is Condition.STALE:
+            stale[job] = tasks[job]
+    if stale:
+        first, *others = _by_cause(dag, stale)
+        logger.warning(
+            f"--touch changes times only: {state(tasks[first])}{_and_more(len(others))}; the next "
+            "run makes that again."
+        )
+
+
+def _name_changed_code(kept: Iterable[Task]) -> None:
+    """Warn of the user's functions that have changed since results were made with them.
+
+    Their version decides whether results are made again, so that a new comment does not train weeks
+    again.
+    """
+    made_with: dict[str, int] = {}
+    for task in kept:
+        for name in changed_code(task.outputs[0]):
+            made_with[name] = made_with.get(name, 0) + 1
+    for name, count in made_with.items():
+        results = "1 result was" if count == 1 else f"{count} results were"
+        logger.warning(
+            f"{name} has changed since {results} made with it, which this run keeps; raise "
+            "`version` where its function is registered to make them again."
+        )
 
 
 def _tasks(dag: Any) -> dict[Any, Task]:

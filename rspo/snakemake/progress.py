@@ -7,6 +7,7 @@ every run. So this module imports other parts of `rspo` only when it shows somet
 
 import re
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from logging import DEBUG, ERROR, WARNING, LogRecord
 from pathlib import Path
@@ -51,18 +52,25 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
+        self.plan: dict[str, int] = {}  # how many jobs each rule has
         self.jobs = (0, 0)  # how many jobs are done, and how many there are
         self.experiments: list[Any] = []  # a Snakefile with several modules has an experiment each
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
         self.display = ExitStack()
+        self.print: Callable[[str], None] = self._print_line
+        self.times: Any = None  # the times of jobs, while bars are shown
+        self.pace: Any = None
+        self.rules: dict[int, str] = {}  # the rule of each job
 
     def emit(self, record: Any) -> None:
         """Print a record. Raises nothing, because that would end Snakemake's logging thread."""
         event = getattr(record, "event", None)
         try:
+            self._note_times(record, event)
             if event == LogEvent.RUN_INFO:
                 self.jobs = (0, record.stats["total"])
+                self.plan = dict(record.stats)
             elif event == LogEvent.PROGRESS:
                 self.jobs = (record.done, record.total)
             elif record.getMessage().startswith(INTERRUPTED):
@@ -78,7 +86,7 @@ class LogHandler(LogHandlerBase):
                     text = _without_places(text)
                 # Snakemake's formatter returns "None" for some events without a message.
                 if text and text != "None":
-                    print(text, file=self.stream, flush=True)
+                    self.print(text)
         except BrokenPipeError:  # nobody reads the output any more, as in `| head`
             pass
         except Exception:
@@ -105,14 +113,51 @@ class LogHandler(LogHandlerBase):
     def _show_progress(self, experiment: Any) -> None:
         """Show the progress of an experiment from now on.
 
-        The display is one line, to which a Snakefile with several modules adds experiments.
+        A Snakefile with several modules adds experiments to the same line or bars.
         """
-        from rspo.status.display import shown
-
         self.experiments.append(experiment)
-        if "ALL" not in self.quiet and not self.is_shown:
-            self.is_shown = True
+        if "ALL" in self.quiet or self.is_shown:
+            return
+        self.is_shown = True
+        if sys.stderr.isatty():
+            from rspo.status.bars import shown_as_bars
+            from rspo.status.time_left import JobTimes, Pace
+
+            self.times = JobTimes()
+            self.times.plan(self.plan)
+            self.pace = Pace()
+            self.print = self.display.enter_context(shown_as_bars(self._bars))
+        else:
+            from rspo.status.display import shown
+
             self.display.enter_context(shown(self._line))
+
+    def _note_times(self, record: Any, event: LogEvent | None) -> None:
+        """Note when jobs start and end, from which the bars estimate the time left."""
+        if event == LogEvent.JOB_INFO:
+            self.rules[record.jobid] = record.rule_name
+        if self.times is None:
+            return
+        if event == LogEvent.JOB_STARTED:
+            for job in record.jobs:
+                self.times.start(job, self.rules.get(job, ""))
+        elif event == LogEvent.JOB_FINISHED:
+            self.times.finish(record.job_id)
+        elif event == LogEvent.JOB_ERROR:
+            self.times.stop(record.jobid)
+
+    def _bars(self) -> list[Any]:
+        """The bars of the run and of the running policies of all experiments."""
+        from rspo.status.display import bars
+
+        first, *others = self.experiments
+        shown = bars(first, self.pace, self.jobs, self.times.seconds_left())
+        for experiment in others:
+            shown += bars(experiment, self.pace)
+        return shown
+
+    def _print_line(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
 
     def _line(self) -> str:
         """The progress of all experiments; the first one has the number of jobs in front."""
@@ -125,9 +170,13 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """End the display. Snakemake calls this at the end of every run, even after Ctrl-C."""
         self.display.close()
+        self.print = self._print_line
+        if self.times is not None and self.experiments:
+            self.print(self._line())  # what the bars showed last
         if self.is_shown and self.is_interrupted:
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
+        self.times = None
         super().close()
 
 

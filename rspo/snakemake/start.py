@@ -11,11 +11,13 @@ from snakemake.logging import logger
 
 from rspo.config.experiment import Experiment
 from rspo.config.given import EXPERIMENT_VARIABLE
+from rspo.core.checkout import checkout_above, require_same_checkout
 from rspo.core.errors import InputError
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
 from rspo.snakemake.end_check import require_results
 from rspo.snakemake.patches import (
     compare_results_with_provenance,
+    file_of_rules,
     keep_one_timer,
     plan_jobs_behind_ancient_inputs,
 )
@@ -27,6 +29,7 @@ from rspo.snakemake.preflight import (
     require_slurm,
     run_doctor,
 )
+from rspo.snakemake.targets import suggest_targets
 
 
 def read_workflow(workflow: Any, experiment: Experiment) -> None:
@@ -37,9 +40,16 @@ def read_workflow(workflow: Any, experiment: Experiment) -> None:
     Args:
         workflow: the `snakemake.workflow.Workflow` that reads the Snakefile.
 
-    Raises: WorkflowError if a module has a prefix, and if the run needs SLURM, which does not
-        answer.
+    Raises: WorkflowError if a module has a prefix, if the rules are those of another checkout than
+        the code, and if the run needs SLURM, which does not answer.
     """
+    rules = file_of_rules(workflow)
+    checkout = checkout_above(rules) if rules else None
+    if checkout:
+        try:
+            require_same_checkout(checkout)
+        except InputError as error:
+            raise WorkflowError(str(error)) from None
     # A module with `prefix: "x"` has "x/results" in place of the path "results".
     if workflow.modifier.modify_path("results") != "results":
         raise WorkflowError(
@@ -50,6 +60,7 @@ def read_workflow(workflow: Any, experiment: Experiment) -> None:
     compare_results_with_provenance()
     keep_one_timer()
     check_every_plan()
+    suggest_targets(experiment)
     # Here and not in `start_run`, because the executor plugin asks SLURM before `onstart`.
     if workflow.is_main_process:
         require_slurm(experiment.config)
@@ -99,6 +110,8 @@ def start_run(
         raise WorkflowError(str(error)) from None
     except OSError as error:  # such as a read-only folder
         raise WorkflowError(f"{error.filename}: {error.strerror}") from None
+    if workflow.touch:  # nothing is at work whose progress could be shown
+        return
     # The logger plugin `rspo` shows the progress of the policies of this experiment.
     logger.info(
         f"Results are written to {experiment.files.results}.", extra={"experiment": experiment}
@@ -119,8 +132,10 @@ def end_run(workflow: Any, experiment: Experiment) -> None:
     Raises: WorkflowError for results that are missing or damaged.
     """
     # With --touch, files may be missing: it is for copies of results, which may be incomplete.
-    if not workflow.touch:
-        require_results(workflow.dag)
+    if workflow.touch:
+        logger.info("The files that exist have new times. No job has run.")
+        return
+    require_results(workflow.dag)
     page = str(experiment.files.reports / "report.html")
     if any(page in job.output for job in workflow.dag.jobs):
         logger.info(f"The report is {page}.")

@@ -1,9 +1,9 @@
-"""The progress of a run as text: a table of all policies, or a line that changes now and then.
+"""The progress of a run: a table of all policies, bars, or a line that changes now and then.
 
-`rspo status` prints the table. The line is shown by Snakemake's log handler
-(`rspo.snakemake.progress`), and by `rspo train` in a terminal. Metrics are those of the last
-training step. The k of Pass@k is the largest power of two that exceeds neither the k nor the n of
-the cell, because training logs have powers of two only.
+`rspo status` prints the table. Snakemake's log handler (`rspo.snakemake.progress`) shows the bars
+in a terminal, and the line elsewhere; `rspo train` shows the bars in a terminal. Metrics are those
+of the last training step. The k of Pass@k is the largest power of two that exceeds neither the k
+nor the n of the cell, because training logs have powers of two only.
 """
 
 import json
@@ -11,13 +11,16 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.settings import first_lines
+from rspo.status.bars import Bar, shown_as_bars
 from rspo.status.policies import Status, faults, running, statuses
+from rspo.status.time_left import Pace, left
 from rspo.training.progress import Snapshot, shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
@@ -74,6 +77,33 @@ def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
     return " | ".join(parts)
 
 
+def bars(
+    experiment: Experiment,
+    pace: Pace,
+    jobs: tuple[int, int] | None = None,
+    seconds_left: float | None = None,
+) -> list[Bar]:
+    """The bars of a run, and of each running policy.
+
+    Args:
+        pace: estimates the time left of each policy.
+        jobs: how many jobs of Snakemake are done, and how many there are.
+        seconds_left: the time left of the run; None if it is unknown.
+    """
+    shown = []
+    if jobs and jobs[1]:
+        done, total = jobs
+        count = f"{done} of {total} jobs done"
+        shown.append(Bar("run", done, total, count, left(seconds_left)))
+    for policy, snapshot in running(experiment).items():
+        details = _details(snapshot)
+        count = f"step {details.pop('step')}"
+        time_left = left(pace.seconds_left(policy, snapshot.step, snapshot.steps))
+        text = " ".join(f"{name} {value}" for name, value in details.items())
+        shown.append(Bar(policy, snapshot.step, snapshot.steps, count, time_left, text))
+    return shown
+
+
 def table_text(experiment: Experiment) -> str:
     """The text that `rspo status` prints: all policies, and what is wrong with files."""
     policies = statuses(experiment)
@@ -90,9 +120,7 @@ def table_text(experiment: Experiment) -> str:
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append(" ".join(padded).rstrip())
-    states = Counter(status.state for status in policies)
-    trained = states["trained"] + states["evaluated"]
-    lines.append(f"{trained} of {len(policies)} policies trained, {states['evaluated']} evaluated")
+    lines.append(_summary(policies))
     try:
         sentences = faults(experiment)
     except InputError as error:  # a file of the user that the config names
@@ -101,12 +129,26 @@ def table_text(experiment: Experiment) -> str:
     return "\n".join(lines)
 
 
-def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[None]:
+def _summary(policies: Sequence[Status]) -> str:
+    """How many policies are trained and evaluated; some are trained only for their logs."""
+    states = Counter(status.state for status in policies)
+    trained = states["trained"] + states["evaluated"]
+    planned = sum(status.is_to_be_evaluated for status in policies)
+    evaluated = f"{states['evaluated']} of {planned}"
+    if trained < len(policies):
+        return f"{trained} of {len(policies)} policies trained, {evaluated} evaluated"
+    return f"{trained} policies trained; {evaluated} that are evaluated"
+
+
+def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[Any]:
     """Show the progress of what the block trains, if standard error is a terminal.
 
     Under Snakemake it is a pipe to the log, and Snakemake's own handler shows the progress.
     """
-    return shown(lambda: line(experiment)) if sys.stderr.isatty() else nullcontext()
+    if not sys.stderr.isatty():
+        return nullcontext()
+    pace = Pace()
+    return shown_as_bars(lambda: bars(experiment, pace))
 
 
 @contextmanager

@@ -19,31 +19,39 @@ class Status:
     state: "waiting" (for its training), "running", "stopped" (in its training, which can resume),
         "trained", "evaluated", or "stale": damaged, or trained with other settings, problems or
         base policy than the config has now.
+    is_to_be_evaluated: whether a suite is planned for it. Some cells are trained for their logs.
     snapshot: the progress of the training, if it is running or stopped; otherwise None.
     """
 
     policy: str
     state: str
+    is_to_be_evaluated: bool
     snapshot: Snapshot | None
 
 
 def statuses(experiment: Experiment) -> list[Status]:
-    """The states of all policies of the grid, and of those policies of studies that have files."""
+    """The states of all policies of the grid, and of those of studies and trials with files."""
     # The suites on which each policy is to be evaluated.
     suites: defaultdict[str, set[str]] = defaultdict(set)
     for policy in experiment.policies:
         suites[policy] = {suite for other, suite in experiment.evaluations if other == policy}
-    for name, study in experiment.config.studies.items():
+    others = experiment.config.studies | experiment.config.trials
+    for name, entry in others.items():
         for policy in experiment.policies_of(name):
             if policy not in experiment.policies and experiment.files.folder(policy).exists():
-                suites[policy].add(study.suite)
-    return [Status(policy, *_state(experiment, policy, suites[policy])) for policy in suites]
+                suites[policy] |= {entry.suite} - {""}
+    found = []
+    for policy, planned in suites.items():
+        state, snapshot = _state(experiment, policy, planned)
+        found.append(Status(policy, state, bool(planned), snapshot))
+    return found
 
 
 def running(experiment: Experiment) -> dict[str, Snapshot]:
-    """The progress of each policy of the grid and the studies that is being trained."""
+    """The progress of each policy of the grid, the studies and trials that is being trained."""
     policies: dict[str, None] = {}  # a set that keeps the order
-    for grid in list(experiment.config.grid) + list(experiment.config.studies):
+    config = experiment.config
+    for grid in list(config.grid) + list(config.studies) + list(config.trials):
         policies |= dict.fromkeys(experiment.policies_of(grid))
     snapshots = {}
     for policy in policies:

@@ -92,7 +92,7 @@ class Trainer:
     def train(self, prompts: Prompts, first: int = 0) -> Iterator[Record]:
         """Algorithm 1 on the prompts D, from step index `first`; yields a record per step."""
         training = self.config.training
-        for step in range(first, training.steps):
+        for step in range(first, training.last_step):
             clock = Stopwatch()
             rows = prompts_of_step(prompts.families, training, self.cell.seed, step)
             batch = prompts.select(rows)  # D_b

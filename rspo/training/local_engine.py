@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies import qwen2
 from rspo.policies.device import place_for
@@ -32,7 +32,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     """
     config = experiment.config
     cell = experiment.cell(name)
-    base = experiment.files.policy(base_name(cell.model))
+    base = experiment.files.policy(experiment.base_of(cell))
     tokenizer = ChatTokenizer(base)
     prompts, too_long = read_prompts(experiment.files.problems("train"), tokenizer, config.sampling)
     long = report_too_long(too_long, config.sampling, "left out of training")
@@ -68,8 +68,8 @@ def _train_remaining_steps(
     resumed = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
     records: list[Record] = json.loads(resumed.get("records", "[]"))
     if records:
-        print(f"{name} resumes from step {len(records)} of {training.steps}", flush=True)
-    progress = Progress(checkpoint, len(records), training.steps)
+        print(f"{name} resumes from step {len(records)} of {training.last_step}", flush=True)
+    progress = Progress(checkpoint, len(records), training.last_step)
     for record in trainer.train(prompts, first=len(records)):
         step = record["step"]
         require_finite(record["gradient_norm"], name, step, trainer.rate)
@@ -77,7 +77,9 @@ def _train_remaining_steps(
             record |= validate(trainer, step - 1, held_out)
         records.append(record)
         progress.report(step, shown_metrics(record, trainer.cell))
-        stop = is_requested() and step < training.steps  # after the last step, training ends anyway
+        stop = (
+            is_requested() and step < training.last_step
+        )  # after the last step, training ends anyway
         if stop or step % training.checkpoint_every == 0:
             rest = {"records": json.dumps(records)}
             save_checkpoint(checkpoint, trainer.model, trainer.optimizer, rest)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.config.files import Files
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
@@ -19,7 +19,7 @@ from rspo.datasets.generated import worked_examples
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
 from rspo.pipeline.run import run
-from rspo.pipeline.state import state
+from rspo.pipeline.state import Condition, state
 from rspo.pipeline.task import Done
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
@@ -42,24 +42,24 @@ def make_base_policy(
     """Write the base policy of a model as a Hugging Face folder.
 
     Args:
+        model: its name in the config; with `base_per_seed`, also MODEL--sSEED.
         mirror: folder to use instead of the Hugging Face hub.
         force: replace a finished base policy.
 
     Raises: InputError for a model that the config lacks.
     """
-    experiment.require_name("model", model, experiment.config.models)
+    _, source = experiment.pretrained(model)
     config = experiment.config
-    source = config.models[model]
-    checkpoint = experiment.files.checkpoint(base_name(model))
     task = tasks.pretrain(experiment, model)
     (policy,) = task.outputs
+    checkpoint = experiment.files.checkpoint(policy.parent.name)
 
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
         notes: dict[str, Any] = {}
         with atomic_write(policy) as partial:
-            # Copy the finished policy of the scale if this is a trial run and there is one. Without
-            # it, train a model from scratch, or download a published one.
+            # Copy a finished policy with the same settings if there is one. Without it, train a
+            # model from scratch, or download a published one.
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
@@ -85,18 +85,38 @@ def make_base_policy(
 
 
 def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
-    """The finished base policy that a trial run, whose results are in another folder, can copy.
+    """The finished base policy that can be copied instead of being trained.
 
-    Returns: its folder among the results of the scale; None if it is not finished, or if the
-        experiment is no trial run.
+    Returns: the one among the results of the scale, for a trial run, whose results are in another
+        folder; otherwise the one in the folder that the config names in `base_policies`. None if
+        there is none with the settings of this experiment.
     """
-    if not experiment.files.are_elsewhere:
+    if experiment.files.are_elsewhere:
+        files = Files.of_scale(experiment.scale, experiment.root)
+        task = tasks.pretrain(replace(experiment, files=files), model)
+        if state(task, deep=True).is_current:
+            return task.outputs[0]
+    if experiment.config.base_policies is None:
         return None
-    files = Files.of_scale(experiment.scale, experiment.root)
+    return _shipped(experiment, model, experiment.root / experiment.config.base_policies)
+
+
+def _shipped(experiment: Experiment, model: str, folder: Path) -> Path | None:
+    """The base policy in a folder of results that comes with the config.
+
+    Returns: None, after a note, if the folder has none with the settings of this experiment.
+
+    Raises: InputError if it is damaged, or nothing tells its settings.
+    """
+    files = Files(folder, folder / "reports")
     task = tasks.pretrain(replace(experiment, files=files), model)
-    if not state(task, deep=True).is_current:
-        return None
-    return task.outputs[0]
+    found = state(task, deep=True)
+    if found.is_current:
+        return task.outputs[0]
+    if found.condition not in (Condition.STALE, Condition.MISSING):
+        raise InputError(f"{found}; without the key base_policies, the base policy is trained")
+    print(f"{found}; the base policy is trained", flush=True)
+    return None
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:

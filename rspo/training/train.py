@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, digest, write_json_lines
 from rspo.pipeline import tasks
 from rspo.pipeline.run import run
@@ -45,7 +45,7 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
     experiment = experiment.for_cell(name)
     engine = _engine(experiment.config.engine)
     checkpoint = experiment.files.checkpoint(name)
-    base = experiment.files.policy(base_name(experiment.cell(name).model))
+    base = experiment.files.policy(experiment.base_of(experiment.cell(name)))
     problems = experiment.files.problems("train")
     held_out = experiment.files.problems("validation")
     earlier: list[Usage] = []

@@ -35,7 +35,7 @@ def is_due(step: int, training: Training) -> bool:
     Validation follows every `validation.every` steps and the last step, if the config has the key.
     """
     every = training.validation.every
-    return every is not None and (step % every == 0 or step == training.steps)
+    return every is not None and (step % every == 0 or step == training.last_step)
 
 
 def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompts | None:

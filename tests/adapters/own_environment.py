@@ -1,6 +1,7 @@
 """Environments with a trainer that rspo does not install, and runs in them."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -11,12 +12,13 @@ from pathlib import Path
 from tests.support import ROOT
 
 
-def make(folder: Path, packages: Sequence[str], at_start: str = "") -> Path:
+def make(folder: Path, packages: Sequence[str], at_start: str = "", clear: bool = False) -> Path:
     """A Python with packages from the package index, and all else from this environment.
 
     at_start: a line of Python that starts with import and runs before any script.
+    clear: whether the folder may exist, and is then made again.
     """
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=True, clear=clear)
     python = folder / "bin" / "python"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     site = folder / "lib" / version / "site-packages"
@@ -28,12 +30,16 @@ def make(folder: Path, packages: Sequence[str], at_start: str = "") -> Path:
     return python
 
 
-def run(python: Path, *arguments: str) -> str:
-    """The output of a command that must succeed."""
+def run(python: Path, *arguments: str, seconds: float | None = None, **variables: str) -> str:
+    """The output of a command that must succeed, with variables of the environment.
+
+    Raises: subprocess.TimeoutExpired if it takes more than `seconds`.
+    """
     done = subprocess.run(
         [python, *arguments],
+        timeout=seconds,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -42,7 +48,11 @@ def run(python: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def run_tests(python: Path, path: str) -> None:
-    output = run(python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", path)
-    assert " passed" in output
+def run_tests(python: Path, path: str, seconds: float | None = None, **variables: str) -> str:
+    """The number of tests that passed, such as "65 passed"; all must pass, and none be skipped."""
+    words = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", path)
+    output = run(python, *words, seconds=seconds, **variables)
     assert "skipped" not in output
+    passed = re.findall(r"\d+ passed", output)
+    assert passed
+    return str(passed[-1])

@@ -19,8 +19,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return own_environment.make(tmp_path_factory.mktemp("trl"), PACKAGES)
 
 
-def test_the_contract_with_trl(python: Path) -> None:
-    own_environment.run_tests(python, "tests/adapters/trl_contract.py")
+@pytest.mark.parametrize("contract", ["trl_contract.py", "trl_pass_at_k_contract.py"])
+def test_the_contract_with_trl(python: Path, contract: str) -> None:
+    own_environment.run_tests(python, f"tests/adapters/{contract}")
 
 
 @pytest.mark.long
@@ -41,3 +42,16 @@ def test_the_example_prints_what_its_first_lines_say(python: Path) -> None:
     # Samples, and so the last digit, depend on the machine's rounding.
     assert printed == pytest.approx(numbers(example.read_text()), abs=0.03)
     assert printed[3] > printed[1] + 0.2
+
+
+def test_the_example_with_an_evaluation_logs_pass_at_4_with_its_error(python: Path) -> None:
+    example = ROOT / "examples" / "trl_pass_at_k.py"
+    line = r"step (\d+): Pass@4 = ([\d.]+), error ([\d.]+), within ([\d.]+)"
+    printed = re.findall(line, own_environment.run(python, str(example)))
+    expected = re.findall(line, example.read_text())
+    assert [row[0] for row in printed] == [row[0] for row in expected] == ["0", "10", "20", "30"]
+    first = [float(value) for value in printed[0][1:]]
+    last = [float(value) for value in printed[-1][1:]]
+    assert last[0] > first[0] + 0.2
+    for _, error, within in (first, last):
+        assert 0 < within <= error < 0.15

@@ -9,6 +9,8 @@ import torch
 import trl
 
 from examples.trl_bandit import correct, questions, small_model, tokenizer_of_words
+from rspo.adapters import trl as adapter
+from rspo.adapters import versions
 from rspo.adapters.trl import RSPOTrainer
 from rspo.adapters.trl_reward import accuracy_reward
 from rspo.core.errors import InputError
@@ -131,6 +133,110 @@ def test_a_response_without_a_reward_is_an_error(tmp_path: Path) -> None:
     trainer.model.train()
     with pytest.raises(InputError, match="reward_funcs: rewards must be finite, got nan at index"):
         trainer._generate_and_score_completions(next(iter(trainer.get_train_dataloader())))
+
+
+def half(completions: list[str], **_: object) -> list[float]:
+    return [0.5 * (i % 2) for i in range(len(completions))]
+
+
+def one_or_two(completions: list[str], **_: object) -> list[float]:
+    return [1.0 + i % 2 for i in range(len(completions))]
+
+
+def first_batch(trainer: RSPOTrainer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of the first batch, and the batch that the trainer makes of them."""
+    trainer.model.train()
+    rows = next(iter(trainer.get_train_dataloader()))
+    return rows, trainer._generate_and_score_completions(rows)
+
+
+@pytest.mark.parametrize(("function", "got"), [(half, "got 0.5"), (one_or_two, "got 2.0")])
+def test_other_rewards_than_0_and_1_are_an_error_of_pass_at_k(
+    tmp_path: Path, function: Any, got: str
+) -> None:
+    trainer = trainer_of(tmp_path, "rspo_pass_at_k", reward_funcs=function)
+    with pytest.raises(InputError, match=f"rewards of rspo_pass_at_k must be 0 or 1, {got}"):
+        first_batch(trainer)
+
+
+@pytest.mark.parametrize("objective", ["rspo_pass_at_k", "rspo_max_at_k", "grpo"])
+def test_objectives_of_differences_need_only_what_trl_supports(
+    tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(RSPOTrainer, "_calculate_rewards")  # as if TRL had no such method
+    trainer = trainer_of(tmp_path, objective)
+    rows, batch = first_batch(trainer)
+    answers = [row["answer"] for row in rows]
+    texts = trainer.processing_class.batch_decode(batch["completion_ids"], skip_special_tokens=True)
+    rewards = np.array(trainer.reward_funcs[0](texts, answers)).reshape(PROMPTS, N)
+    assert rewards.std() > 0
+    expected = N * response_weights(rewards, objective, 2)
+    found = batch["advantages"].view(PROMPTS, N)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_an_objective_of_rewards_is_one_line_where_they_are_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(RSPOTrainer, "_calculate_rewards")
+    trainer = trainer_of(tmp_path, "policy_gradient")
+    with pytest.raises(InputError, match="has no _calculate_rewards, which policy_gradient needs"):
+        first_batch(trainer)
+
+
+def test_rewards_of_0_and_1_are_seen_in_their_differences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(RSPOTrainer, "_calculate_rewards")
+    trainer = trainer_of(tmp_path, "rspo_pass_at_k", reward_funcs=half)
+    with pytest.raises(InputError, match=r"must be 0 or 1, got two that differ by 0\.5"):
+        first_batch(trainer)
+
+
+def test_a_trl_with_other_advantages_is_one_line_that_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = trl.GRPOTrainer._generate_and_score_completions
+
+    def scaled(self: Any, inputs: Any) -> dict[str, Any]:
+        batch: dict[str, Any] = original(self, inputs)
+        batch["advantages"] = 2 * batch["advantages"]
+        return batch
+
+    monkeypatch.setattr(trl.GRPOTrainer, "_generate_and_score_completions", scaled)
+    trainer = trainer_of(tmp_path, "rspo_max_at_k")
+    message = r"trl 1\..* gives the advantages \[.*\] of the rewards \[.*\]; expected: \["
+    with pytest.raises(InputError, match=message) as error:
+        first_batch(trainer)
+    assert "\n" not in str(error.value)
+
+
+def test_only_another_version_than_the_tested_ones_gives_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer_of(tmp_path, "rspo_max_at_k")
+    assert [line for line in caplog.messages if line.startswith("found trl")] == []
+    monkeypatch.setattr(adapter, "VERSION", "1.99.0")
+    versions._warn.cache_clear()
+    for _ in range(2):
+        trainer_of(tmp_path, "rspo_max_at_k")
+    (message,) = [line for line in caplog.messages if line.startswith("found trl")]
+    assert message.startswith("found trl 1.99.0; rspo was tested with 1.0.0, 1.10.0")
+
+
+def test_a_training_of_three_steps_changes_the_policy(tmp_path: Path) -> None:
+    trainer = trainer_of(
+        tmp_path, "rspo_pass_at_k", max_steps=3, learning_rate=1e-2, save_strategy="no"
+    )
+    before = parameters_of(trainer)
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert not torch.equal(before, parameters_of(trainer))
+
+
+def parameters_of(trainer: RSPOTrainer) -> torch.Tensor:
+    """All parameters of the policy, as a copy."""
+    return torch.cat([p.detach().flatten() for p in trainer.model.parameters()]).clone()
 
 
 def test_accuracy_reward_logs_why_each_response_is_wrong(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rspo.analysis.study_columns import log_keys
 from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.load import read_values
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
@@ -335,10 +336,13 @@ contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  'a': two hav
 contrasts: []  ~  contrasts
 cells: [{model: small, <<: &a {objective: grpo, n: 8}}, {model: medium, <<: *a}]  ~  several models
 columns: [speed]  ~  'late_entropy'
+contrasts: [{family: a, minus: policygradient}]  ~  did you mean policy_gradient?
+contrasts: [{family: a, minus: rate-thrid}]  ~  did you mean rate-third?
+contrasts: [{family: a, minus: {default: other}}]  ~  minus = 'other'; allowed: default, rate-third
+contrasts: [{family: a, minus: default, less: policy_grad}]  ~  less = 'policy_grad'; did you mean
 """
 WITHOUT_TRAINING = """
 contrasts: [{family: a, minus: grpo}]  ~  'a' compares nothing
-contrasts: [{family: a, minus: {default: other}}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: default, less: grpo}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: base, claims: [C1]}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  'a' compares nothing
@@ -432,7 +436,7 @@ KS = [1, 2, 4, 8, 16]
 def own(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """The config's studies, with 64 samples in the one that has 512, and 32 in the others."""
     root = tmp_path_factory.mktemp("own")
-    config = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
+    config = read_values(ROOT / "config" / "tiny.yaml")
     entries = {name: config["studies"][name] for name in OWN}
     entries["overtake"] |= {"samples": 64, "k": [*KS, 32]}
     planted.load(root, studies=entries)

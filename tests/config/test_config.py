@@ -9,6 +9,7 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.load import read_values
 from rspo.config.merge import parse_overrides
 from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
@@ -35,7 +36,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
     ({"extract": "boxes"}, ["extract", "did you mean box? Allowed: box, answer-line"]),
-    ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, engine"]),
+    ({"sedes": 3}, ["sedes = 3", "did you mean seeds? Allowed: seeds, base_per_seed, engine"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
     ({"training": 3}, ["training = 3"]),
     ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
@@ -157,9 +158,39 @@ def test_each_mistake_is_a_line_of_every_command_before_it_writes(
     for command in (["train", "small--rspo-pass--k1--n16--s0"], ["prepare", "train"], ["status"]):
         assert main([*command, "--set=verifier=magic"]) == 2
         first, second = capfd.readouterr().err.splitlines()
-        assert first.startswith("rspo: error: config/tiny.yaml: verifier = 'magic': ")
+        assert first.startswith("rspo: error: --set: verifier = 'magic': ")
         assert second.startswith("config/tiny.yaml: grid.scalability.cells.0: k is missing; rspo_")
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place"),
+    [
+        ({"training": {"steps": "abc"}}, "--set: training.steps = 'abc': "),
+        ({"training": {"stops": 5}}, "--set: training: unknown key stops = 5; "),
+        ({"sed": 1}, "--set: unknown key sed = 1; "),
+        ({"grid": {"main": {"cells": [{"model": 3}]}}}, "--set: grid.main.cells.0.model = 3: "),
+        # The two values do not fit each other; the one that was given is to blame.
+        ({"training": {"prompts_per_step": 9999}}, "--set: training: mini_batch_prompts = "),
+    ],
+)
+def test_a_value_of_the_command_line_is_blamed_on_it(overrides: dict[str, Any], place: str) -> None:
+    with pytest.raises(InputError) as error:
+        Experiment.load("tiny", overrides, root=ROOT, sources={"--set": overrides})
+    assert str(error.value).startswith(place)
+
+
+def test_the_last_place_that_gives_a_value_is_blamed() -> None:
+    sources = {
+        "mine.yaml": {"training": {"steps": 5, "epochs": "x"}},
+        "--config": {"training": {"steps": "y"}},
+    }
+    overrides = {"training": {"steps": "y", "epochs": "x"}, "seeds": 1}
+    with pytest.raises(InputError) as error:
+        Experiment.load("tiny", overrides, root=ROOT, sources=sources)
+    first, second = sorted(str(error.value).splitlines())
+    assert first.startswith("--config: training.steps = 'y': ")
+    assert second.startswith("mine.yaml: training.epochs = 'x': ")
 
 
 def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_key() -> None:
@@ -173,7 +204,7 @@ def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_ke
 @pytest.mark.parametrize(
     ("scale", "message"),
     [
-        ("huge", r"huge.yaml: no such config file; scales here: one_gpu, paper, pretrained, t"),
+        ("huge", r"huge.yaml: no such config file; scales here: one_gpu, paper, pretrained, q"),
         ("../config/tiny", r"scale = '\.\./config/tiny': expected the name of a file"),
     ],
 )
@@ -236,6 +267,46 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "tiny.yaml").write_text(text, errors="surrogateescape")
     with pytest.raises(InputError, match=f"config/tiny.yaml: {message}"):
+        Experiment.load("tiny", root=tmp_path)
+
+
+def included(root: Path, own: str, theirs: str) -> Path:
+    """A config that includes another file."""
+    (root / "config").mkdir()
+    (root / "config" / "more.yaml").write_text(theirs)
+    file = root / "config" / "tiny.yaml"
+    file.write_text(f"include: more.yaml\n{own}")
+    return file
+
+
+def test_a_files_own_keys_replace_those_that_it_includes(tmp_path: Path) -> None:
+    own = "seeds: 3\nstudies: {mine: {suite: a}}\n"
+    theirs = "seeds: 1\nengine: local\nstudies: {mine: {suite: b, title: B}, other: {suite: c}}\n"
+    assert read_values(included(tmp_path, own, theirs)) == {
+        "seeds": 3,
+        "engine": "local",
+        "studies": {"mine": {"suite": "a", "title": "B"}, "other": {"suite": "c"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        ("a: [", "config/more.yaml: not YAML"),
+        ("- 1", "config/more.yaml: expected keys"),
+        ("include: tiny.yaml", "config/more.yaml: include: allowed only in the config of a scale"),
+    ],
+)
+def test_a_bad_included_file_is_named(tmp_path: Path, theirs: str, message: str) -> None:
+    included(tmp_path, "", theirs)
+    with pytest.raises(InputError, match=message):
+        Experiment.load("tiny", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["none.yaml", "3", "[more.yaml]"])
+def test_a_missing_included_file_is_named(tmp_path: Path, name: str) -> None:
+    included(tmp_path, "", "").write_text(f"include: {name}\n")
+    with pytest.raises(InputError, match=r"config/tiny.yaml: include = .*: no such file; the path"):
         Experiment.load("tiny", root=tmp_path)
 
 

@@ -97,12 +97,20 @@ def test_a_block_exists_if_the_grid_or_a_study_has_it() -> None:
     evaluation = {"samples": 64, "block": 32}
     changes: dict[str, Any] = {"evaluation": evaluation, "studies": samples}
     experiment = Experiment.load("tiny", changes, root=ROOT)
-    experiment.require_block(0)
-    experiment.require_block(3)
-    for block in (4, -1):
-        with pytest.raises(InputError) as error:
-            experiment.require_block(block)
-        assert str(error.value) == (f"no block {block}: config/tiny.yaml has 4, which begin with 0")
+    of_peers = experiment.cells_of("peers")[0].name
+    for policy, most in ((of_peers, 3), ("medium--base", 1)):
+        experiment.require_block(policy, "standard", 0)
+        experiment.require_block(policy, "standard", most)
+        for block in (most + 1, -1):
+            with pytest.raises(InputError) as error:
+                experiment.require_block(policy, "standard", block)
+            assert str(error.value) == (
+                f"no block {block}: config/tiny.yaml evaluates {policy} on standard with "
+                f"{32 * (most + 1)} samples, which are the blocks 0 to {most}"
+            )
+    # The study evaluates on another suite.
+    with pytest.raises(InputError, match="which are the blocks 0 to 1"):
+        experiment.require_block(of_peers, "contamination_free", 3)
 
 
 def test_a_study_may_have_its_own_samples_and_k() -> None:
@@ -192,7 +200,7 @@ def test_only_the_limit_of_replacing_is_lifted(experiment: Experiment) -> None:
 
 def test_the_parts_of_a_config_are_found_by_name(experiment: Experiment) -> None:
     assert experiment.model_of(CELL) == experiment.model_of("small--base") == "small"
-    assert experiment.trained_models[:2] == ["small", "medium"]
+    assert list(experiment.bases)[:2] == ["small--base", "medium--base"]
     assert experiment.benchmarks_of("contamination_free") == ["linear_larger", "divide_larger"]
     assert experiment.suite_of("linear_larger") == "contamination_free"
     assert list(experiment.data_sets)[:3] == ["train", "validation", "linear"]

@@ -54,6 +54,16 @@ def grid(*cells: dict[str, Any]) -> dict[str, Any]:
     return {"main": {"suite": "standard", "seeds": 1, "cells": list(cells)}}
 
 
+def test_tasks_name_the_files_of_the_functions_that_they_call(tmp_path: Path) -> None:
+    settings = {"grid": grid(FIRST, CELL), "verifier": "last"}
+    experiment = load(tmp_path, OBJECTIVE, REWARD, VERIFIER, **settings)
+    objective, reward, verifier = (tmp_path.resolve() / f"own{number}.py" for number in range(3))
+    assert tasks.train(experiment, "small--first--k1--n4--s0").own_code == (objective,)
+    assert tasks.train(experiment, MAX_CELL).own_code == (reward,)
+    assert tasks.score(experiment, "small--base", "standard", 0).own_code == (verifier,)
+    assert tasks.sample(experiment, "small--base", "standard", 0).own_code == ()
+
+
 def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
     sources = OBJECTIVE, REWARD, VERIFIER
     settings = {"grid": grid(FIRST, CELL), "verifier": "last"}
@@ -229,7 +239,10 @@ def test_an_extension_is_a_module_that_runs_once(
 
 def test_an_extension_with_a_bug_runs_again_when_it_is_repaired(tmp_path: Path) -> None:
     (tmp_path / "buggy.py").write_text("no_such_name")
-    with pytest.raises(NameError, match="no_such_name"):
+    with pytest.raises(InputError, match=r"^buggy\.py, line 1: NameError: name 'no_such_name' is"):
+        config_of({"extensions": ["buggy.py"]}, tmp_path, "config")
+    (tmp_path / "buggy.py").write_text("a = 1\n\nb = (")
+    with pytest.raises(InputError, match=r"^buggy\.py, line 3: SyntaxError: "):
         config_of({"extensions": ["buggy.py"]}, tmp_path, "config")
     (tmp_path / "buggy.py").write_text("raise ValueError('it runs')")
     with pytest.raises(InputError, match="it runs"):

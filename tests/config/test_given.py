@@ -18,6 +18,13 @@ def test_the_default_command_is_short() -> None:
     assert given.command == "rspo"
 
 
+@pytest.mark.parametrize(("key", "meant"), [("result", "results"), ("sets", "set")])
+def test_a_misspelled_key_of_the_workflow_is_named_with_the_right_one(key: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"--config {key}=a: .* did you mean {meant}"):
+        Given.read({key: "a"})
+    Given.read({"seed": 3})  # resembles a key of the config file, whose error names it
+
+
 def test_set_and_plain_keys_are_merged() -> None:
     config = {
         "scale": "paper",

@@ -1,13 +1,15 @@
 """A function of the user's own, which a command line names as FILE.py:FUNCTION."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.core.own_function import function_of
+from rspo.core.own_function import file_of, function_of
+from rspo.objectives import policy_loss
 
 FILE = """
 from beside import FACTOR
@@ -69,3 +71,15 @@ def test_a_file_that_fails_is_one_line_and_leaves_no_trace(file: Path) -> None:
         function_of(f"{file}:scaled")
     assert str(error.value) == f"{file} failed: RuntimeError: first second"
     assert sys.path == path
+
+
+def test_the_file_of_a_users_function_is_found_and_of_no_other(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = function_of(f"{file}:scaled")
+    assert file_of(function) == file.resolve()
+    assert file_of(partial(function, k=2)) == file.resolve()
+    monkeypatch.chdir(file.parent)
+    assert file_of(function) == Path("own.py")
+    assert file_of(policy_loss) is None
+    assert file_of(len) is None

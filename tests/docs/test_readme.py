@@ -5,17 +5,26 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
 
+from rspo.analysis.evidence import Evidence
 from rspo.cli.run import parse
+from rspo.config.experiment import Experiment
+from rspo.report.page import BEGIN, END, write_readme
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project, snakemake
 
 README = (ROOT / "README.md").read_text()
 RESULTS = ROOT / "docs" / "results"
-LEVEL = 0.05
+# The rows of the table of results, and the methods of fig_grpo.csv.
+METHODS = {
+    "nothing: the base model": "Base",
+    "policy gradient": "PG",
+    "GRPO": "GRPO",
+    "the paper's baseline, k = 4": "Baseline k=4",
+    "RSPO, k = 4": "RSPO k=4",
+    "RSPO, k = 8": "RSPO k=8",
+}
 
 
 @pytest.fixture(scope="module")
@@ -24,76 +33,63 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("project"))
 
 
-def is_within_two_points(row: dict[str, str], tests: int) -> bool:
-    """By two one-sided tests and Bonferroni's bound of Holm's p, of which one is always near 0.
-
-    The critical value is that of Cochran and Cox.
-    """
-    keys = ("estimate", "error", "error_problems", "error_seeds", "degrees", "seeds")
-    estimate, error, of_problems, of_seeds, degrees, seeds = (float(row[key]) for key in keys)
-    t = stats.t.isf(LEVEL / tests, [degrees, seeds - 1])
-    critical = np.average(t, weights=[of_problems**2, of_seeds**2])
-    return bool((0.02 - abs(estimate)) / error > critical)
-
-
 def table(name: str) -> list[dict[str, str]]:
     with (RESULTS / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.promise(
-    "Over 5 training seeds, on one base model and at one learning rate, RSPO's Pass@k"
-)
-@pytest.mark.promise(
-    "At k = 2 the latter is a tie within 2 points; on problems with larger numbers the advantage"
-)
-@pytest.mark.promise("It costs Pass@1:")
-@pytest.mark.promise("At Pass@16 this policy gradient,")
+@pytest.mark.promise("In percentage points of Pass@k, RSPO")
 def test_the_result_is_that_of_the_published_tables() -> None:
-    """Estimates in percentage points, each with half of its 95 % interval."""
-    (said,) = re.findall(r"\*\*(Over .*?)\*\*", " ".join(README.split()))
-    points, comparisons = table("fig_difference.csv"), table("claim_comparisons.csv")
-    expected = []
-    for row in sorted(points, key=lambda row: row["against"]):  # the baseline comes first
-        estimate, low, high = (float(row[key]) for key in ("estimate", "low", "high"))
-        expected.append((f"{estimate:.1f}", f"{(high - low) / 2:.1f}"))
-    assert re.findall(r"([\d.]+) ± ([\d.]+)", said) == expected
-    assert f"Over {points[0]['seeds']} training seeds" in said
-    ties = [row for row in points if float(row["p_adjusted"]) >= LEVEL]
-    assert [(row["against"], row["k"]) for row in ties] == [("policy gradient", "2")]
-    assert "At k = 2 the latter is a tie within 2 points" in said
-    (tie,) = (row for row in comparisons if row["id"] == "C3/RSPO k=2/PG/pass_at_k/2/pooled")
-    assert is_within_two_points(tie, tests=len(points))
-    (transfer,) = (row["verdict"] for row in table("claims.csv") if row["claim"] == "C7")
-    assert (transfer == "does not transfer") == ("on problems with larger numbers" in said)
-    shifted = {row["id"]: row for row in comparisons if row["claim"] == "C7"}
-    there = [shifted[f"C7/RSPO k={k}/Baseline k={k}/pass_at_k/{k}/pooled"] for k in (2, 4, 8)]
-    there += [shifted[f"C7/RSPO k={k}/PG/pass_at_k/{k}/pooled"] for k in (2, 4, 8)]
-    assert not any(float(row["low"]) > 0 for row in there)  # "neither advantage is significant"
-    rows = {(row["benchmark"], row["method"], row["k"]): row for row in table("fig_main.csv")}
-    named = [("RSPO k=8", "1"), ("PG", "1"), ("PG", "16"), ("Base", "16"), ("RSPO k=8", "16")]
-    rates = [rows["pooled", *one]["estimate"] for one in named]
-    assert re.findall(r"([\d.]+) %", said) == [f"{float(rate):.1f}" for rate in rates]
-    assert float(rows["pooled", "Base", "16"]["difference_low"]) > 0  # "is below", to PG
+    """The sentence is that of docs/results.md, and the table has the levels of fig_grpo.csv."""
+    (said,) = re.findall(r"^\*\*(In percentage points .*?)\*\*$", README, flags=re.MULTILINE)
+    assert f"**{said}**" in (ROOT / "docs" / "results.md").read_text().splitlines()
+    rows = {(row["benchmark"], row["method"], row["k"]): row for row in table("fig_grpo.csv")}
+    found = re.findall(r"^\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", README, re.MULTILINE)
+    assert [name for name, *_ in found] == [*METHODS]
+    for name, *levels in found:
+        expected = [rows["pooled", METHODS[name], k]["estimate"] for k in ("1", "4", "16")]
+        assert levels == [f"{float(level):.1f}" for level in expected]
+    row = rows["pooled", "RSPO k=4", "4"]
+    conditions = f"Means of {row['seeds']} training seeds over {row['problems']} test problems"
+    assert f"{conditions} with {row['samples']} samples each" in " ".join(README.split())
 
 
-@pytest.mark.promise(
-    "4 of 17 other published objectives are [significantly below RSPO](docs/studies/peers.md)"
-)
-def test_as_many_other_objectives_are_significantly_below_as_it_says() -> None:
-    """Each at the rate that validation chooses; by Holm's method over all of them."""
-    with (ROOT / "docs" / "studies" / "peers.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["family"].endswith("RSPO, Pass@4")]
-    found = [row for row in rows if float(row["p_adjusted"]) < LEVEL]
-    below = [row for row in found if float(row["estimate"]) < 0]
-    said = f"{len(below)} of {len(rows)} other published objectives are [significantly below RSPO]"
-    text = " ".join(README.split())
-    assert said in text
-    open_ones = [row for row in rows if row not in found and float(row["p_tie_adjusted"]) >= LEVEL]
-    assert f"over 3 seeds, none is above, and {len(open_ones)} are not resolved" in text
-    assert len(open_ones) + len(found) == len(rows)
-    assert {row["seeds"] for row in rows} == {"3"}
-    assert found == below
+def test_what_does_not_transfer_is_said() -> None:
+    (verdict,) = (row["verdict"] for row in table("claims.csv") if row["claim"] == "C7")
+    is_said = (
+        f"On problems with larger numbers than in training, the advantage {verdict}." in README
+    )
+    assert is_said == (verdict == "does not transfer")
+
+
+def test_the_results_are_what_the_template_makes_of_the_tables(tmp_path: Path) -> None:
+    """`snakemake docs` writes them; a README without the comments stays as it is."""
+    published = Evidence.read(ROOT / "docs" / "evidence" / "results.parquet")
+    experiment = Experiment.load(published.scale, published.overrides, root=ROOT)
+    before, begin, rest = README.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    copy = tmp_path / "README.md"
+    copy.write_text(f"{before}{begin}\nold\n{end}{after}")
+    write_readme(experiment, copy, RESULTS)
+    assert copy.read_text() == README
+    copy.write_text("none")
+    write_readme(experiment, copy, RESULTS)
+    assert copy.read_text() == "none"
+
+
+@pytest.mark.promise('print(diagnose("maxpo", k=2, n=4))')
+def test_its_first_program_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    program = re.search(r"\n\n((?: {4}.*\n|\n)+)", README.partition("KL penalty.")[2])
+    assert program is not None
+    lines = re.sub(r"^ {4}", "", program[1], flags=re.MULTILINE)
+    exec(lines, {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:3] == re.findall(r"# (\[.*\]|0\.875)$", lines, flags=re.MULTILINE)
+    assert printed[3].startswith("weights:")
+
+
+def test_the_first_screen_ends_before_the_start() -> None:
+    assert README.partition("## Start")[0].count("\n") <= 52
 
 
 def commands(program: str) -> list[list[str]]:

@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean
 import numpy as np
 import pytest
 
-from rspo.figures import disjoint, hitchhiking, intro, maxk_weight, passk_weight
+from rspo.figures import disjoint, group, hitchhiking, intro, maxk_weight, passk_weight
 
 
 def test_intro_values_and_crossing() -> None:
@@ -43,6 +43,27 @@ def test_hitchhiking_weights_by_subsets() -> None:
         assert drawn["RSPO weight", i + 1] == pytest.approx(k / n * fmean(gains))
         group = rewards[i // k * k :][:k]
         assert drawn["baseline weight", i + 1] == pytest.approx(k / n * max(group))
+
+
+def test_weights_of_a_group_by_subsets() -> None:
+    """Times n, each method's weight by its definition: RSPO's is a mean over subsets."""
+    k = group.K
+    drawn = group.table().set_index(["group", "objective", "response"])["weight"]
+    for name, rewards in group.GROUPS.items():
+        n = len(rewards)
+        mean = fmean(rewards)
+        deviation = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / (n - 1))
+        for i, reward in enumerate(rewards):
+            others = [r for j, r in enumerate(rewards) if j != i]
+            gains = [max(reward, *s) - max(s) for s in combinations(others, k - 1)]
+            expected = {
+                "policy_gradient": reward,
+                "grpo": (reward - mean) / deviation,
+                "hitchhiking": k * max(rewards[i // k * k :][:k]),
+                "rspo_pass_at_k": k * fmean(gains),
+            }
+            for objective, weight in expected.items():
+                assert drawn[name, objective, i + 1] == pytest.approx(weight, abs=1e-5), objective
 
 
 def test_disjoint_cases() -> None:

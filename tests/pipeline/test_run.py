@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,12 @@ from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
 from rspo.core.locks import is_locked
 from rspo.pipeline import run as module
-from rspo.pipeline.provenance import WRITTEN, provenance_path, read_provenance
+from rspo.pipeline.provenance import (
+    WRITTEN,
+    changed_code,
+    provenance_path,
+    read_provenance,
+)
 from rspo.pipeline.run import (
     FORCE_HINT,
     digests_of,
@@ -87,6 +93,24 @@ def test_the_provenance_of_every_output_has_the_settings_and_the_inputs() -> Non
         assert note["inputs"] == {"source.txt": digest(SOURCE)}
         assert note["originals"] == []
         assert (note["file"], note["digest"]) == (str(path), digest(path))
+
+
+def test_the_users_code_is_recorded_as_it_was_when_the_work_began() -> None:
+    code = Path("mine.py")
+    code.write_text("a = 1")
+    before = digest(code)
+
+    def work() -> None:
+        Work()()
+        code.write_text("a = 2")
+
+    run(replace(TASK, own_code=(code,)), work)
+    assert read_provenance(RESULT)["own_code"] == {"mine.py": before}
+    assert changed_code(RESULT) == ["mine.py"]
+    code.write_text("a = 1")
+    assert changed_code(RESULT) == []
+    code.unlink()
+    assert changed_code(RESULT) == []
 
 
 def test_what_the_work_reports_is_recorded_before_it_cleans_up() -> None:

@@ -406,6 +406,20 @@ def test_staleness_tells_what_it_is_for() -> None:
     assert recorded_staleness(OWN_FILE, recorded, []) is None
 
 
+def test_by_its_records_a_result_of_other_files_is_stale() -> None:
+    """As a figure of another folder of results that was copied here."""
+    task = result_task()
+    recorded = read_provenance(RESULT)["settings_hash"]
+    write_text(Path("other.txt"), "source")
+    other = Task((Path("other.txt"),), {"a": 1})
+    record(other)
+    moved = Task((RESULT,), {"b": 1}, lambda: [(Path("other.txt"), other)])
+    found = recorded_staleness(RESULT, recorded, moved.input_files, moved)
+    assert found == State(RESULT, Reason.NEW_INPUT, "other.txt", moved)
+    # A job may have inputs that its task does not read.
+    assert recorded_staleness(RESULT, recorded, [SOURCE, Path("other.txt")], task) is None
+
+
 def test_each_file_behind_comes_once_after_what_it_is_made_from() -> None:
     source = source_task()
     first = result_task(source)

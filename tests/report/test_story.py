@@ -281,3 +281,27 @@ def test_problems_and_seeds_share_the_critical_t_of_the_interval_to_halve() -> N
     expected = next(seeds for seeds in range(4, 99) if half(seeds) <= half(3) / 2)
     asked = page_data._seeds_to_halve(row | {"low": -half(3), "high": half(3)})
     assert asked == expected
+
+
+def test_differences_below_zero_are_said_with_the_figure_that_shows_them(
+    opposite: Experiment, as_claimed: Experiment
+) -> None:
+    said = one_line(str(sentences(opposite).exceptions()))
+    table = read_csv(opposite.files.reports / "claim_comparisons.csv")
+    for claim, figure in (("C1", "fig_difference"), ("C7", "fig_contamination_free")):
+        part = said.partition(f"In {figure},")[2].partition(" In fig_")[0]
+        rows = table[(table["claim"] == claim) & (table["where"] == "pooled")]
+        for k in (2, 4, 8):
+            pair = (rows["method_a"] == f"RSPO k={k}") & (rows["method_b"] == f"Baseline k={k}")
+            (row,) = rows[pair & (rows["k"] == str(k)) & (rows["family"] == "")].to_dict("records")
+            is_below = float(row["estimate"]) < 0
+            assert (f"RSPO k={k} - Baseline k={k}, Pass@{k}" in part) == is_below
+    assert "significantly" in said
+    assert "In fig_difference" not in str(sentences(as_claimed).exceptions())
+
+
+def test_families_without_a_gain_are_named(opposite: Experiment, as_claimed: Experiment) -> None:
+    """Where RSPO is below the baseline everywhere, on both benchmarks; as claimed, on none."""
+    labels = [one.label for one in opposite.config.data.suites["standard"].values()]
+    assert page_data.without_gain(opposite) == [("baseline", labels)]
+    assert page_data.without_gain(as_claimed) == []

@@ -89,12 +89,14 @@ def test_a_server_compiles_nothing_on_a_node_without_nvcc_and_nothing_in_the_hom
     local = tmp_path / "local"
     local.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(local))
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/cuda-compat")  # as a precommand sets it
     with judge_of(on_gpus, tmp_path / "judge", ["3"]) as judge:
         reasons(judge, ["7"])
     log = (tmp_path / "judge" / "verdicts.server.0.log").read_text()
     (line,) = re.findall("^environment (.*)", log, re.MULTILINE)
     variables = json.loads(line)
     assert {name: variables.get(name) for name in REQUIRED} == REQUIRED
+    assert variables["LD_LIBRARY_PATH"] == "/cuda-compat"
     for name in CACHES:
         assert Path(variables[name]).is_relative_to(local)
 

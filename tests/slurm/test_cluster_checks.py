@@ -1,10 +1,9 @@
 """The checks against a cluster, with fake SLURM commands; test_doctor.py has a real one."""
 
+import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from rspo.core.errors import InputError
 from rspo.slurm import cluster_checks, doctor, input_checks, node_checks
 from rspo.slurm.cluster import NoAnswer, Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Kind, Launch
+from rspo.slurm.prerequisites import MARK
 from rspo.training.verl.config_check import ConfigCheck
 from tests.support import ROOT, slurm_world
 
@@ -122,7 +122,7 @@ def test_what_slurm_refuses_is_named_with_what_it_has(
     line = rf"^slurm/config\.yaml: set-resources\.train: sbatch .*gpu:h800:8 .*: Reque.*; {there}$"
     require(found, [(ERROR, line)])
     fake("srun", "exit 1")
-    assert list(node_checks.locks(launch("train"))) == []
+    assert list(node_checks.nodes(launch("train"))) == []
 
 
 def test_options_of_all_jobs_are_part_of_every_check(
@@ -133,10 +133,10 @@ def test_options_of_all_jobs_are_part_of_every_check(
     options = "slurm-patient-reservation: ours\nslurm-patient-qos: long\n"
     profile.write_text(f"{profile.read_text()}\n{options}")
     fake("sbatch", f'echo "$@" >> {tmp_path}/asked; echo 12')
-    fake("srun", f'echo "$@" >> {tmp_path}/asked; echo locked: True')
+    fake("srun", f'echo "$@" >> {tmp_path}/asked; echo nothing')
     start = launch("train", "sample")
     assert list(cluster_checks.requests(start)) == []
-    assert list(node_checks.locks(start))
+    assert list(node_checks.nodes(start))
     asked = [line for line in (tmp_path / "asked").read_text().splitlines() if "--" in line]
     assert len(asked) >= 3
     for line in asked:
@@ -166,49 +166,103 @@ def require_cancelled(folder: Path) -> None:
     assert f"--job-name={name} " in (folder / "submitted").read_text()
 
 
-@pytest.mark.parametrize(
-    ("script", "kind", "line"),
+# The judgement of a node that has one fault.
+ANSWER = MARK + json.dumps(
     [
-        ("echo Welcome; echo locked: True; echo Bye", INFO, "sees this folder and its locks"),
-        ("echo locked: False", ERROR, "does not see this folder, or ignores a lock that another"),
+        {"name": "this folder and its locks", "found": "seen", "fault": ""},
+        {"name": "C compiler", "found": "none", "fault": "load one"},
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (
+            f"echo Welcome; echo '{ANSWER}'; echo Bye",
+            [
+                (ERROR, r"^a node \(--partition=gpu\): C compiler \(none\): load one$"),
+                (INFO, r"^a node \(--part.*gpu\) has this folder and its locks \(seen\)$"),
+            ],
+        ),
         (
             "echo started on a node; echo 'python: not found' >&2; exit 127",
-            ERROR,
-            "cannot run `export HF_HUB_OFFLINE=1 && .*python.*`: python: not found",
+            [(ERROR, "cannot run `export HF_HUB_OFFLINE=1 && .*python.*`: python: not found")],
         ),
         # Jobs wait for nodes that are busy or down; a cluster may forbid `srun`.
-        ("echo 'srun: error: nodes are busy' >&2", INFO, "was not checked: srun: error: nodes are"),
-        ("true", INFO, "was not checked: srun printed nothing"),  # SLURM lost the job
+        (
+            "echo 'srun: error: nodes are busy' >&2",
+            [(INFO, "was not checked: srun: error: nodes are")],
+        ),
+        ("true", [(INFO, "was not checked: srun printed nothing")]),  # SLURM lost the job
     ],
 )
-def test_a_node_must_see_this_folder_and_its_locks(
-    tmp_path: Path, fake: Fake, script: str, kind: Kind, line: str
+def test_each_fault_of_a_node_is_a_line_and_what_it_has_is_one(
+    tmp_path: Path, fake: Fake, script: str, expected: list[tuple[Kind, str]]
 ) -> None:
     fake("srun", f'echo "$@" > {tmp_path}/asked; {script}')
-    require(list(node_checks.locks(launch("train"))), [(kind, rf"a node \(--part.*gpu\) {line}")])
+    require(list(node_checks.nodes(launch("train"))), expected)
     asked = (tmp_path / "asked").read_text()
-    assert asked.startswith("-n1 -t2 --mem=1000 ")  # fits between the jobs of others
+    assert asked.startswith("-n1 -t7 --mem=8000 ")  # fits between the jobs of others
     assert "--partition=gpu" in asked
     assert "--gres" not in asked  # of the eight GPUs, some are always busy
+    list(node_checks.nodes(launch("curves")))
+    assert (tmp_path / "asked").read_text().startswith("-n1 -t2 --mem=1000 ")  # no imports
+
+
+def test_a_node_is_asked_for_what_the_jobs_of_its_partition_need(
+    tmp_path: Path, project: Path, fake: Fake
+) -> None:
+    """Jobs without GPUs need no driver, and only scoring and training need the judge."""
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    slurm_world.edit_profile(project, {"set-resources.sample.slurm_partition": "gpu2"})
+    fake("srun", f'for word; do :; done; echo "$word" >> {tmp_path}/needs')
+    experiment = Experiment.load("paper", {"xverify": {"url": "http://judge:8000"}})
+    assert list(node_checks.nodes(Launch.read(experiment)))
+    needs = [json.loads(line) for line in (tmp_path / "needs").read_text().splitlines()]
+    shown = [(one["gpus"], one["packages"], one["judge"]) for one in needs]  # cpu, gpu, gpu2
+    url = "http://judge:8000"
+    assert shown == [
+        (False, [], ""),
+        (True, ["torch", "vllm", "verl"], url),
+        (True, ["torch", "vllm"], ""),
+    ]
 
 
 def test_the_program_on_the_node_tells_whether_the_lock_is_held(
     fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    run_here = 'while [ "$1" != sh ]; do shift; done; exec "$@"'
+    fake("srun", run_here)
+    assert seen(launch("curves"))
+    # A node that does not see the folder.
+    fake("srun", run_here.replace("exec", "rm -rf .rspo-doctor-*; exec"))
+    found = [one.line for one in node_checks.nodes(launch("curves")) if one.kind is ERROR]
+    assert any("locks (not seen): the node does not see this folder" in line for line in found)
+
+
+def test_the_precommand_runs_first_on_the_node(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     fake("srun", 'while [ "$1" != sh ]; do shift; done; exec "$@"')
-    require(list(node_checks.locks(launch("train"))), [(INFO, "sees this folder and its locks")])
+    set_precommand(r"test \\$HOME = \"$HOME\"")
+    assert seen(launch("curves"))
+    set_precommand("module load no")
+    expected = (ERROR, "cannot run `module load no && .*`: .*module.*not found")
+    require(list(node_checks.nodes(launch("curves"))), [expected])
+
+
+def set_precommand(text: str) -> None:
     profile = Path("slurm/config.yaml")
-    for precommand, kind, expected in (
-        (r"test \\$HOME = \"$HOME\"", INFO, "sees this folder and its locks"),
-        ("module load no", ERROR, "cannot run `module load no && .*`: .*module.*not found"),
-    ):
-        lines = profile.read_text().splitlines()
-        kept = [line for line in lines if not line.startswith("precommand:")]
-        profile.write_text("\n".join([*kept, f'precommand: "{precommand}"']))
-        require(list(node_checks.locks(launch("train"))), [(kind, expected)])
-    words = [sys.executable, "-c", node_checks._ON_A_NODE, "no such file"]
-    assert subprocess.run(words, capture_output=True, text=True).stdout == "locked: False\n"
+    lines = profile.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("precommand:")]
+    profile.write_text("\n".join([*kept, f'precommand: "{text}"']))
+
+
+def seen(start: Launch) -> bool:
+    """Whether a node sees the lock that this process holds."""
+    lines = [finding.line for finding in node_checks.nodes(start)]
+    return any("this folder and its locks (seen)" in line for line in lines)
 
 
 def test_a_command_on_a_node_may_last_longer_than_the_wait_for_the_node(
@@ -221,7 +275,7 @@ def test_a_command_on_a_node_may_last_longer_than_the_wait_for_the_node(
 
     monkeypatch.setattr(node_checks, "run", run)
     line = "was not checked: timed out after minutes$"
-    require(list(node_checks.locks(launch("train"))), [(INFO, line)])
+    require(list(node_checks.nodes(launch("train"))), [(INFO, line)])
 
 
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
@@ -235,6 +289,18 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     found = [finding for finding in doctor.findings(Experiment.load("paper")) if finding.kind]
     no_answer = r"^SLURM does not answer \(scontrol: error: first error: second\)$"
     require(found, [(ERROR, "no flash-attn"), (ERROR, no_answer)])
+
+
+def test_a_scale_that_needs_no_cluster_has_no_error_without_one(project: Path, fake: Fake) -> None:
+    """As on a machine with SLURM's commands and no controller."""
+    fake("scontrol", "echo 'slurm_load_ctl_conf error' >&2; exit 1")
+    experiment = Experiment.load("tiny")
+    (found,) = [line for line in doctor.findings(experiment) if "does not answer" in line.line]
+    assert found.kind == INFO
+    assert "the scale tiny needs none" in found.line
+    # Snakemake asks for the rules that it is going to submit.
+    found, *_ = doctor.findings(experiment, {"train"})
+    assert found.kind == ERROR
 
 
 def test_commands_do_not_belong_to_the_job_that_starts_them(

@@ -22,9 +22,10 @@ CELL = "small--rspo-pass--k4--n8--s0"
 
 def test_a_new_version_of_snakemake_requires_a_look_at_the_patches() -> None:
     assert version("snakemake") == "9.27.1", (
-        "Check for each function of rspo/snakemake/patches.py, and for check_every_plan of "
-        "rspo/snakemake/plan_check.py, that the problem in its docstring still exists, and that "
-        "the private names in it still mean the same; then change this version."
+        "Check for each function of rspo/snakemake/patches.py, for check_every_plan of "
+        "rspo/snakemake/plan_check.py and for suggest_targets of rspo/snakemake/targets.py, that "
+        "the problem in its docstring still exists, and that the private names in it still mean "
+        "the same; then change this version."
     )
 
 
@@ -120,6 +121,31 @@ def test_overrides_of_a_config_file_are_merged_and_the_command_line_wins(
     )
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "settings.json").read_text()) == ["tiny", overrides]
+
+
+def test_each_override_has_the_place_that_it_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        "import json\n"
+        "from rspo.snakemake.patches import config_as_typed, sources_of\n"
+        "config_as_typed(workflow, config)\n"
+        "print(json.dumps(sources_of(workflow)))\n"
+        "rule all:\n"
+    )
+    (tmp_path / "file.yaml").write_text(json.dumps({"seeds": 2, "set": "training.epochs=3"}))
+    words = ["--configfile=file.yaml", "--config", "scale=paper", "seeds=4", "set=training.steps=x"]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sources = json.loads(done.stdout.splitlines()[0])
+    (file,) = (place for place in sources if place.startswith("--configfile "))
+    assert file.endswith("file.yaml")
+    assert sources[file] == {"seeds": 2, "training": {"epochs": 3}}
+    assert sources["--config"] == {"seeds": 4, "training": {"steps": "x"}}
 
 
 PATCHED_TWICE = """\

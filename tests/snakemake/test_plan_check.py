@@ -255,10 +255,55 @@ def test_a_module_whose_rules_have_other_names_has_the_check(project: Path) -> N
     assert refusal(*STEPS)[0].startswith(f"{POLICY} was made with other settings (training.steps: ")
 
 
-def test_touch_checks_nothing(project: Path) -> None:
+def test_code_of_the_user_that_changed_is_named_also_if_there_is_nothing_to_do(
+    project: Path,
+) -> None:
+    Path("top_two_mean.py").write_text("a = 1\n")
+    change(POLICY, own_code={"top_two_mean.py": digest(Path("top_two_mean.py"))})
+    assert "has changed" not in plan().stdout
+    Path("top_two_mean.py").write_text("a = 2\n")
+    for done in (plan(), snakemake(project, CURVES)):
+        output = done.stdout + done.stderr
+        assert "Nothing to be done" in output
+        line = "top_two_mean.py has changed since 1 result was made with it, which this run keeps; "
+        assert output.count(line) == 1
+    # A run that makes the policy again keeps no result of the former code.
+    assert "has changed" not in plan(*STEPS).stdout
+
+
+def test_touch_names_the_results_that_stay_stale_and_counts_no_jobs(project: Path) -> None:
     took(POLICY, 20)
     done = snakemake(project, CURVES, "--touch", *STEPS)
     assert done.returncode == 0, done.stderr
+    why = f"{POLICY} was made with other settings (training.steps: 6 -> 7)"
+    assert f"--touch changes times only: {why}; the next run makes that again." in done.stderr
+    assert "The files that exist have new times. No job has run." in done.stderr
+    assert "jobs done" not in done.stderr
+
+
+def test_touch_says_nothing_about_results_that_are_up_to_date(project: Path) -> None:
+    os.utime(POLICY)
+    done = snakemake(project, CURVES, "--touch")
+    assert done.returncode == 0, done.stderr
+    assert "--touch changes" not in done.stderr
+
+
+def test_figures_of_another_folder_of_results_are_made_again(project: Path) -> None:
+    """As those of a trial that were copied to reports/; without --touch, and after it."""
+    figure = "reports/fig_main.pdf"
+    inputs = json.loads(provenance_path(Path(figure)).read_text())["inputs"]
+    for path in (figure, "reports/fig_main.png", "reports/fig_main.csv"):
+        change(
+            path,
+            file=path.replace("reports", "trial/reports"),
+            inputs={name.replace("results/tiny", "trial"): "0" * 64 for name in inputs},
+        )
+    for touch in (False, True):
+        if touch:
+            done = snakemake(project, figure, "--touch")
+            assert "fig_main.pdf was made without results/tiny/cells/" in done.stderr
+        done = snakemake(project, "-n", figure)
+        assert jobs(done) == {"figure": 1, "total": 1}, touch
 
 
 def test_commands_that_only_show_a_plan_are_not_refused(project: Path) -> None:

@@ -1,6 +1,7 @@
 """The start and the end of a run, with a workflow of Snakemake that is an object of this test."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +18,7 @@ from rspo.core.locks import exclusive_lock, is_locked
 from rspo.core.signals import SNAKEMAKE
 from rspo.snakemake import preflight, start
 from rspo.snakemake.start import end_run, read_workflow, start_run
-from tests.support import tiny_world
+from tests.support import ROOT, tiny_world
 
 
 @pytest.fixture
@@ -56,7 +57,9 @@ def workflow(*jobs: Any, **changes: Any) -> Any:
     dag = SimpleNamespace(
         needrun_jobs=lambda: jobs, jobs=jobs, finished_jobs=[], targetfiles=[], targetjobs=[]
     )
+    rules = SimpleNamespace(get_path_or_uri=lambda secret_free: "/nowhere/workflow/rules/run.smk")
     attributes = {"dag": dag, "touch": False, "local_exec": True, "remote_exec": False}
+    attributes["included_stack"] = [rules]
     return SimpleNamespace(**(attributes | changes))
 
 
@@ -152,6 +155,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     called: list[str] = []
     for patch in PATCHES:
         monkeypatch.setattr(start, patch, partial(called.append, patch))
+    monkeypatch.setattr(start, "suggest_targets", lambda experiment: None)
     monkeypatch.setattr(start, "require_slurm", lambda config: called.append("require_slurm"))
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv(EXPERIMENT_VARIABLE, "{}")
@@ -189,6 +193,33 @@ def test_rules_call_the_program_beside_this_python_with_the_experiment_of_their_
 def test_a_command_in_a_slurm_job_does_not_watch_snakemake(experiment: Experiment) -> None:
     read_workflow(reading(remote_exec=True), experiment)
     assert os.environ[SNAKEMAKE] == ""
+
+
+def test_rules_of_another_checkout_are_refused_with_both_paths(
+    experiment: Experiment, environment: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "clone" / "workflow" / "rules" / "run.smk"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    run = reading(included_stack=[SimpleNamespace(get_path_or_uri=lambda secret_free: str(file))])
+    read_workflow(run, experiment)  # a copy of workflow/ alone
+    environment.clear()
+    (tmp_path / "clone" / "rspo").mkdir()
+    for name in ("rspo/__init__.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / "clone" / name)
+    with pytest.raises(WorkflowError, match=f"{ROOT}, .* {tmp_path.resolve()}/clone: "):
+        read_workflow(run, experiment)
+    assert environment == []
+
+
+def test_touch_shows_no_progress_and_says_that_no_job_has_run(
+    experiment: Experiment, messages: list[tuple[str, Any]]
+) -> None:
+    page = job("report", experiment.files.reports / "report.html")
+    run = workflow(page, touch=True)
+    start_run(run, rules("report"), experiment, {})
+    end_run(run, experiment)
+    assert messages == [("The files that exist have new times. No job has run.", None)]
 
 
 @pytest.mark.usefixtures("environment")

@@ -87,7 +87,7 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
     assert len(states) == 27
-    summary = "2 of 27 policies trained, 1 evaluated"
+    summary = "2 of 27 policies trained, 1 of 27 evaluated"
     assert summary in table_text(experiment).splitlines()
 
 
@@ -179,7 +179,9 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     assert [RUNNING, "running", "50/200", "0.250", "0.500", "0.125"] in rows
     assert [DONE, "evaluated"] in rows
     shutil.rmtree(experiment.files.checkpoint(RUNNING))
-    assert table_text(experiment).splitlines()[-1] == "27 of 27 policies trained, 27 evaluated"
+    assert table_text(experiment).splitlines()[-1] == (
+        "27 policies trained; 27 of 27 that are evaluated"
+    )
     changed = tiny_world.load(tmp_path, training={"steps": 7})
     *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
     assert summary.startswith("2 of 27 policies trained, ")

@@ -84,6 +84,21 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
+def serving(handler: type[Handler]) -> Iterator[str]:
+    """Serve requests on a free local port while the block runs; the address of the server."""
+    server = _Server(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
 def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
     judge = Judge(answer)
 
@@ -98,14 +113,6 @@ def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
                 judge.in_flight -= 1
             return answered
 
-    server = _Server(("127.0.0.1", 0), JudgeHandler)
-    server.daemon_threads = True
-    threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    ).start()
-    judge.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(JudgeHandler) as url:
+        judge.url = url
         yield judge
-    finally:
-        server.shutdown()
-        server.server_close()

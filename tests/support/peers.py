@@ -1,15 +1,22 @@
 """The objectives of other papers as they define them, by enumeration of subsets where they do.
 
-Weights include the factor 1/n. Those without square roots and exponentials are exact fractions.
+Weights include the factor 1/n, and are fractions. Those without square roots and exponentials are
+exact, the others have `DIGITS` digits.
 """
 
 import math
+import operator
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import combinations
 
 from tests.support.exact import Rewards, Weights, binomial, marginal_contributions
+
+DIGITS = 60  # of roots and exponentials
+CONTEXT = Context(prec=DIGITS)
+EPSILON = Fraction(1, 10**6)  # added to a standard deviation
 
 Statistic = Callable[[Sequence[Fraction]], Fraction]  # of k rewards
 
@@ -102,51 +109,105 @@ def maxrl(rewards: Rewards, k: int) -> Weights:
 # --- Advantages and utilities ----------------------------------------------------------------
 
 
-def passk_training(rewards: Rewards, k: int) -> list[float]:
+def root(value: Fraction) -> Fraction:
+    """The square root: exact if it is rational, otherwise to `DIGITS` decimal places."""
+    denominator = value.denominator
+    product = value.numerator * denominator
+    if math.isqrt(product) ** 2 == product:
+        return Fraction(math.isqrt(product), denominator)
+    unit = 10**DIGITS
+    return Fraction(math.isqrt(product * unit**2), denominator * unit)
+
+
+def power_of_e(exponent: Fraction) -> Fraction:
+    """exp(exponent) to `DIGITS` digits."""
+    return Fraction(decimal(exponent).exp(CONTEXT))
+
+
+def decimal(value: Fraction) -> Decimal:
+    """A fraction to `DIGITS` digits."""
+    return CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def deviation(rewards: Rewards) -> Fraction:
+    """The standard deviation of a sample, with n-1."""
+    average = mean(rewards)
+    squares = [(reward - average) ** 2 for reward in rewards]
+    return root(sum(squares, start=Fraction(0)) / (len(rewards) - 1))
+
+
+def grpo(rewards: Rewards, k: int) -> Weights:
+    scale = (deviation(rewards) + EPSILON) * len(rewards)
+    return [(reward - mean(rewards)) / scale for reward in rewards]
+
+
+def grpo_passk(rewards: Rewards, k: int) -> Weights:
+    *_, second, best = sorted(rewards)
+    scale = (deviation(rewards) + EPSILON) * len(rewards)
+    return [(best - second) / scale * (reward == best) for reward in rewards]
+
+
+def passk_training(rewards: Rewards, k: int) -> Weights:
     n, correct = len(rewards), int(sum(rewards))
     rho = 1 - Fraction(binomial(n - correct, k), math.comb(n, k))
     if rho in (0, 1):
-        return [0.0] * n
-    sigma = math.sqrt(rho * (1 - rho))
+        return [Fraction(0)] * n
+    sigma = root(rho * (1 - rho))
     wrong = 1 - rho - Fraction(binomial(n - correct - 1, k - 1), math.comb(n - 1, k - 1))
-    return [float(1 - rho if reward else wrong) / sigma / n for reward in rewards]
+    return [(1 - rho if reward else wrong) / sigma / n for reward in rewards]
 
 
-def grpo_passk(rewards: Rewards, k: int) -> list[float]:
-    *_, second, best = sorted(rewards)
-    deviation = statistics.stdev(map(float, rewards))
-    return [
-        float(best - second) / (deviation + 1e-6) / len(rewards) * (reward == best)
-        for reward in rewards
-    ]
-
-
-def rs_grpo(rewards: Rewards, k: int) -> list[float]:
-    powers = [math.exp(2 * reward) for reward in rewards]
-    average = statistics.fmean(powers)
-    return [(power / average - 1) / 2 / len(rewards) for power in powers]
+def rs_grpo(rewards: Rewards, k: int) -> Weights:
+    powers = [power_of_e(2 * reward) for reward in rewards]
+    return [(power / mean(powers) - 1) / 2 / len(rewards) for power in powers]
 
 
 def w_reinforce(rewards: Rewards, k: int) -> Weights:
     return [(Fraction(1, 10) if reward else Fraction(-1)) / len(rewards) for reward in rewards]
 
 
-def ttt_entropic(rewards: Rewards, k: int) -> list[float]:
-    """b by bisection; 2^20 where none reaches ln 2, as in the authors' code."""
-    n, best = len(rewards), max(rewards)
-
-    def kl(b: float) -> float:
-        powers = [math.exp(b * float(reward - best)) for reward in rewards]
-        chances = [power / math.fsum(powers) for power in powers]
-        return math.fsum(q * math.log(q * n) for q in chances if q > 0)
-
-    low, high = 0.0, 2.0**20
-    for _ in range(200 if 2 * sum(reward == best for reward in rewards) < n else 0):
-        middle = (low + high) / 2
-        low, high = (middle, high) if kl(middle) < math.log(2) else (low, middle)
-    powers = [math.exp(high * float(reward - best)) for reward in rewards]
-    total = math.fsum(powers)
+def ttt_entropic(rewards: Rewards, k: int) -> Weights:
+    """The limit of the weights as b grows, where no b reaches ln 2."""
+    n = len(rewards)
+    best = max(rewards)
+    if 2 * sum(reward == best for reward in rewards) < n:
+        b = Fraction(_solved(rewards))
+        powers = [power_of_e(b * (reward - best)) for reward in rewards]
+    else:
+        powers = [Fraction(reward == best) for reward in rewards]
+    total = sum(powers, start=Fraction(0))
     return [(power / ((total - power) / (n - 1)) - 1) / n for power in powers]
+
+
+def _solved(rewards: Rewards) -> Decimal:
+    """The b with KL(softmax(b R) || uniform) = ln 2, by bisection and then by Newton's method."""
+    with localcontext(CONTEXT):
+        target = Decimal(2).ln()
+        low = Decimal(0)
+        high = Decimal(1)
+        while _kl_and_slope(rewards, high)[0] < target:
+            high *= 2
+        for _ in range(16):
+            middle = (low + high) / 2
+            if _kl_and_slope(rewards, middle)[0] < target:
+                low = middle
+            else:
+                high = middle
+        for _ in range(6):  # each step doubles the number of right digits
+            kl, slope = _kl_and_slope(rewards, high)
+            high -= (kl - target) / slope
+        return high
+
+
+def _kl_and_slope(rewards: Rewards, b: Decimal) -> tuple[Decimal, Decimal]:
+    """KL = log n + sum_i q_i log q_i, q the softmax, and its derivative b Var_q(R)."""
+    below_best = [decimal(reward - max(rewards)) for reward in rewards]
+    powers = [(b * value).exp() for value in below_best]
+    total = sum(powers, start=Decimal(0))
+    average = sum(map(operator.mul, powers, below_best), start=Decimal(0)) / total
+    squares = [p * (v - average) ** 2 for p, v in zip(powers, below_best, strict=True)]
+    kl = b * average + (len(rewards) / total).ln()
+    return kl, b * sum(squares, start=Decimal(0)) / total
 
 
 EXACT: dict[str, Callable[[Rewards, int], Weights]] = {
@@ -162,7 +223,7 @@ EXACT: dict[str, Callable[[Rewards, int], Weights]] = {
     "maxrl_uncentred": maxrl_uncentred,
     "w_reinforce": w_reinforce,
 }
-PEERS: Mapping[str, Callable[[Rewards, int], Sequence[Fraction | float]]] = {
+PEERS: Mapping[str, Callable[[Rewards, int], Weights]] = {
     **EXACT,
     "passk_training": passk_training,
     "grpo_passk": grpo_passk,

@@ -14,6 +14,7 @@ from rspo.analysis import claims, studies
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.results import row_of, with_p_values, write_comparisons
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.load import read_values
 from rspo.core.files import write_json_lines
 from rspo.core.tables import PROBLEMS as PROBLEM_ROWS
 from rspo.core.tables import SCORES, write_frame, write_table
@@ -55,7 +56,7 @@ def load(
     """
     copy_config(root)
     path = root / "config" / "tiny.yaml"
-    config = yaml.safe_load(path.read_text())
+    config = read_values(path)
     standard, grid = config["data"]["suites"]["standard"], config["grid"]
     config["data"]["suites"] = {
         "standard": {name: standard[name] for name in ("linear", "multiply")},

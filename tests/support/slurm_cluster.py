@@ -124,8 +124,17 @@ class Cluster:
         """Kill the controller, as when its machine is lost."""
         self._kill("slurmctld")
 
-    def start_node(self, node: str) -> None:
-        self._start(node, ["slurmd", "-D", "-N", node])
+    def start_node(self, node: str, mounts: str = "") -> None:
+        """Start slurmd.
+
+        Args:
+            mounts: a shell command that changes what the node's jobs see of the file system. It
+                runs in a mount namespace of the node's own.
+        """
+        words = ["slurmd", "-D", "-N", node]
+        if mounts:
+            words = ["unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh", *words]
+        self._start(node, words)
 
     def stop_daemon(self, node: str) -> None:
         """Kill slurmd; its jobs continue."""

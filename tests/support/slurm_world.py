@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from rspo.config.load import read_values
 from rspo.config.merge import merge
 from rspo.slurm.profile import EXECUTORS
 from tests.support import ROOT, tiny_world
@@ -51,7 +52,7 @@ def make_project(folder: Path, **more: Any) -> Path:
     for name in ("workflow", "profiles", "slurm", "envs"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "Snakefile", folder)
-    config = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
+    config = read_values(ROOT / "config" / "tiny.yaml")
     config = merge(config, tiny_world.OVERRIDES)
     config["data"]["suites"] = {}
     for layer in (CONFIG, more):

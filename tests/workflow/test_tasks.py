@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rspo import report
 from rspo.analysis import claims, studies
@@ -22,6 +23,7 @@ STEPS: dict[str, Callable[..., Task]] = {
     "prepare": tasks.prepare,
     "pretrain": tasks.pretrain,
     "train": lambda e, cell: tasks.train(e, cell),
+    "derive": tasks.derive,
     "sample": lambda e, policy, suite, block: tasks.sample(e, policy, suite, int(block)),
     "score": lambda e, policy, suite, block: tasks.score(e, policy, suite, int(block)),
     "curves": tasks.curves,
@@ -37,15 +39,17 @@ WITHOUT_STEP = {"all", "data", "models", "judge"}
 
 @pytest.mark.parametrize(
     ("scale", "others"),
-    [("tiny", {"study"}), ("paper", {"fetch_judge"})],
+    [("tiny", {"study", "derive"}), ("paper", {"fetch_judge"})],
 )
 def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, others: set[str]
 ) -> None:
-    """Of `snakemake all`, the data, and a study of the tiny scale."""
+    """Of `snakemake all`, the data, and a study of the tiny scale with a derived policy."""
     monkeypatch.chdir(make_project(tmp_path))
     targets = ["all", "data"]
-    targets += ["reports/fig_peers.pdf"] if scale == "tiny" else []
+    if scale == "tiny":
+        add_study(Path("config/tiny.yaml"))
+        targets.append("reports/fig_averages.pdf")
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.snakemake_jobs", scale, *targets],
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
@@ -56,7 +60,7 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
     experiment = Experiment.load(scale)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     rules = {job["rule"] for job in found}
-    optional = {"study", "fetch_judge"}
+    optional = {"study", "derive", "fetch_judge"}
     assert rules - WITHOUT_STEP >= STEPS.keys() - optional | others
     for job in found:
         if job["rule"] in WITHOUT_STEP:
@@ -66,6 +70,18 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
         assert job["settings"] == step.settings_hash
         assert job["task"] == [*map(str, step.outputs)]  # Snakemake keeps it with the settings
         assert inputs_of(experiment, job) == {*map(str, made(experiment, step, job["rule"]))}
+
+
+def add_study(config: Path) -> None:
+    """Add a study of two seeds, each with a base policy of its own, and of averaged policies."""
+    values = yaml.safe_load(config.read_text())
+    cells = [{"model": "small", "objective": "grpo", "n": 16, "variant": ["default", "averaged"]}]
+    contrasts = [{"family": "averages", "minus": "default"}]
+    study = {"title": "a", "suite": "standard", "seeds": 2, "cells": cells, "contrasts": contrasts}
+    values["base_per_seed"] = True
+    values["studies"]["averages"] = study
+    values["variants"]["averaged"] = {"derived": {"base_share": 0.5}}
+    config.write_text(yaml.safe_dump(values, sort_keys=False))
 
 
 def inputs_of(experiment: Experiment, job: dict[str, object]) -> set[str]:

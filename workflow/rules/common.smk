@@ -1,22 +1,25 @@
 # The config, the wildcards, and the functions that other rule files use for inputs and commands.
 
+import re
 import shlex
 from pathlib import Path
 
 from rspo import report as report_page
-from rspo.analysis import claims, studies
+from rspo.analysis import claims, studies, trials
 from rspo.pipeline import tasks
 from rspo.config.experiment import Experiment
 from rspo.config.given import Given
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
-from rspo.snakemake.patches import config_as_typed
+from rspo.snakemake.patches import config_as_typed, sources_of
 from snakemake.exceptions import WorkflowError
 
 try:
     given = Given.read(config_as_typed(workflow, config))
-    experiment = Experiment.load(given.scale, given.overrides, results=given.results)
+    experiment = Experiment.load(
+        given.scale, given.overrides, results=given.results, sources=sources_of(workflow)
+    )
     if given.replace:
         experiment = experiment.replacing()
     require_mirror(given.mirror, experiment.data_sets.values())
@@ -82,6 +85,11 @@ def in_own_folder(wildcards):
     raise WorkflowError(
         f"with results={given.results}, reports/{wildcards.file} is {REPORTS}/{wildcards.file}"
     )
+
+
+def base_policy_of(cell):
+    """The folder of the base policy with which the training of a cell begins."""
+    return f"{RESULTS}/cells/{experiment.base_of(experiment.cell(cell))}/policy"
 
 
 def problems_of(wildcards):

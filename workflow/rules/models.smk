@@ -14,4 +14,4 @@ rule pretrain:
 # All base policies, pretrained or downloaded.
 rule models:
     input:
-        expand(f"{RESULTS}/cells/{{model}}--base/policy", model=experiment.trained_models),
+        expand(f"{RESULTS}/cells/{{base}}/policy", base=experiment.bases),

@@ -8,7 +8,7 @@
 # `priority`: among the jobs that are ready, trainings start first, because they take longest.
 rule train:
     input:
-        base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
+        base=lambda wildcards: base_policy_of(wildcards.cell),
         problems=f"{RESULTS}/problems/train.parquet",
         held_out=ancient(f"{RESULTS}/problems/validation.parquet"),
         judge=JUDGE_FILES,
@@ -26,3 +26,24 @@ rule train:
         settings=lambda wildcards: tasks.train(experiment, wildcards.cell).settings_hash,
     shell:
         rspo_command("train {wildcards.cell}")
+
+
+# The policies that are made from trained ones: copies, which are sampled at another temperature, and
+# averages with the base policy. Without such cells the constraint is (?!), which matches no name.
+rule derive:
+    input:
+        lambda wildcards: tasks.derive(experiment, wildcards.cell).input_files,
+    output:
+        directory(f"{RESULTS}/cells/{{cell}}/policy"),
+    log:
+        f"{RESULTS}/logs/derive/{{cell}}.log",
+    wildcard_constraints:
+        cell="|".join(map(re.escape, experiment.derived)) or "(?!)",
+    localrule: True
+    params:
+        settings=lambda wildcards: tasks.derive(experiment, wildcards.cell).settings_hash,
+    shell:
+        rspo_command("derive {wildcards.cell}")
+
+
+ruleorder: derive > train

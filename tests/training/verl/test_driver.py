@@ -238,3 +238,37 @@ def test_a_process_that_ray_kills_for_memory_is_lost(short_folder: Path) -> None
     assert done.returncode == 0, done.stderr
     line = r"process \d+ \(Worker\) was killed by Ray: this node's memory was nearly full\n"
     assert re.fullmatch(line, done.stdout)
+
+
+_SEEN_BY_AN_ACTOR = """
+import os
+from pathlib import Path
+from omegaconf import OmegaConf
+from rspo.training.verl import ray_cluster
+
+settings = {{"num_cpus": 1, "include_dashboard": False, "log_to_driver": False}}
+config = OmegaConf.create({{"ray_kwargs": {{"ray_init": settings}}}})
+ray_cluster.start(config, Path({folder!r}))
+
+import ray  # not earlier: it reads the variables that `start` sets
+
+@ray.remote
+class Rank:
+    def library_path(self):
+        return os.environ["LD_LIBRARY_PATH"]
+
+print("seen", ray.get(Rank.remote().library_path.remote()))
+"""
+
+
+@pytest.mark.ci
+def test_ranks_and_samplers_have_the_libraries_that_a_precommand_chose(short_folder: Path) -> None:
+    """Both are actors of Ray. With cuda-compat, LD_LIBRARY_PATH replaces the driver's library."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SEEN_BY_AN_ACTOR.format(folder=str(short_folder))],
+        env=os.environ | {"LD_LIBRARY_PATH": "/cuda-compat"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "seen /cuda-compat\n" in done.stdout

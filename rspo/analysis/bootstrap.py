@@ -1,0 +1,170 @@
+"""Numbers of whole curves of Pass@k, with bootstrap intervals over seeds and problems.
+
+regret     how much Pass@k a method lacks to the best method, at each k = 1 .. K
+crossing   the k at which the base model overtakes a method, interpolated between whole k
+
+A curve is the mean over seeds and problems of Pass@k at k = 1 .. K. A resample draws seeds, and
+problems within each benchmark, the same ones for all methods, so that methods are compared within
+seeds and problems. Of S seeds it draws S - 1, with replacement: then the variance over seeds of a
+mean is unbiased (Rao and Wu 1988), which with S draws would be too small by (S - 1) / S. With one
+seed, the intervals are over problems only. Intervals have the middle 95 % of the resamples. They
+are too wide where seeds differ in which problems they solve, because the interaction of seeds and
+problems is part of both draws (Owen 2007).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.evaluation.statistics import CONFIDENCE, Floats, resampled_problems
+from rspo.passk import pass_at_k
+
+RESAMPLES = 1000
+SEED = 0
+
+
+class Interval(NamedTuple):
+    """A value, and the ends of its 95 % interval; infinite for a crossing above the largest k."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Regret(NamedTuple):
+    """The regret of a method among several.
+
+    largest: the largest regret over k.
+    at: the k at which it is largest.
+    mean: the mean over k.
+    excess: `largest` minus the smallest `largest` of all methods.
+    """
+
+    largest: Interval
+    at: int
+    mean: Interval
+    excess: Interval
+
+
+def curves_of(counts: NDArray[np.int64], samples: int, largest: int) -> Floats:
+    """Pass@k at k = 1 .. `largest` from numbers of correct samples, [..., largest].
+
+    Args:
+        counts: [...], each between 0 and `samples`.
+    """
+    every_count = np.arange(samples + 1)
+    table = np.stack([pass_at_k(samples, every_count, k) for k in range(1, largest + 1)], axis=-1)
+    return np.asarray(table[counts])
+
+
+def resampled_curves(
+    counts: NDArray[np.int64],
+    samples: int,
+    largest: int,
+    sizes: Sequence[int],
+    resamples: int = RESAMPLES,
+) -> tuple[Floats, Floats]:
+    """The curve of each method, and those of each resample.
+
+    Args:
+        counts: numbers of correct samples, [methods, seeds, problems].
+        samples: of each problem.
+        largest: K.
+        sizes: number of problems of each benchmark.
+
+    Returns: [methods, K] and [resamples, methods, K].
+    """
+    methods, seeds, problems = counts.shape
+    drawn = resampled_problems(sizes, resamples, SEED)
+    of_problems = np.stack([np.bincount(row, minlength=problems) for row in drawn]) / problems
+    of_seeds = seed_weights(seeds, resamples)
+    curves = np.zeros((methods, largest))
+    resampled = np.zeros((resamples, methods, largest))
+    for method in range(methods):
+        for seed in range(seeds):
+            values = curves_of(counts[method, seed], samples, largest)  # [problems, K]
+            curves[method] += values.mean(axis=0) / seeds
+            resampled[:, method] += of_seeds[:, [seed]] * (of_problems @ values)
+    return curves, resampled
+
+
+def seed_weights(seeds: int, resamples: int) -> Floats:
+    """The weight of each seed in each resample, [resamples, seeds]; they sum to 1."""
+    if seeds == 1:
+        return np.ones((resamples, 1))
+    rng = np.random.default_rng([SEED, seeds])
+    drawn = rng.integers(seeds, size=(resamples, seeds - 1))
+    weights = [np.bincount(row, minlength=seeds) for row in drawn]
+    return np.array(weights) / (seeds - 1)
+
+
+def regrets(curves: Floats, resampled: Floats) -> list[Regret]:
+    """The regret of each method; arguments as returned by `resampled_curves`.
+
+    The largest of several estimates is too large by chance, and so is a regret: more so in a
+    resample, so that the interval of a regret near 0 may lie above it.
+    """
+    losses = _losses(curves)  # [methods, K]
+    resampled_losses = _losses(resampled)  # [resamples, methods, K]
+    largest = losses.max(axis=-1)
+    largest_resampled = resampled_losses.max(axis=-1)
+    excess_resampled = largest_resampled - largest_resampled.min(axis=-1, keepdims=True)
+    mean_resampled = resampled_losses.mean(axis=-1)
+    found = []
+    for method, loss in enumerate(losses):
+        found.append(
+            Regret(
+                largest=_interval(largest[method], largest_resampled[:, method]),
+                at=int(loss.argmax()) + 1,
+                mean=_interval(loss.mean(), mean_resampled[:, method]),
+                excess=_interval(largest[method] - largest.min(), excess_resampled[:, method]),
+            )
+        )
+    return found
+
+
+def _losses(curves: Floats) -> Floats:
+    """What each method lacks to the best one at each k; [..., methods, K]."""
+    return np.asarray(curves.max(axis=-2, keepdims=True) - curves)
+
+
+def crossings(curves: Floats, resampled: Floats, base: int) -> list[Interval]:
+    """The k at which one of the methods, the base model, overtakes each method.
+
+    Args:
+        curves, resampled: as returned by `resampled_curves`.
+        base: the index of the base model among the methods.
+    """
+    differences = curves - curves[[base]]
+    resampled_differences = resampled - resampled[:, [base]]
+    found = []
+    for method in range(len(curves)):
+        value = falls_below(differences[[method]])[0]
+        found.append(_interval(value, falls_below(resampled_differences[:, method])))
+    return found
+
+
+def falls_below(differences: Floats) -> Floats:
+    """The k at which curves of differences over k = 1 .. K fall below 0, [...].
+
+        k + D(k) / (D(k) - D(k+1)),    k + 1 being the first with D(k+1) < 0
+
+    Returns: 1 for a curve that begins below 0; infinity for one that is never below 0.
+    """
+    below = differences < 0  # [..., K]
+    after = below.argmax(axis=-1)  # index of the first k below 0; 0 if there is none
+    before = np.maximum(after - 1, 0)
+    value = np.take_along_axis(differences, before[..., None], axis=-1)[..., 0]
+    next_value = np.take_along_axis(differences, after[..., None], axis=-1)[..., 0]
+    step = np.divide(value, value - next_value, out=np.zeros_like(value), where=after > 0)
+    k = np.where(after > 0, before + 1 + step, 1.0)
+    return np.asarray(np.where(below.any(axis=-1), k, np.inf))
+
+
+def _interval(value: float, resampled: Floats) -> Interval:
+    """A value with the middle 95 % of its resamples, which may be infinite."""
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(resampled, (tail, 1 - tail), method="inverted_cdf")
+    return Interval(float(value), float(low), float(high))

@@ -1,0 +1,155 @@
+"""Pass@k in the evaluations of TRL itself; test_trl.py and `make test-trainers` run this."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import trl
+
+from examples.trl_bandit import questions, small_model, tokenizer_of_words
+from rspo.adapters.trl_pass_at_k import PassAtKCallback
+from rspo.core.errors import InputError
+from tests.adapters.trl_contract import PROMPTS, N, score
+from tests.support import subsets
+
+EVALUATED = 5  # prompts, of which a batch has 4
+
+
+def right(completions: list[str], **_: object) -> list[float]:
+    return [float("red" in text) for text in completions]
+
+
+def kept(function: Any, values: list[float]) -> Any:
+    """The function, which also appends its rewards to a list, independently of the callback."""
+
+    def keep(*args: Any, **kwargs: Any) -> list[float]:
+        found: list[float] = function(*args, **kwargs)
+        values.extend(found)
+        return found
+
+    keep.__name__ = function.__name__
+    return keep
+
+
+def trainer_of(folder: Path, functions: list[Any], **changed: Any) -> trl.GRPOTrainer:
+    """A GRPOTrainer of TRL, without any class of rspo."""
+    settings = {
+        "num_generations": N,
+        "per_device_train_batch_size": PROMPTS * N,
+        "per_device_eval_batch_size": 4 * N,
+        "gradient_accumulation_steps": 1,
+        "max_completion_length": 3,
+        "bf16": False,
+        "use_cpu": True,
+        "gradient_checkpointing": False,
+        "report_to": "none",
+    }
+    tokenizer = tokenizer_of_words()
+    return trl.GRPOTrainer(
+        model=small_model(tokenizer),
+        reward_funcs=functions,
+        processing_class=tokenizer,
+        train_dataset=questions(PROMPTS),
+        eval_dataset=changed.pop("eval_dataset", questions(EVALUATED)),
+        args=trl.GRPOConfig(output_dir=str(folder), **(settings | changed)),
+    )
+
+
+def test_an_evaluation_logs_estimates_of_all_prompts_with_errors(tmp_path: Path) -> None:
+    of_right: list[float] = []
+    of_score: list[float] = []
+    functions = [kept(right, of_right), kept(score, of_score)]
+    trainer = trainer_of(tmp_path, functions, reward_weights=[1.0, 0.5])
+    trainer.add_callback(PassAtKCallback(trainer, [1, 2, 3], "right"))
+    for _ in range(2):  # rewards of the first evaluation have no effect on the second
+        of_right.clear()
+        of_score.clear()
+        metrics = trainer.evaluate()
+        correct = np.array(of_right)[: EVALUATED * N]
+        assert 0 < correct.mean() < 1
+        total = correct + 0.5 * np.array(of_score)[: EVALUATED * N]
+        for name, values in (("pass", correct), ("max", total)):
+            for k in (1, 2, 3):
+                expected = subsets.mean_with_errors(values.reshape(-1, N).tolist(), k)
+                keys = [f"eval_{name}@{k}{end}" for end in ("", "_error", "_within")]
+                if 2 * k > N:
+                    assert keys.pop() not in metrics
+                found = [metrics[key] for key in keys]
+                assert found == pytest.approx(expected[: len(keys)], rel=1e-5, abs=1e-7)
+                assert found == [trainer.state.log_history[-1][key] for key in keys]
+
+
+def test_training_between_evaluations_is_not_counted(tmp_path: Path) -> None:
+    of_right: list[float] = []
+    trainer = trainer_of(
+        tmp_path,
+        [kept(right, of_right)],
+        max_steps=2,
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="no",
+    )
+    trainer.add_callback(PassAtKCallback(trainer, [1], "right"))
+    trainer.train()
+    logged = [row["eval_pass@1"] for row in trainer.state.log_history if "eval_pass@1" in row]
+    assert len(of_right) > 2 * PROMPTS * N
+    evaluated = of_right[2 * PROMPTS * N :][: EVALUATED * N]
+    assert logged == [pytest.approx(np.mean(evaluated))]
+
+
+def test_prompts_without_a_reward_are_left_out(tmp_path: Path) -> None:
+    def some(completions: list[str], answer: list[str], **_: object) -> list[float | None]:
+        return [None if word == "red" else 1.0 for word in answer]
+
+    trainer = trainer_of(tmp_path, [some], eval_dataset=questions(9))
+    assert {"red"} < set(trainer.eval_dataset["answer"])
+    trainer.add_callback(PassAtKCallback(trainer, [1], "some"))
+    assert trainer.evaluate()["eval_pass@1"] == 1.0
+
+
+def test_the_best_checkpoint_may_be_that_of_pass_at_k(tmp_path: Path) -> None:
+    trainer = trainer_of(
+        tmp_path,
+        [right],
+        max_steps=2,
+        eval_strategy="steps",
+        eval_steps=1,
+        save_strategy="best",
+        metric_for_best_model="pass@2",
+    )
+    trainer.add_callback(PassAtKCallback(trainer, [2], "right"))
+    trainer.train()
+    logged = [row["eval_pass@2"] for row in trainer.state.log_history if "eval_pass@2" in row]
+    assert len(logged) == 2
+    assert trainer.state.best_metric == max(logged)
+
+
+@pytest.mark.parametrize(
+    ("ks", "correct", "message"),
+    [
+        ([5], None, r"ks=\[5\]: .*k = 5 with n = 4"),
+        ([1], "wrong", "correct='wrong' is no reward function: right, score"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(
+    tmp_path: Path, ks: list[int], correct: str | None, message: str
+) -> None:
+    trainer = trainer_of(tmp_path, [right, score])
+    with pytest.raises(InputError, match=message):
+        PassAtKCallback(trainer, ks, correct)
+
+
+def test_a_reward_model_is_refused(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path, [right])
+    trainer.reward_funcs = [torch.nn.Linear(1, 1)]
+    with pytest.raises(InputError, match="right is a model; PassAtKCallback keeps rewards of"):
+        PassAtKCallback(trainer, [1])
+
+
+def test_pass_at_k_of_other_rewards_than_0_and_1_is_an_error(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path, [score])
+    trainer.add_callback(PassAtKCallback(trainer, [1], "score"))
+    with pytest.raises(InputError, match="rewards of score must be 0 or 1"):
+        trainer.evaluate()

@@ -1,0 +1,164 @@
+"""Rates that validation chooses for each k, and contrasts that describe what they subtract."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.analysis import studies
+from rspo.analysis.choice import chosen_lines
+from rspo.analysis.measure import Measurer
+from rspo.analysis.write import write_study
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines, write_json_lines
+from rspo.core.tables import read_csv
+from tests.support import planted
+from tests.support.tasks import attest
+
+RATES = ["rate-third", "rate-triple"]
+PG = {"model": "small", "objective": "policy_gradient", "n": 16}
+RSPO = {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4, 8], "n": 16}
+MAXRL = {"model": "small", "objective": "maxrl", "n": 16}
+# Validation of each rate at each k: the other one is best at Pass@8, and they are equal at Pass@4.
+VALIDATION = {
+    "default": {1: 0.9, 2: 0.9, 4: 0.9, 8: 0.9},
+    "rate-third": {1: 0.4, 2: 0.4, 4: 0.5, 8: 0.5},
+    "rate-triple": {1: 0.3, 2: 0.3, 4: 0.5, 8: 0.6},
+}
+
+
+def study(*contrasts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    cells = [cell | {"variant": ["default", *RATES]} for cell in (PG, RSPO, MAXRL)]
+    entry = {"title": "Rates", "suite": "standard", "cells": cells, "contrasts": list(contrasts)}
+    return {"rates": entry | more}
+
+
+def planted_rates(root: Path, *contrasts: dict[str, Any], **more: Any) -> Experiment:
+    experiment = planted.load(root, seeds=1, studies=study(*contrasts, **more))
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    for cell in experiment.cells_of("rates"):
+        path = experiment.files.training_log(cell.name)
+        log = read_json_lines(path)
+        values = VALIDATION[cell.variant].items()
+        log[-1]["validation"] = {f"pass_at_{k}": value for k, value in values}
+        write_json_lines(path, log)
+    attest(studies.task(experiment, "rates").inputs())
+    return experiment
+
+
+def test_each_k_has_the_rate_that_validation_prefers_there(tmp_path: Path) -> None:
+    """The lowest of equally good ones; the variant outside the choice is compared at every k."""
+    contrast = {"family": "a", "minus": "policy_gradient"}
+    choice = {"choose_by_pass_at": "each", "choose_within": RATES}
+    experiment = planted_rates(tmp_path, contrast, **choice)
+    lines = studies.lines_of(experiment, "rates")
+    chosen = chosen_lines(Measurer(experiment), "rates", lines)
+    expected = {1: "rate-third", 2: "rate-third", 4: "rate-third", 8: "rate-triple"}
+    for k, variant in expected.items():
+        assert {line.variant for line in chosen[k]} == {"default", variant}
+    write_study(experiment, "rates")
+    table = read_csv(studies.task(experiment, "rates").outputs[0])
+    compared = table[table["family"] == "a"]
+    for k, variant in expected.items():
+        assert set(compared[compared["k"] == str(k)]["variant"]) == {"default", variant}
+    methods = read_csv(studies.task(experiment, "rates").outputs[1])
+    of_maxrl = methods[methods["objective"] == "maxrl"].set_index("variant")
+    assert of_maxrl["chosen_at"].to_dict() == {
+        "default": "1 2 4 8",
+        "rate-third": "1 2 4",
+        "rate-triple": "8",
+    }
+    assert of_maxrl.loc["rate-triple", "validation_at_8"] == "0.6"
+    assert of_maxrl.loc["default", "validation_at_8"] == ""
+    assert of_maxrl["at_edge"].to_dict() == dict.fromkeys(RATES, "yes") | {"default": "no"}
+
+
+def pairs(root: Path, contrast: dict[str, Any]) -> set[tuple[str, str, str]]:
+    """What a contrast compares in the study: both methods with their variants, and k."""
+    experiment = planted.load(root, seeds=1, studies=study({"family": "a"} | contrast))
+    plan = studies.planned(experiment, "rates", studies.lines_of(experiment, "rates"))
+    found = set()
+    for one in plan:
+        if one.family:
+            first, second = (term.method for term in one.terms)
+            names = [
+                f"{experiment.cell(line.policies[0]).objective} {line.k} {line.variant}"
+                for line in (first, second)
+            ]
+            found.add((names[0], names[1], " ".join(map(str, one.ks))))
+    return found
+
+
+def test_a_method_at_its_own_k_minus_the_same_objective_with_another(tmp_path: Path) -> None:
+    contrast = {
+        "method": "rspo_pass_at_k",
+        "k": "own",
+        "minus": {"objective": "rspo_pass_at_k", "k": 4},
+    }
+    assert pairs(tmp_path, contrast) == {
+        (f"rspo_pass_at_k {k} {variant}", f"rspo_pass_at_k 4 {variant}", str(k))
+        for k in (2, 8)
+        for variant in ("default", *RATES)
+    }
+
+
+def test_an_objective_without_k_minus_the_rspo_of_the_k_of_evaluation(tmp_path: Path) -> None:
+    """Which at Pass@1 is policy gradient."""
+    contrast = {
+        "method": "maxrl",
+        "minus": {"objective": "rspo_pass_at_k", "k": "own", "variant": "default"},
+    }
+    rspo = {1: "policy_gradient None", 2: "rspo_pass_at_k 2", 4: "rspo_pass_at_k 4"}
+    rspo[8] = "rspo_pass_at_k 8"
+    assert pairs(tmp_path, contrast) == {
+        (f"maxrl None {variant}", f"{name} default", str(k))
+        for k, name in rspo.items()
+        for variant in ("default", *RATES)
+    }
+
+
+def test_policy_gradient_has_its_own_k_and_an_objective_without_k_none(tmp_path: Path) -> None:
+    contrast = {"k": "own", "minus": {"objective": "maxrl", "variant": "default"}}
+    found = pairs(tmp_path, contrast)
+    assert ("policy_gradient None default", "maxrl None default", "1") in found
+    assert ("rspo_pass_at_k 8 rate-third", "maxrl None default", "8") in found
+    assert not any(first.startswith("maxrl") for first, _, _ in found)
+    assert len(found) == 4 * 3
+
+
+MISTAKES = [
+    ({"minus": {"objective": "maxrk"}}, "maxrk"),
+    ({"minus": {"objective": "maxrl", "k": "any"}}, "any"),
+    ({"minus": {"objective": "maxrl", "rate": 1}}, "unknown key rate"),
+    ({"minus": "base", "k": "own", "mean": True}, "no mean over k with k: own"),
+]
+
+
+@pytest.mark.parametrize(("contrast", "message"), MISTAKES)
+def test_a_mistake_in_a_contrast_is_named(
+    tmp_path: Path, contrast: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        planted.load(tmp_path, studies=study({"family": "a"} | contrast))
+
+
+def test_regret_and_crossing_are_columns_of_the_methods(tmp_path: Path) -> None:
+    """Of planted policies, where policy gradient is best at Pass@1 and RSPO k=8 at Pass@8."""
+    experiment = planted_rates(
+        tmp_path, {"family": "a", "minus": "base"}, columns=["regret", "crossing"]
+    )
+    write_study(experiment, "rates")
+    methods = read_csv(studies.task(experiment, "rates").outputs[1])
+    methods = (
+        methods[methods["variant"] == "default"]
+        .set_index("method")
+        .astype({"regret": float, "regret_at": int, "excess_regret": float, "mean_regret": float})
+    )
+    assert methods.loc["PG", "regret_at"] == 8
+    assert methods.loc["RSPO k=8", "regret_at"] == 1
+    assert (methods["mean_regret"] <= methods["regret"]).all()
+    assert methods["excess_regret"].min() == pytest.approx(0, abs=0.02)
+    # Each method solves more problems than the base model, or as many, up to Pass@8.
+    assert methods.loc["RSPO k=8", "crossing"] == "inf"

@@ -1,0 +1,55 @@
+"""A target that no rule makes is answered with one that exists."""
+
+from pathlib import Path
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.snakemake.targets import targets_by_name
+from tests.support import ROOT
+from tests.support.snakemake_project import make_project, snakemake
+
+CELL = "small--rspo-pass--k4--n16--s0"
+POLICY = f"results/tiny/cells/{CELL}/policy"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which nothing has run."""
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        (CELL, POLICY),
+        (f"results/tiny/cells/{CELL}", POLICY),
+        ("small--rspo-pas--k4--n16--s0", POLICY),
+        ("fig_main.pdf", "reports/fig_main.pdf"),
+        ("{folder}/reports/fig_main.pdf", "reports/fig_main.pdf"),
+        ("cost.csv", "results/tiny/tables/cost.csv"),
+        ("al", "all"),
+    ],
+)
+def test_a_target_that_no_rule_makes_has_a_suggestion(
+    project: Path, target: str, meant: str
+) -> None:
+    target = target.format(folder=project)
+    done = snakemake(project, "-n", target)
+    assert done.returncode == 1
+    assert f"error: no rule makes {target}; did you mean {meant}?\n" in done.stdout
+    assert "Exception" not in done.stdout
+
+
+def test_a_target_that_is_like_none_has_snakemakes_own_error(project: Path) -> None:
+    done = snakemake(project, "-n", "qqqq")
+    assert done.returncode == 1
+    assert "No rule to produce qqqq" in done.stdout
+
+
+def test_every_suggestion_is_a_target(project: Path) -> None:
+    """Snakemake plans them all at once."""
+    targets = targets_by_name(Experiment.load("tiny", root=ROOT))
+    files = [str(Path(target).relative_to(ROOT)) for target in targets.values()]
+    done = snakemake(project, "-n", *dict.fromkeys(files))
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,16 @@
+# Trainings before the real ones, such as `snakemake stress` and `snakemake pilot`: each is a target that
+# trains the cells of a trial, and then says whether their logs show what they must.
+#
+# A rule without an output: it runs each time, and fails if the trial fails.
+for trial in experiment.config.trials:
+
+    rule:
+        name:
+            trial
+        input:
+            [str(path) for path in trials.files(experiment, trial)],
+        log:
+            f"{RESULTS}/logs/trial/{trial}.log",
+        localrule: True
+        shell:
+            rspo_command(f"trial {trial}")
