@@ -9,6 +9,7 @@ import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.config.files import Files
+from rspo.config.load import read_values
 from rspo.config.merge import merge
 from rspo.datasets.prepare import prepare
 from rspo.training.checkpoint import save_checkpoint
@@ -26,7 +27,7 @@ MODEL = {
 
 def config() -> dict[str, Any]:
     """config/tiny.yaml with word problems, a published model and two cells of a few steps."""
-    values = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
+    values = read_values(ROOT / "config" / "tiny.yaml")
     families = ["share", "unknown"]
     values["models"] = {"llama": MODEL}
     values["data"] = {
