@@ -23,7 +23,7 @@ then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-verl setup-gpu quick demo test test-light test-long test-trainers gpu-check \
-	check docs dist lock clean-env
+	scoreboard check docs dist lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ test-trainers: setup-verl ## run the adapters in several versions of TRL and ver
 
 gpu-check: ## check this GPU node with a small training, after setup-gpu; ARGS="--device cpu" for a CPU
 	@$(WITH_VENV) $(BIN)/pytest -q tests/gpu --confcutdir tests/gpu --device cuda $(ARGS)
+
+scoreboard: setup-verl ## what the sources of trainers maximize; SOURCES=FOLDER has checkouts, ARGS="verl TRL" names some
+	@$(WITH_VENV) $(BIN)/python -m benchmarks.scoreboard $(ARGS)
 
 check: setup-verl ## check format, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .

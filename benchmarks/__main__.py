@@ -22,7 +22,7 @@ import benchmarks
 from benchmarks import Row
 
 RESULTS = Path(__file__).with_name("results.md")
-NO_BENCHMARKS = {"__main__", "smollm_mirror"}  # modules without a function `run`
+NO_BENCHMARKS = {"__main__", "scoreboard", "smollm_mirror"}  # modules without a function `run`
 
 
 def main(words: Sequence[str]) -> int:

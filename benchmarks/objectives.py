@@ -11,6 +11,7 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from benchmarks import Row, median_cpu_seconds, readable
@@ -21,6 +22,7 @@ K = 4
 REPEATS = 7
 MINIMAL_SPEED_UP = 50  # over plain Python, response by response
 TOLERANCE = 1e-12  # of weights
+LARGEST_OVERHEAD = 1.5  # of a tensor on the CPU over an array
 
 SCALING_N = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 SCALING_ELEMENTS = 2**20  # rewards of all prompts together
@@ -29,8 +31,8 @@ Plain = Callable[[list[float], int], list[float]]
 
 
 def run() -> list[Row]:
-    """Rows on accuracy, on speed, and on the time for larger n."""
-    return correctness() + speed() + scaling()
+    """Rows on accuracy, on speed, on tensors, and on the time for larger n."""
+    return correctness() + speed() + tensors() + scaling()
 
 
 # --- Plain Python, one prompt at a time -------------------------------------------------------
@@ -189,6 +191,43 @@ def speed() -> list[Row]:
 def weights_of_each(plain: Plain, groups: list[list[float]]) -> list[list[float]]:
     """The weights of each group of responses, one group after another."""
     return [plain(rewards, K) for rewards in groups]
+
+
+def tensors() -> list[Row]:
+    """How much longer a call takes with a tensor of PyTorch than with an array of the same dtype.
+
+    The difference is that of the copies: none for float64 on the CPU. A tensor on a GPU, where
+    there is one, is copied to the CPU, and its weights back; the time is that of the CPU, which
+    waits.
+    """
+    rows = []
+    for prompts, n in SIZES:
+        rewards = sampled_rewards("rspo_max_at_k", prompts, n)
+        for precision in ("float64", "float32"):
+            array = rewards.astype(precision)
+            given: dict[str, torch.Tensor] = {"CPU": torch.from_numpy(array)}
+            if torch.cuda.is_available():
+                given["GPU"] = given["CPU"].cuda()
+            calls = {
+                where: partial(response_weights, tensor, "rspo_max_at_k", K)
+                for where, tensor in given.items()
+            }
+            taken = median_cpu_seconds(
+                calls | {"array": partial(response_weights, array, "rspo_max_at_k", K)}, REPEATS
+            )
+            for where in given:
+                ratio = taken[where] / taken["array"]
+                on_cpu = where == "CPU"
+                rows.append(
+                    Row(
+                        f"rspo_max_at_k, k={K}, {prompts} x {n}, {precision}: tensor on the "
+                        f"{where} / array",
+                        f"{ratio:.2f} times",
+                        f"<= {LARGEST_OVERHEAD} times" if on_cpu else "",
+                        not on_cpu or ratio <= LARGEST_OVERHEAD,
+                    )
+                )
+    return rows
 
 
 def scaling() -> list[Row]:

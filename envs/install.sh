@@ -47,8 +47,17 @@ check-base | check-verl | check-gpu) exit ;;
 *) die "unknown packages: $packages; allowed: base, verl, gpu" ;;
 esac
 
-"$python" -m pip install -q --no-input --disable-pip-version-check \
-    ${wheels:+--no-index --find-links "$wheels"} uv==0.13.9
+# Without a network, pip prints a screen of retries; what to do about it comes first.
+[ -n "$wheels" ] ||
+    echo "Downloading packages, which needs a network or a package index that this machine reaches"
+said=$("$python" -m pip install -q --no-input --disable-pip-version-check \
+    ${wheels:+--no-index --find-links "$wheels"} uv==0.13.9 2>&1) || {
+    [ -z "$wheels" ] || die "pip cannot install uv from $wheels: $said"
+    echo "error: pip cannot download uv. Without a network, name an index or a proxy that this" \
+        "machine reaches (pip config set global.index-url URL, or HTTPS_PROXY). What pip said:" >&2
+    echo "$said" >&2
+    exit 1
+}
 
 # uv does not read the configuration of pip: pass on its package indexes. The variables of uv win.
 pip_options=$("$python" -m pip config list)

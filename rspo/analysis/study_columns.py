@@ -150,7 +150,7 @@ def curve_columns(
             rows[line] |= _interval("excess_regret", regret.excess)
     if "crossing" in study.columns:
         base = Method(BASE, tuple(measurer.experiment.bases_of(name)))
-        curves = resampled_curves(*_counts(measurer, study, [*lines, base], largest))
+        curves = resampled_curves(*_counts(measurer, study, list(lines) + [base], largest))
         found = crossings(*curves, base=len(lines))
         for line, crossing in zip(lines, found, strict=False):  # the last one is of the base itself
             rows[line] |= _interval("crossing", crossing)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,9 +48,23 @@ def atomic_write(path: Path) -> Iterator[Path]:
         _remove(path.parent / f".{path.name}.partial-old")
     except BaseException as error:
         _remove(partial)
+        if isinstance(error, shutil.Error):  # of a copy; it has no number of its own
+            raise _first_error(error, path) from None
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def _first_error(error: shutil.Error, path: Path) -> OSError:
+    """The first error of a failed copy of a folder, which names the folder that was written.
+
+    Such an error is a list of the source, the target and the text of each error.
+    """
+    for _, _, text in error.args[0]:
+        number = re.match(r"\[Errno (\d+)\]", str(text))
+        if number:
+            return OSError(int(number[1]), os.strerror(int(number[1])), str(path))
+    return error
 
 
 def _remove(path: Path) -> None:

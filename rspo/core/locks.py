@@ -51,10 +51,22 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
             acquired = _acquire(lock, seconds, _SECONDS_BETWEEN_TRIES)
         if not acquired:
             raise InputError(f"{folder}: {_owner(lock)} is running here; wait for it or end it")
-        lock.truncate(0)
-        lock.write(this_process())
-        lock.flush()
+        _name_owner(lock)
         yield
+
+
+def _name_owner(lock: IO[str]) -> None:
+    """Write this process into a lock file, for the messages of others.
+
+    Raises: OSError that names the file, such as for a full disk. The file is then empty.
+    """
+    try:
+        os.ftruncate(lock.fileno(), 0)
+        # Without a buffer, which would be written again when the file is closed, and fail again.
+        os.write(lock.fileno(), this_process().encode())
+    except OSError as error:
+        error.filename = lock.name
+        raise
 
 
 def _owner(lock: IO[str]) -> str:

@@ -105,10 +105,13 @@ def pair(
     shared = paired(first, second)
     if not shared:
         example_a, example_b = (short(side.texts[0]) for side in sides)
-        raise InputError(
-            f"{first.name} and {second.name} have no problem in common; the first ones are "
-            f"{example_a} and {example_b}"
-        )
+        examples = f"the first ones are {example_a} and {example_b}"
+        spellings = _spellings(first, second)
+        if spellings:
+            examples = (
+                f"some differ by spaces only, such as {spellings[0]!r:.60} and {spellings[1]!r:.60}"
+            )
+        raise InputError(f"{first.name} and {second.name} have no problem in common; {examples}")
     places_a, places_b = np.array(shared).T
     outcomes_a = first.outcomes.select(places_a)
     outcomes_b = second.outcomes.select(places_b)
@@ -131,16 +134,23 @@ def pair(
 
 def _other_spelling(first: Side, second: Side) -> Iterator[str]:
     """A warning if problems of both sides differ by spaces only, and so are not shared."""
+    spellings = _spellings(first, second)
+    if spellings:
+        yield (
+            f"warning: problems of both differ by spaces only and are not shared, such as "
+            f"{spellings[0]!r:.60} and {spellings[1]!r:.60}; --problem-column may name a better key"
+        )
+
+
+def _spellings(first: Side, second: Side) -> tuple[str, str] | None:
+    """The first problems of two sides that differ by spaces only and are not shared, if any."""
     by_words = {" ".join(text.split()): text for text in second.texts}
     shared = set(first.texts) & set(second.texts)
     for text in first.texts:
         other = by_words.get(" ".join(text.split()), text)
         if text not in shared and other not in shared and other != text:
-            yield (
-                f"warning: problems of both differ by spaces only and are not shared, such as "
-                f"{text!r:.60} and {other!r:.60}; --problem-column may name a better key"
-            )
-            return
+            return text, other
+    return None
 
 
 def _judged_differently(first: Side, second: Side) -> Iterator[str]:

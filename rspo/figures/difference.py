@@ -96,13 +96,14 @@ def _adjusted(points: pd.DataFrame, computed: str) -> list[float]:
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
-    picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
+    shown = [name for name in SUBTRACTED.values() if name in set(table["against"])]
+    several = len(shown) > 2
+    picture = style.new_picture(style.TEXT_WIDTH if several else style.COLUMN_WIDTH, 2.5)
     axes = picture.subplots()
     axes.axhline(0, color=style.INK, linewidth=0.8)
     ks = sorted(set(table["k"]))
-    shown = [name for name in SUBTRACTED.values() if name in set(table["against"])]
     # The points of a k are beside its tick: one of three, or a single one, is on it.
-    gap = 0.18 if len(shown) < 3 else 0.27
+    gap = 0.27 if several else 0.18
     shifts = {name: gap * (place - (len(shown) - 1) / 2) for place, name in enumerate(shown)}
     points = table.assign(
         x=table["k"].map(ks.index) + table["against"].map(shifts).astype(float),

@@ -2,7 +2,7 @@
 
 The forest plot has a row for each method or variant, and a panel for each k or claim; the frontier
 has Pass@k at one k against another. A study with its own k has curves instead: Pass@k, and its
-first contrast, at all of them.
+first contrast, at all of them, for the default variant if there is one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,11 +94,26 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     ks = [str(k) for k in study.k or study.frontier or ()]
     # A level is the Pass@k of a method itself: nothing is subtracted, and it is not about a claim.
     is_level = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
+    if study.k and study.choose_by_pass_at:
+        is_level &= _is_compared(rows, forest)
     levels = rows[is_level].assign(part="curves" if study.k else "frontier")
     drawn = pd.concat([forest, levels], ignore_index=True)
+    if study.k and (drawn["variant"] == DEFAULT_VARIANT).any():
+        # Curves of other variants as well would hide each other.
+        drawn = drawn[drawn["variant"].isin(("", DEFAULT_VARIANT))].reset_index(drop=True)
     drawn[_IN_PERCENT] *= 100
     drawn = drawn.rename(columns={"method_a": "method", "method_b": "against"})
     return drawn.astype(dict.fromkeys(_COUNTS, "Int64"))[COLUMNS]
+
+
+def _is_compared(rows: pd.DataFrame, forest: pd.DataFrame) -> pd.Series:
+    """Whether all policies of each row are among those of the comparisons that are drawn.
+
+    Those of a variant that the study does not choose are not; base policies always are.
+    """
+    compared = {cell for cells in forest["cells"] for cell in cells.split()}
+    is_base = rows["method_a"] == BASE
+    return is_base | rows["cells"].map(lambda cells: compared.issuperset(cells.split()))
 
 
 def _differ_only_in_k(first: Contrast, second: Contrast) -> bool:
@@ -245,10 +260,10 @@ def _note(
 
 def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     """Draw Pass@k of every method and of the base model, and differences with bands, against k."""
-    lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
-    # The same labels as those that `methods_of` gives, by which lines find their looks.
+    lines = _lines_of_curves(table, experiment, figure)
+    # The same labels as those of the lines, by which these find their looks.
     labels = table["method"].replace(BASE, "Base")
-    if table.loc[labels != "Base", "variant"].nunique() > 1:
+    if _has_variants(table):
         labels = labels.where(labels == "Base", labels + ", " + table["variant"])
     table = table.assign(method=labels, k=table["k"].astype(int))
     picture = style.new_picture(style.TEXT_WIDTH, 3.1)
@@ -269,6 +284,22 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     style.legend_of(picture, lines)
     _note(picture, table, experiment, figure, "bands")
     return picture
+
+
+def _lines_of_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> list[Method]:
+    """The lines that are drawn, labelled with their variant if a method has several."""
+    lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
+    if _has_variants(table):
+        return lines
+    drawn = set(zip(table["method"], table["variant"], strict=True))
+    every_line = studies.lines_of(experiment, figure.grids[0])
+    chosen = [line for line in every_line if (line.label, line.variant) in drawn]
+    return chosen + [line for line in lines if not line.trained]
+
+
+def _has_variants(table: pd.DataFrame) -> bool:
+    """Whether a method of the table has several variants."""
+    return bool((table.groupby("method")["variant"].nunique() > 1).any())
 
 
 def _with_own_rates(forest: pd.DataFrame, study: Study) -> pd.DataFrame:

@@ -404,6 +404,10 @@ def legend(
     rows = [[label for label in family if label in drawn] for family in families]
     single = [label for label in texts if label in drawn and label not in chain(*rows)]
     count = max(len(rows), math.ceil((len(single) + len(rows)) / _LINES_PER_LEGEND_ROW))
+    if rows:
+        # The families take columns beside the single labels, for which these are left.
+        columns = max(1, _LINES_PER_LEGEND_ROW - max(map(len, rows)))
+        count = max(count, math.ceil(len(single) / columns))
     # matplotlib fills a legend column by column, so empty entries complete the columns.
     entries = single + [""] * (-len(single) % count)
     for column in zip_longest(*rows, fillvalue=""):

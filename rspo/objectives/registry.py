@@ -142,6 +142,13 @@ def response_weights(
         carry no gradient, as rewards do not depend on the policy's parameters. Lists give a numpy
         array. Integers and booleans give float64 (numpy) or torch's default dtype.
 
+    The weights are computed in float64 on the CPU, so that numpy and torch give the same numbers on
+    every device. Rewards on a GPU are copied to the CPU, and the weights back, both in the dtype of
+    the rewards: 8 KB each way for 128 prompts with 16 responses in float32. The first copy waits
+    for the work that the GPU was given before; rewards that are on the CPU, where reward functions
+    compute them, need not wait. Those are copied only to change their dtype, or for a function that
+    the user registered.
+
     Raises:
         TypeError: rewards are none of these types, masked, or not real numbers; the objective is
             not a string.
@@ -178,11 +185,10 @@ def response_weights(
         )
     if rewards.is_complex():
         raise TypeError(f"rewards must be real numbers, got dtype {rewards.dtype}")
-    # Compute in float64 on the CPU, so that numpy and torch give the same numbers on every device.
-    # Some GPUs have no float64.
-    weights = _weights(rewards.detach().to("cpu", torch.float64).numpy(), chosen, k)
+    # First to the CPU, then to float64: fewer bytes, and some GPUs have no float64.
+    weights = _weights(rewards.detach().cpu().double().numpy(), chosen, k)
     dtype = rewards.dtype if rewards.is_floating_point() else torch.get_default_dtype()
-    return torch.from_numpy(weights).to(rewards.device, dtype)
+    return torch.from_numpy(weights).to(dtype).to(rewards.device)
 
 
 def _weights(
@@ -208,8 +214,9 @@ def _weights(
     _require(np.isfinite(rewards), rewards, "must be finite")
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
-    # A copy, because the function of a user's objective may change its argument.
-    weights = objective.function(rewards.copy(), int(k))
+    if not objective.built_in:  # the function of a user may change its argument
+        rewards = rewards.copy()
+    weights = objective.function(rewards, int(k))
     return as_weights(weights, rewards, objective.name).values
 
 

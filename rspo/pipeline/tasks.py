@@ -108,7 +108,7 @@ def pretrain(experiment: Experiment, model: str) -> Task:
         settings["generator"] = GENERATOR_REVISION
     else:
         settings["files"] = HUB_MODEL_REVISION
-    start = config.models[model].start
+    start = section.start
     if start is not None:
         settings["start"] = start.model_dump(mode="json") | {"version": REASONING_GYM}
         settings |= dtype_settings(config)

@@ -35,7 +35,7 @@ from rspo.core.tables import CURVES, read_frame
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples, share_without_answer
 from rspo.evaluation.statistics import Estimate
-from rspo.figures import Figure, curves, difference, figures_of
+from rspo.figures import Figure, curves, difference, figures_of, style
 from rspo.figures.methods import model_labels
 from rspo.formats.checks import READ_ANSWERS
 from rspo.pipeline import tasks
@@ -279,14 +279,21 @@ def _seeds_to_halve(comparison: Row) -> float:
 
 
 def pictures(experiment: Experiment) -> Iterator[Row]:
-    """The figures, results before formulas, with their captions and pictures."""
+    """The figures, results before formulas, with their captions and pictures.
+
+    wide: whether a picture is wider than a column of a paper.
+    """
     for figure in figures(experiment):
         _, image, _ = figure.task(experiment).outputs
+        content = image.read_bytes()
+        # A PNG has its width in pixels in these bytes.
+        width = int.from_bytes(content[16:20]) / style.DOTS_PER_INCH
         yield {
             "figure": figure,
             "alt": figure.caption.partition(";")[0],  # without the details
+            "wide": width > style.COLUMN_WIDTH + 0.1,
             # The picture is part of the page, because the report has no files beside it.
-            "png": b64encode(image.read_bytes()).decode(),
+            "png": b64encode(content).decode(),
         }
 
 

@@ -34,9 +34,11 @@ def needs_of(experiment: Experiment, rules: Collection[str]) -> Needs:
     on_gpus = work_on_gpus(experiment).keys() & set(rules)
     judges = config.starts_judge and {"train", "score"} & set(rules)
     packages = set()
-    if "train" in rules or "sample" in rules:
+    # Other jobs than those of verl and vLLM need few packages, and some of them take seconds.
+    uses_verl = "train" in rules and config.engine == "verl"
+    if uses_verl or on_gpus:
         packages.add("torch")
-    if "train" in rules and config.engine == "verl":
+    if uses_verl:
         packages.add("verl")
     if "train" in on_gpus or judges or ("sample" in rules and config.sampler == "vllm"):
         packages.add("vllm")

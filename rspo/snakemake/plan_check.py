@@ -97,7 +97,9 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
     if replaced:
         cause, *others = _by_cause(dag, replaced)
         why = _why(dag, cause, replaced[cause])
-        logger.warning(f"This run makes results again: {why}{_and_more(len(others))}.")
+        line = f"This run makes results again: {why}{_and_more(len(others))}."
+        # In a dry run, the log handler `rspo` prints it last, because the tables of jobs are long.
+        logger.warning(line, extra={"is_conclusion": True})
     left = sorted(damaged.values()) + sorted(missing.values())
     if left:
         logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")

@@ -7,7 +7,7 @@ every run. So this module imports other parts of `rspo` only when it shows somet
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from logging import DEBUG, ERROR, WARNING, LogRecord
 from pathlib import Path
@@ -52,16 +52,15 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
-        self.plan: dict[str, int] = {}  # how many jobs each rule has
         self.jobs = (0, 0)  # how many jobs are done, and how many there are
         self.experiments: list[Any] = []  # a Snakefile with several modules has an experiment each
+        self.conclusions: list[str] = []  # what a dry run ends with, below the tables of its jobs
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
         self.display = ExitStack()
         self.print: Callable[[str], None] = self._print_line
         self.times: Any = None  # the times of jobs, while bars are shown
         self.pace: Any = None
-        self.rules: dict[int, str] = {}  # the rule of each job
 
     def emit(self, record: Any) -> None:
         """Print a record. Raises nothing, because that would end Snakemake's logging thread."""
@@ -70,13 +69,15 @@ class LogHandler(LogHandlerBase):
             self._note_times(record, event)
             if event == LogEvent.RUN_INFO:
                 self.jobs = (0, record.stats["total"])
-                self.plan = dict(record.stats)
+                self._show_bars(record.stats)
             elif event == LogEvent.PROGRESS:
                 self.jobs = (record.done, record.total)
             elif record.getMessage().startswith(INTERRUPTED):
                 self.is_interrupted = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
                 self._show_progress(record.experiment)
+            elif self.common_settings.dryrun and hasattr(record, "is_conclusion"):
+                self.conclusions.append(self.format(record))
             elif not self._is_hidden(record, event):
                 text = self.format(record)
                 if event == LogEvent.JOB_ERROR:
@@ -119,28 +120,36 @@ class LogHandler(LogHandlerBase):
         if "ALL" in self.quiet or self.is_shown:
             return
         self.is_shown = True
-        if sys.stderr.isatty():
-            from rspo.status.bars import shown_as_bars
-            from rspo.status.time_left import JobTimes, Pace
-
-            self.times = JobTimes()
-            self.times.plan(self.plan)
-            self.pace = Pace()
-            self.print = self.display.enter_context(shown_as_bars(self._bars))
-        else:
+        if self.times is None:  # no bars
             from rspo.status.display import shown
 
             self.display.enter_context(shown(self._line))
 
+    def _show_bars(self, jobs: Mapping[str, int]) -> None:
+        """Show bars from now on, in a terminal, for a run with so many jobs of each rule.
+
+        This is before the first job starts, because jobs inherit the standard output that the bars
+        replace.
+        """
+        is_shown = self.times is not None
+        if is_shown or "ALL" in self.quiet or self.common_settings.dryrun:
+            return
+        if not sys.stderr.isatty():
+            return
+        from rspo.status.bars import shown_as_bars
+        from rspo.status.time_left import JobTimes, Pace
+
+        self.times = JobTimes()
+        self.times.plan(jobs)
+        self.pace = Pace()
+        self.print = self.display.enter_context(shown_as_bars(self._bars))
+
     def _note_times(self, record: Any, event: LogEvent | None) -> None:
         """Note when jobs start and end, from which the bars estimate the time left."""
-        if event == LogEvent.JOB_INFO:
-            self.rules[record.jobid] = record.rule_name
         if self.times is None:
             return
-        if event == LogEvent.JOB_STARTED:
-            for job in record.jobs:
-                self.times.start(job, self.rules.get(job, ""))
+        if event == LogEvent.JOB_INFO:
+            self.times.start(record.jobid, record.rule_name)
         elif event == LogEvent.JOB_FINISHED:
             self.times.finish(record.job_id)
         elif event == LogEvent.JOB_ERROR:
@@ -148,11 +157,10 @@ class LogHandler(LogHandlerBase):
 
     def _bars(self) -> list[Any]:
         """The bars of the run and of the running policies of all experiments."""
-        from rspo.status.display import bars
+        from rspo.status.display import bars, run_bar
 
-        first, *others = self.experiments
-        shown = bars(first, self.pace, self.jobs, self.times.seconds_left())
-        for experiment in others:
+        shown = run_bar(self.jobs, self.times.seconds_left())
+        for experiment in self.experiments:
             shown += bars(experiment, self.pace)
         return shown
 
@@ -173,6 +181,9 @@ class LogHandler(LogHandlerBase):
         self.print = self._print_line
         if self.times is not None and self.experiments:
             self.print(self._line())  # what the bars showed last
+        for text in self.conclusions:
+            self.print(text)
+        self.conclusions.clear()
         if self.is_shown and self.is_interrupted:
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
@@ -192,6 +203,14 @@ def _without_places(text: str) -> str:
     match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
     if match:
         return f"error: {match[1]}"
+    # Snakemake makes a folder for its cache before it reads the Snakefile.
+    pattern = r"""Traceback.*/snakemake/sourcecache\.py".*Error: \[Errno \d+\] (.+?): '(.+?)'"""
+    match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
+    if match:
+        return (
+            f"error: {match[2]}: {match[1]}: Snakemake keeps a cache in the home folder; set "
+            "XDG_CACHE_HOME to a folder that can be written"
+        )
     # All other errors have the form of a traceback: the type, and then lines `  File "..."`, of
     # which the last one names the place that raised the error.
     head, _, rest = text.partition("\n")

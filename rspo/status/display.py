@@ -77,24 +77,26 @@ def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
     return " | ".join(parts)
 
 
-def bars(
-    experiment: Experiment,
-    pace: Pace,
-    jobs: tuple[int, int] | None = None,
-    seconds_left: float | None = None,
-) -> list[Bar]:
-    """The bars of a run, and of each running policy.
+def run_bar(jobs: tuple[int, int], seconds_left: float | None) -> list[Bar]:
+    """The bar of a run of Snakemake; none if it has no jobs.
 
     Args:
-        pace: estimates the time left of each policy.
-        jobs: how many jobs of Snakemake are done, and how many there are.
-        seconds_left: the time left of the run; None if it is unknown.
+        jobs: how many jobs are done, and how many there are.
+        seconds_left: the time left; None if it is unknown.
+    """
+    done, total = jobs
+    if not total:
+        return []
+    return [Bar("run", done, total, f"{done} of {total} jobs done", left(seconds_left))]
+
+
+def bars(experiment: Experiment, pace: Pace) -> list[Bar]:
+    """The bar of each running policy.
+
+    Args:
+        pace: estimates the time left of each.
     """
     shown = []
-    if jobs and jobs[1]:
-        done, total = jobs
-        count = f"{done} of {total} jobs done"
-        shown.append(Bar("run", done, total, count, left(seconds_left)))
     for policy, snapshot in running(experiment).items():
         details = _details(snapshot)
         count = f"step {details.pop('step')}"

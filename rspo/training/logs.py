@@ -30,7 +30,7 @@ def read_log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
     Raises: InputError if the training is not finished.
     """
     path = experiment.files.training_log(cell)
-    steps = experiment.for_cell(cell).config.training.steps
+    steps = experiment.for_cell(cell).config.training.last_step
     log = read_json_lines(path)
     if [row.get("step") for row in log] != list(range(1, steps + 1)):
         raise InputError(

@@ -4,6 +4,8 @@ import errno
 import fcntl
 import gzip
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -94,6 +96,39 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_disk_that_is_full_while_a_folder_is_copied_is_the_error_of_that_folder(
+    tmp_path: Path,
+) -> None:
+    """`shutil.copytree` collects errors as text."""
+
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "source")
+
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "weights").touch()
+    with (
+        pytest.raises(OSError, match="No space left") as caught,
+        atomic_write(tmp_path / "policy") as partial,
+    ):
+        shutil.copytree(tmp_path / "source", partial, copy_function=fill)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "policy"))
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_lock_on_a_full_disk_is_an_error_that_names_it_and_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locks.os, "write", full)
+        with pytest.raises(OSError, match="No space left") as caught, exclusive_lock(tmp_path):
+            pass
+    assert caught.value.filename == str(tmp_path / locks.LOCK)
+    assert not locks.is_locked(tmp_path / locks.LOCK)
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -172,6 +207,9 @@ def test_lines_keep_their_numbers_and_may_be_compressed(
 def test_only_a_file_can_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"^{tmp_path}: not a file$"):
         read_json_lines(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: a pipe can be read only once, "):
+        read_json_lines(tmp_path / "pipe")
     with pytest.raises(InputError, match=r"no\.jsonl: no such file$"):
         read_json_lines(tmp_path / "no.jsonl")
 

@@ -167,5 +167,10 @@ def test_problems_of_two_runs_that_differ_by_spaces(capsys: pytest.CaptureFixtur
     assert main(["compare", "a.jsonl", "b.jsonl"]) == 0
     output = capsys.readouterr().out
     assert "problems of both differ by spaces only and are not shared, such as 'p  1' and" in output
+    for name, problem in (("c", "p  1"), ("d", "p 1")):  # which share no problem at all
+        Path(f"{name}.jsonl").write_text(json.dumps({"problem": problem, "correct": True}) + "\n")
+    assert main(["compare", "c.jsonl", "d.jsonl"]) == 2
+    error = capsys.readouterr().err
+    assert "in common; some differ by spaces only, such as 'p  1' and 'p 1'\n" in error
     assert main(["compare", "a.jsonl", "a.jsonl"]) == 0
     assert "differ by spaces" not in capsys.readouterr().out

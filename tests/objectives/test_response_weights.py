@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rspo.objectives import OBJECTIVES, KRule, Objective, register, response_weights
 from tests.support.groups import (
@@ -176,6 +177,25 @@ def test_rewards_are_not_changed_and_share_no_memory_with_weights(objective: str
         response_weights(tensor, objective, k)[:] = 99.0
         assert (array == rewards).all()
         assert (tensor.numpy() == rewards).all()
+
+
+@pytest.mark.parametrize(("precision", "copies"), [(torch.float64, 0), (torch.float32, 2)])
+def test_a_tensor_is_copied_only_to_change_its_dtype(precision: torch.dtype, copies: int) -> None:
+    class Copies(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if function in (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default):
+                self.count += 1
+            return function(*args, **(kwargs or {}))
+
+    rewards = torch.tensor([[0.5, 2.0, 0.5, 1.0]], dtype=precision)
+    with Copies() as mode:
+        weights = response_weights(rewards, "rspo_max_at_k", 2)
+    assert mode.count == copies
+    assert weights.dtype == precision
 
 
 def test_weights_are_constants_to_autograd() -> None:

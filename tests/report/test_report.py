@@ -102,7 +102,20 @@ def test_every_figure_is_there_with_its_caption(made: Experiment, tree: Tree) ->
         assert text
         assert ";" not in text  # the details of a caption follow a semicolon
         assert any(caption.startswith(text) for caption in captions)
-    assert len(pictures) == len(in_all(made)) + 1  # fig_difference is above, too
+    assert len(pictures) == len(in_all(made)) + 2  # fig_difference and fig_group are above, too
+
+
+def test_the_main_table_has_pass_at_k_of_every_method(made: Experiment, tree: Tree) -> None:
+    text = tree.sections["table"]
+    rows = [
+        row for row in rows_of(REPORT.with_name("fig_main.csv")) if row["benchmark"] == "pooled"
+    ]
+    assert len(rows) > 10
+    for row in rows:
+        estimate, low, high = (float(row[key]) for key in ("estimate", "low", "high"))
+        numbers = f"{estimate:.1f} ({low:.1f} to {high:.1f})"
+        assert numbers.replace("-", "\u2212") in text
+        assert str(row["method"]) in text
 
 
 def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:

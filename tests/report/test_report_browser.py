@@ -4,6 +4,7 @@ Without Chromium these tests are skipped, and fail in CI (.ci/run installs it).
 """
 
 import contextlib
+import re
 import shutil
 from collections.abc import Iterator
 from itertools import pairwise
@@ -60,6 +61,37 @@ def test_the_page_is_no_wider_than_the_window(page: browser.Page) -> None:
     assert page.evaluate("window.innerWidth") in WIDTHS.values()
     hidden = "[...document.querySelectorAll('details table')].filter(t => !t.offsetHeight).length"
     assert page.evaluate(hidden) == 0
+
+
+def test_wide_pictures_take_the_whole_width_of_a_laptop(page: browser.Page) -> None:
+    """On a phone, they scroll by themselves at a width at which their letters can be read."""
+    widths = page.evaluate("[...document.querySelectorAll('.wide img')].map(i => i.clientWidth)")
+    assert len(widths) > 3
+    least = 1180 if page.evaluate("window.innerWidth") > 1000 else 600
+    assert min(widths) >= least
+
+
+def test_verdicts_differ_in_colour_and_in_grey(page: browser.Page) -> None:
+    classes = ["supported", "supported one-seed", "not-resolved"]
+    looks = page.evaluate(
+        f"""{classes}.map(name => {{
+          const span = document.createElement("span");
+          span.className = "verdict " + name;
+          document.body.append(span);
+          const style = getComputedStyle(span);
+          const look = [style.backgroundColor, style.outlineStyle];
+          span.remove();
+          return look;
+        }})"""
+    )
+    greys = []
+    for colour, _ in looks:
+        red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
+        greys.append(0.299 * red + 0.587 * green + 0.114 * blue)
+    plain, one_seed, not_resolved = greys
+    assert one_seed - not_resolved > 40
+    assert plain - not_resolved > 20
+    assert [outline for _, outline in looks] == ["none", "dashed", "none"]
 
 
 def test_a_verdict_covers_no_other_text(page: browser.Page) -> None:

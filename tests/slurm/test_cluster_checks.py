@@ -203,11 +203,9 @@ def test_each_fault_of_a_node_is_a_line_and_what_it_has_is_one(
     fake("srun", f'echo "$@" > {tmp_path}/asked; {script}')
     require(list(node_checks.nodes(launch("train"))), expected)
     asked = (tmp_path / "asked").read_text()
-    assert asked.startswith("-n1 -t7 --mem=8000 ")  # fits between the jobs of others
+    assert asked.startswith("-n1 -t2 --mem=1000 ")  # fits between the jobs of others
     assert "--partition=gpu" in asked
     assert "--gres" not in asked  # of the eight GPUs, some are always busy
-    list(node_checks.nodes(launch("curves")))
-    assert (tmp_path / "asked").read_text().startswith("-n1 -t2 --mem=1000 ")  # no imports
 
 
 def test_a_node_is_asked_for_what_the_jobs_of_its_partition_need(
@@ -216,7 +214,7 @@ def test_a_node_is_asked_for_what_the_jobs_of_its_partition_need(
     """Jobs without GPUs need no driver, and only scoring and training need the judge."""
     shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
     slurm_world.edit_profile(project, {"set-resources.sample.slurm_partition": "gpu2"})
-    fake("srun", f'for word; do :; done; echo "$word" >> {tmp_path}/needs')
+    fake("srun", f'echo "$@" >> {tmp_path}/asked; for w; do :; done; echo "$w" >> {tmp_path}/needs')
     experiment = Experiment.load("paper", {"xverify": {"url": "http://judge:8000"}})
     assert list(node_checks.nodes(Launch.read(experiment)))
     needs = [json.loads(line) for line in (tmp_path / "needs").read_text().splitlines()]
@@ -227,6 +225,8 @@ def test_a_node_is_asked_for_what_the_jobs_of_its_partition_need(
         (True, ["torch", "vllm", "verl"], url),
         (True, ["torch", "vllm"], ""),
     ]
+    limits = [line.partition(" --im")[0] for line in (tmp_path / "asked").read_text().splitlines()]
+    assert limits == ["-n1 -t2 --mem=1000", *["-n1 -t7 --mem=8000"] * 2]  # imports take more
 
 
 def test_the_program_on_the_node_tells_whether_the_lock_is_held(

@@ -209,10 +209,10 @@ ALL = ("train", "sample", "score")
     [
         (ALL, {}, True, "torch vllm verl"),
         (["sample"], {}, True, "torch vllm"),
-        (["score"], {}, True, "vllm"),
+        (["score"], {}, True, "torch vllm"),
         ([], {}, False, ""),
         (ALL, {"verl": {"device": "cpu", "ranks": 1}}, False, "torch vllm verl"),
-        (["train"], {"verifier": "rules", "engine": "local"}, False, "torch"),
+        (["train"], {"verifier": "rules", "engine": "local"}, False, ""),
     ],
 )
 def test_needs_are_those_of_the_rules(

@@ -156,6 +156,36 @@ def test_an_error_of_this_package_is_printed_without_its_place(
     assert printed(capsys, a_record(text, logging.ERROR)) == ["error: no room"]
 
 
+def test_a_dry_run_ends_with_what_it_would_make_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the tables of jobs; a run that starts says it first."""
+    again = a_record("This run makes results again.", logging.WARNING, is_conclusion=True)
+    table = a_record("a table")
+    for dryrun, expected in ((True, [table.msg, again.msg]), (False, [again.msg, table.msg])):
+        handler = LogHandler(OutputSettings(dryrun=dryrun), None)
+        handler.emit(again)
+        handler.emit(table)
+        handler.close()
+        handler.close()  # as Snakemake does after an error
+        assert capsys.readouterr().err.splitlines() == expected
+
+
+def test_a_home_folder_that_cannot_be_written_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The error comes from Snakemake, before it reads the Snakefile."""
+    text = (
+        "Traceback (most recent call last):\n\n"
+        '  File "/x/site-packages/snakemake/sourcecache.py", line 791, in __init__\n'
+        "    os.makedirs(self.cache_path, exist_ok=True)\n\n"
+        "PermissionError: [Errno 13] Permission denied: '/home/a/.cache'\n"
+    )
+    (line,) = printed(capsys, a_record(text, logging.ERROR))
+    assert line.startswith("error: /home/a/.cache: Permission denied: ")
+    assert "XDG_CACHE_HOME" in line
+    elsewhere = text.replace("sourcecache", "other")
+    assert "Traceback" in printed(capsys, a_record(elsewhere, logging.ERROR))[0]
+
+
 def test_errors_after_ctrl_c_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     interrupt = a_record(f"{INTERRUPTED}, this might take some time.")
     error = a_record("Error in rule train:", logging.ERROR)

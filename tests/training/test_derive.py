@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import read_json_lines
 from rspo.core.tables import SAMPLES, read_frame
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.sample import sample_suite
@@ -18,6 +17,7 @@ from rspo.pipeline import tasks
 from rspo.pipeline.provenance import read_provenance
 from rspo.pipeline.state import is_good
 from rspo.training.derive import derive
+from rspo.training.logs import read_log
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import tiny_world
@@ -133,10 +133,7 @@ def test_another_temperature_samples_the_same_weights(world: Experiment) -> None
 def test_a_training_that_stops_early_is_the_beginning_of_the_whole_one(world: Experiment) -> None:
     """With the schedule of all steps: each logged number is the same."""
     train(world, cell("stopped"))
-    stopped, whole = (
-        read_json_lines(world.files.training_log(cell(variant)))
-        for variant in ("stopped", "default")
-    )
+    stopped, whole = (read_log(world, cell(variant)) for variant in ("stopped", "default"))
     assert len(stopped) == 4
     for ours, theirs in zip(stopped, whole, strict=False):
         for record in (ours, theirs):

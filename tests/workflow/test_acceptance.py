@@ -12,7 +12,7 @@ from statistics import fmean
 
 import pytest
 
-from rspo.analysis.claims import CLAIMS
+from rspo.analysis.claims import claims_of
 from rspo.analysis.results import (
     CONTRADICTED,
     DOES_NOT_TRANSFER,
@@ -91,10 +91,10 @@ def test_entropy_is_highest_at_the_largest_k(experiment: Experiment) -> None:
     assert entropies[-1] > max(entropies[:-1])
 
 
-def test_every_claim_has_a_verdict() -> None:
+def test_every_claim_has_a_verdict(experiment: Experiment) -> None:
     with (ROOT / "reports" / "claims.csv").open() as lines:
         verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
-    assert verdicts.keys() == CLAIMS.keys()
-    margin = Experiment.load("tiny", root=ROOT).config.evaluation.equivalence_margin
+    assert verdicts.keys() == claims_of(experiment).keys()
+    margin = experiment.config.evaluation.equivalence_margin
     known = {SUPPORTED, CONTRADICTED, NOT_RESOLVED, DOES_NOT_TRANSFER, tie_within(margin)}
     assert {*verdicts.values()} <= known

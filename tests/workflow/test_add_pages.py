@@ -71,12 +71,12 @@ def methods(project: Path, figure: str) -> set[str]:
 
 
 def objective(project: Path) -> None:
-    assert methods(project, "fig_top_two") == {"base", "policy_gradient", "top_two_mean"}
+    assert methods(project, "fig_all_of_k") == {"base", "policy_gradient", "all_of_k"}
     plan = jobs(snakemake(project, "-n", "reports/fig_estimator_variance.csv"))
     assert plan == {"figure": 1, "total": 1}
-    file = project / "top_two_mean.py"
-    file.write_text(file.read_text().replace("least_n=2", "least_n=2, version=2"))
-    assert jobs(snakemake(project, "-n", "reports/fig_top_two.pdf"))["train"] == 1
+    file = project / "all_of_k.py"
+    file.write_text(file.read_text().replace("binary=True", "binary=True, version=2"))
+    assert jobs(snakemake(project, "-n", "reports/fig_all_of_k.pdf"))["train"] == 1
 
 
 def reward(project: Path) -> None:

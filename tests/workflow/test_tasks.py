@@ -12,6 +12,7 @@ import yaml
 from rspo import report
 from rspo.analysis import claims, studies
 from rspo.config.experiment import Experiment
+from rspo.config.load import read_values
 from rspo.figures import figures_of
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
@@ -74,7 +75,7 @@ def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
 
 def add_study(config: Path) -> None:
     """Add a study of two seeds, each with a base policy of its own, and of averaged policies."""
-    values = yaml.safe_load(config.read_text())
+    values = read_values(config)
     cells = [{"model": "small", "objective": "grpo", "n": 16, "variant": ["default", "averaged"]}]
     contrasts = [{"family": "averages", "minus": "default"}]
     study = {"title": "a", "suite": "standard", "seeds": 2, "cells": cells, "contrasts": contrasts}

@@ -106,7 +106,10 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
     run = Run(experiment)
     run.descendants("gcs_server")
     run.process.send_signal(signal.SIGTERM)
-    assert run.end() == (130, "rspo: interrupted")
+    status, line = run.end()
+    assert status == 130
+    assert line.startswith("rspo: interrupted; `rspo train ")
+    assert line.endswith("` resumes it, without --force")
     assert left_over(experiment) == []
 
     run = Run(experiment)

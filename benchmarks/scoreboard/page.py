@@ -1,0 +1,94 @@
+"""docs/scoreboard.md from docs/scoreboard.json: `python -m benchmarks.scoreboard.page`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from benchmarks.scoreboard import N
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+RESULTS = DOCS / "scoreboard.json"
+PAGE = DOCS / "scoreboard.md"
+TEMPLATE = "scoreboard.md.jinja"
+Row = dict[str, Any]
+
+
+def results() -> list[Row]:
+    """The rows of the result file."""
+    found: list[Row] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def as_text(rows: list[Row]) -> str:
+    """The text of the result file, with a line for each row."""
+    lines = [json.dumps(row) for row in rows]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def is_meant(meant: str, k: str, found: Row) -> bool:
+    """Whether advantages maximize what they are meant to, up to a factor.
+
+    Args:
+        meant: as in projects.yaml.
+        k: the k of the call, or `none`.
+        found: what the call maximizes, as in the result file.
+    """
+    if "refused" in found:
+        return False
+    if meant != "MaxRL":
+        expected = {"Pass@1": 1, "Pass@n": N}.get(meant)
+        return bool(found["j"] == (expected or int(k)))
+    mixture = found["mixture"] or {}
+    if sorted(map(int, mixture)) != list(range(1, N)):
+        return False
+    return all(abs(int(j) * b - mixture["1"]) < 1e-3 for j, b in mixture.items())
+
+
+def right_ks(row: Row, by_k: str = "by_k") -> list[str]:
+    """The k with which a call maximizes what it is meant to; `none` if it has no k."""
+    return [k for k, found in row[by_k].items() if is_meant(row["meant"], k, found)]
+
+
+def is_right(row: Row) -> bool:
+    """Whether a call maximizes what it is meant to with every k that it accepts."""
+    accepted = [k for k, found in row["by_k"].items() if "refused" not in found]
+    return bool(accepted) and right_ks(row) == accepted
+
+
+def words(found: Row) -> str:
+    """What a call maximizes, in a few words, or as F'(p)."""
+    if "refused" in found:
+        return "no function of the group alone" if "other groups" in found["refused"] else "refused"
+    if found["mixture"] is None:
+        return f"F' = {', '.join(f'{slope:.2g}' for slope in found['slopes'])}"
+    target: str = found["target"]
+    for begin in ("unbiased for ", "maximizes "):
+        target = target.removeprefix(begin)
+    return target.replace(" times", "")
+
+
+def page() -> str:
+    """The page."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(DOCS),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"words": words, "right_ks": right_ks}
+    environment.tests["right"] = is_right
+    return environment.get_template(TEMPLATE).render(rows=results(), n=N)
+
+
+def write(rows: list[Row]) -> None:
+    """Write the result file with these rows, and the page."""
+    RESULTS.write_text(as_text(rows), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,249 @@
+"""docs/scoreboard.md is the page of its results, which are those of the formulas."""
+
+import importlib.util
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from benchmarks.scoreboard import SLOPES, N, page
+from benchmarks.scoreboard import __main__ as running
+from benchmarks.scoreboard.child import found
+from tests.support import ROOT
+
+ROWS = page.results()
+ENTRIES = yaml.safe_load(running.PROJECTS.read_text(encoding="utf-8"))
+Advantages = Callable[[Any, int], Any]
+
+
+def formulas() -> Any:
+    """The module that reads docs/implementations.yaml."""
+    path = ROOT / "docs" / "_hooks" / "implementations.py"
+    spec = importlib.util.spec_from_file_location("formulas", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FORMULAS = formulas()
+ALL_FORMULAS = {row["name"]: row for row in FORMULAS.rows()}
+
+
+def advantages_of(formula: dict[str, Any]) -> Advantages:
+    """The advantages of a formula: n times its weights."""
+    weights = FORMULAS.weights(formula)
+
+    def advantages(rewards: Any, k: int) -> Any:
+        if not FORMULAS.accepts(formula, k, rewards.shape[-1]):
+            raise ValueError("this k is not allowed")
+        return rewards.shape[-1] * weights(rewards, k)
+
+    return advantages
+
+
+# --- The page ---------------------------------------------------------------------------------
+
+
+def test_the_page_is_that_of_its_results() -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.page()
+    assert page.RESULTS.read_text(encoding="utf-8") == page.as_text(ROWS)
+
+
+def test_the_results_have_every_call_of_every_source_once() -> None:
+    expected = []
+    for entry in ENTRIES:
+        for version in entry.get("versions") or [entry["commit"]]:
+            expected += [(entry["project"], version, call["call"]) for call in entry["calls"]]
+    assert [(row["project"], row["version"], row["call"]) for row in ROWS] == expected
+
+
+def test_every_biased_call_without_a_k_has_a_mend_that_makes_it_right() -> None:
+    biased = [row for row in ROWS if "none" in row["by_k"] and not page.is_right(row)]
+    assert biased
+    for row in biased:
+        assert page.right_ks(row, "mended") == ["none"], row
+
+
+def test_a_mend_of_a_call_with_a_k_makes_more_k_right() -> None:
+    mended = [row for row in ROWS if "none" not in row["by_k"] and "mend" in row]
+    assert mended
+    for row in mended:
+        assert set(page.right_ks(row)) < set(page.right_ks(row, "mended"))
+
+
+def test_calls_that_are_right_and_calls_that_are_not_are_both_there() -> None:
+    assert {page.is_right(row) for row in ROWS} == {True, False}
+
+
+# --- The running sources and the formulas in our words ----------------------------------------
+
+# The name of a formula, and the project and the call whose source it describes.
+SAME = {
+    "verl, `grpo_passk`": ("verl", "`grpo_passk`"),
+    "verl, `grpo`, for comparison": ("verl", "`grpo`"),
+    "prime-rl, `max_rl`": ("prime-rl", "`max_rl`"),
+    "PKPO's listing 1, `s`": ("PKPO's listing 1", "`s`"),
+    "PKPO's listing 1, `sloo`": ("PKPO's listing 1", "`sloo`"),
+    "PKPO's listing 1, `sloo_minus_one`": ("PKPO's listing 1", "`sloo_minus_one`"),
+    "Pass@k Training": ("Pass@k Training", "`compute_advantage`"),
+    "OrderGrad, `ReMax`": (
+        "OrderGrad",
+        "`lstat_advantage` of `ReMax` (its loss multiplies it by k)",
+    ),
+    "principled-bestofk, `MaxKLoss`": ("principled-bestofk", "`MaxKLoss`"),
+}
+RUN = [
+    pytest.param(name, row, id=f"{name}, {row['version']}")
+    for name, (project, call) in SAME.items()
+    for row in ROWS
+    if (row["project"], row["call"]) == (project, call)
+]
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two results are equal up to rounding, or both a refusal."""
+    if "refused" in one or "refused" in other:
+        return "refused" in one and "refused" in other
+    close = np.allclose(one["slopes"], other["slopes"], rtol=0.02, atol=2e-6)
+    return one["j"] == other["j"] and bool(close)
+
+
+@pytest.mark.parametrize(("name", "row"), RUN)
+def test_a_running_source_maximizes_what_its_formula_does(name: str, row: dict[str, Any]) -> None:
+    advantages = advantages_of(ALL_FORMULAS[name])
+    for k, result in row["by_k"].items():
+        expected = found(advantages, 1 if k == "none" else int(k))
+        assert same(result, expected), (k, result, expected)
+
+
+def test_every_formula_without_a_source_is_named_on_the_page() -> None:
+    text = page.page()
+    section = text[text.index("## Only as a formula") :].partition("\n## ")[0]
+    for name in set(ALL_FORMULAS) - set(SAME):
+        project = re.split(",|'", name)[0]
+        assert project in section
+    assert SLOPES == FORMULAS.SLOPES
+    assert N == FORMULAS.N
+
+
+# --- Faults -----------------------------------------------------------------------------------
+
+# For each formula a key, a text in its formula, and what a slip of the pen makes of it.
+FAULTS = {
+    "rLLM, `pkpo`": ("wrong", "rho(n-1, c, k-1)", "rho(n, c, k-1)"),
+    "verl, `grpo_passk`": ("correct", "c == 1", "c <= 2"),
+    "EasyR1, `grpo_passk`": ("correct", "(c - 1)/c", "c/n"),
+    "PKPO's listing 1, `s`": ("wrong", "rho(n-1, c, k-1)", "rho(n, c, k-1)"),
+    "PKPO's listing 1, `sloo`": ("wrong", "rho(n-1, c, k-1)", "rho(n-1, c, k)"),
+    "PKPO's listing 1, `sloo_minus_one`": ("correct", "C(n-c, k-1)", "C(n-c+1, k-1)"),
+    "TailRL, `pkpo_advantage`": ("correct", "C(n-c, k-1)", "C(n-c-1, k-1)"),
+    "TailRL, `tailrl_advantage`": ("correct", "n/c - 1", "n/(c + 1) - 1"),
+    "Pass@k Training": ("wrong", "C(n-c-1, k-1)", "C(n-c, k-1)"),
+    "OrderGrad, `ReMax`": ("wrong", "rho(n-1, c, k-1)", "rho(n-1, c-1, k-1)"),
+    "principled-bestofk, `MaxKLoss`": ("correct", "rho(n-1, c, k-1)", "rho(n-1, c, k)"),
+    "prime-rl, `max_rl`": ("correct", "n/c - 1", "(n-1)/c - 1"),
+    "W-REINFORCE": ("correct", "1/10", "c/n"),
+    "verl, `grpo`, for comparison": ("wrong", "-c/n", "-c/(n-1)"),
+}
+
+
+@pytest.mark.parametrize("name", ALL_FORMULAS)
+def test_a_fault_in_a_copy_of_an_implementation_is_found(name: str) -> None:
+    """The check says of the copy with the fault something else than of the implementation."""
+    formula = ALL_FORMULAS[name]
+    key, text, fault = FAULTS[name]
+    assert text in str(formula[key])
+    changed = {**formula, key: str(formula[key]).replace(text, fault)}
+    differs = []
+    for k in range(2, N):
+        right = found(advantages_of(formula), k)
+        wrong = found(advantages_of(changed), k)
+        if not same(right, wrong):
+            differs.append(k)
+        # What was unbiased for Pass@k no longer is.
+        assert right.get("j") != k or wrong.get("j") != k
+    assert differs
+
+
+@pytest.mark.parametrize(("name", "row"), RUN)
+def test_a_fault_in_a_copy_of_a_running_source_is_told_from_it(
+    name: str, row: dict[str, Any]
+) -> None:
+    key, text, fault = FAULTS[name]
+    formula = ALL_FORMULAS[name]
+    changed = {**formula, key: str(formula[key]).replace(text, fault)}
+    results = []
+    for k, result in row["by_k"].items():
+        if k != str(N):
+            number = 1 if k == "none" else int(k)
+            results.append(same(result, found(advantages_of(changed), number)))
+    assert not all(results)
+
+
+# --- A source in a process of its own ---------------------------------------------------------
+
+SOURCE = """
+import numpy as np
+import not_installed
+from not_installed.parts import Base, decorated
+
+
+class Part(Base[int]):
+    pass
+
+
+@decorated
+def right(rewards, k):
+    return rewards / len(rewards)
+
+
+def wrong(rewards, k):
+    return rewards / max(rewards.sum(), 1)
+
+
+def slow(rewards, k):
+    __import__("time").sleep(60)
+"""
+
+
+def entry(function: str, **changed: Any) -> dict[str, Any]:
+    call = {"call": "", "function": function, "settings": {}, "meant": "Pass@1", "k": "none"}
+    source = {"module": "pkpo_core", "adapter": "pkpo_", "stubs": ["not_installed"]}
+    return {**source, "calls": [call], **changed}
+
+
+def test_a_source_runs_with_stand_ins_for_what_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "pkpo_core.py").write_text(SOURCE)
+    (result,) = running.run(entry("right"), tmp_path)
+    assert result["by_k"]["none"]["target"] == "unbiased for Pass@1"
+    (result,) = running.run(entry("wrong"), tmp_path)
+    assert result["by_k"]["none"]["j"] is None
+
+
+def test_a_source_that_cannot_run_is_a_failure_with_its_error(tmp_path: Path) -> None:
+    (tmp_path / "pkpo_core.py").write_text(SOURCE)
+    with pytest.raises(running.Failure, match="No module named 'not_installed'"):
+        running.run(entry("right", stubs=[]), tmp_path)
+    with pytest.raises(running.Failure, match="json was imported from"):
+        running.run(entry("right", module="json"), tmp_path)
+
+
+def test_a_source_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pkpo_core.py").write_text(SOURCE)
+    monkeypatch.setattr(running, "LIMIT", 0.5)
+    with pytest.raises(running.Failure, match=r"no result after 0\.5 seconds"):
+        running.run(entry("slow"), tmp_path)
+
+
+def test_a_checkout_at_another_commit_is_refused(tmp_path: Path) -> None:
+    checkout = {"checkout": "someone/trainer", "commit": "abcdef0", "path": "."}
+    with pytest.raises(running.Failure, match="must be at commit abcdef0"):
+        running.folder_of(checkout, "abcdef0", tmp_path, tmp_path)
+    with pytest.raises(running.Failure, match="SOURCES is not set"):
+        running.folder_of(checkout, "abcdef0", None, tmp_path)
