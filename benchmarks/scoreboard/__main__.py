@@ -3,7 +3,8 @@
 Installs the versions of projects.yaml from the package index into a temporary folder, without their
 dependencies, and imports the other sources from the folder SOURCES, which has a checkout of each
 repository by its name, such as SOURCES/slime. The results of the named projects, or of all, replace
-those in docs/scoreboard.json. A source that cannot run is an error; the others are still written.
+those in docs/scoreboard.json. A source that cannot run is an error, and keeps the result that it
+had; the others are still written.
 """
 
 import argparse
@@ -30,12 +31,8 @@ class Failure(Exception):
     """A source that could not be installed, found or run."""
 
 
-def sources(folder: Path | None) -> Iterator[tuple[Source, str]]:
-    """The entries of projects.yaml with each version, or with the commit.
-
-    Args:
-        folder: the checkouts.
-    """
+def sources() -> Iterator[tuple[Source, str]]:
+    """The entries of projects.yaml with each version, or with the commit."""
     for entry in yaml.safe_load(PROJECTS.read_text(encoding="utf-8")):
         if "package" in entry:
             for version in entry["versions"]:
@@ -120,30 +117,32 @@ def main() -> int:
     parser.add_argument("project", nargs="*")
     chosen = parser.parse_args().project
     checkouts = Path(os.environ["SOURCES"]) if os.environ.get("SOURCES") else None
-    all_sources = list(sources(checkouts))
+    all_sources = list(sources())
     unknown = set(chosen) - {entry["project"] for entry, _ in all_sources}
     if unknown:
         parser.error(f"unknown project {', '.join(sorted(unknown))}")
-    kept = page.results() if page.RESULTS.exists() else []
-    found: list[dict[str, Any]] = []
+    # The rows of each source, first those of an earlier run.
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry, version in all_sources:
+        found[entry["project"], version] = []
+    for row in page.results():
+        if (row["project"], row["version"]) in found:
+            found[row["project"], row["version"]].append(row)
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         for entry, version in all_sources:
             name = f"{entry['project']} {version}"
-            before = [row for row in kept if f"{row['project']} {row['version']}" == name]
             if chosen and entry["project"] not in chosen:
-                found += before
                 continue
             print(f"running {name}", file=sys.stderr, flush=True)
             try:
                 folder = folder_of(entry, version, checkouts, Path(scratch))
-                found += rows(entry, version, run(entry, folder))
+                found[entry["project"], version] = rows(entry, version, run(entry, folder))
             except Failure as failure:
                 failed += 1
-                found += before
                 print(f"FAILED {name}: {failure}", file=sys.stderr, flush=True)
-    page.RESULTS.write_text(page.as_text(found), encoding="utf-8")
-    page.PAGE.write_text(page.page(), encoding="utf-8")
+            # After each source, so that a run that is stopped keeps what it found.
+            page.write([row for of_source in found.values() for row in of_source])
     return 1 if failed else 0
 
 

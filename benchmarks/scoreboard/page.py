@@ -84,5 +84,11 @@ def page() -> str:
     return environment.get_template(TEMPLATE).render(rows=results(), n=N)
 
 
+def write(rows: list[Row]) -> None:
+    """Write the result file with these rows, and the page."""
+    RESULTS.write_text(as_text(rows), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")

@@ -87,6 +87,11 @@ def _dtype(wanted: str, device: str) -> torch.dtype:
     return torch.bfloat16 if wanted == "bfloat16" else torch.float32
 
 
+def cpu_dtype() -> torch.dtype:
+    """The data type that `local.dtype: auto` chooses on the CPU of this machine."""
+    return _dtype("auto", "cpu")
+
+
 def _computes_bfloat16(device: str) -> bool:
     """Whether a device has instructions for products of matrices of bfloat16."""
     if device == "cuda":

@@ -182,7 +182,7 @@ class LogHandler(LogHandlerBase):
         if self.times is not None and self.experiments:
             self.print(self._line())  # what the bars showed last
         for text in self.conclusions:
-            print(text, file=self.stream, flush=True)
+            self.print(text)
         self.conclusions.clear()
         if self.is_shown and self.is_interrupted:
             print(RESUMES, file=self.stream, flush=True)

@@ -204,7 +204,7 @@ def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_ke
 @pytest.mark.parametrize(
     ("scale", "message"),
     [
-        ("huge", r"huge.yaml: no such config file; scales here: one_gpu, paper, pretrained, t"),
+        ("huge", r"huge.yaml: no such config file; scales here: one_gpu, paper, pretrained, q"),
         ("../config/tiny", r"scale = '\.\./config/tiny': expected the name of a file"),
     ],
 )

@@ -77,7 +77,7 @@ def test_the_results_are_what_the_template_makes_of_the_tables(tmp_path: Path) -
     assert copy.read_text() == "none"
 
 
-@pytest.mark.promise('print(diagnose("maxpo", k=2, n=4))')
+@pytest.mark.promise('print(diagnose("maxpo", k=3, n=4))')
 def test_its_first_program_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     program = re.search(r"\n\n((?: {4}.*\n|\n)+)", README.partition("KL penalty.")[2])
     assert program is not None

@@ -98,7 +98,7 @@ def test_only_what_a_judge_decides_reads_its_prompt_and_model() -> None:
     served = load("paper", "verifier=xverify", "xverify.url=http://node1:8000")
     assert names_of(tasks.judge_inputs(served, "xverify")) == files[:1]
     assert tasks.judge_inputs(judged, "math_verify") == []
-    with pytest.raises(InputError, match=r"^config/tiny\.yaml: has no section xverify$"):
+    with pytest.raises(InputError, match=r"^config/tiny\.yaml: has no section xverify"):
         tasks.fetch_judge(load())
 
 

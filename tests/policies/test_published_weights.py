@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from rspo.config.schema import LocalSettings
+from rspo.config.schema import LocalSettings, Sampling
 from rspo.core.errors import InputError
 from rspo.policies import device, qwen2
 from rspo.policies.device import CPU_FLOAT32, place_for
 from rspo.policies.qwen2 import KVCache
-from rspo.policies.sampler import sample
+from rspo.policies.responses import Block, Question
+from rspo.policies.sampler import TorchSampler, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from tests.support import llama_model
 from tests.support.random_policy import peaked_model, save_policy
@@ -267,3 +268,24 @@ def test_a_device_that_is_missing_is_an_error_and_slow_bfloat16_a_warning(
     monkeypatch.setattr(device, "_CPUINFO", tmp_path / "cpuinfo")
     assert place_for(tokenizer, LocalSettings(dtype="bfloat16")).dtype == torch.bfloat16
     assert "slower than float32" in caplog.text
+
+
+def test_the_sampler_of_an_evaluation_bounds_the_responses_of_a_batch(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts of different lengths share one, and each response ends with an end token."""
+    monkeypatch.setattr("rspo.policies.sampler.RESPONSES_PER_BATCH", 24)
+    tokenizer = ChatTokenizer(llama)
+    sampling = Sampling(temperature=1, top_p=1, max_prompt_tokens=20, max_response_tokens=12)
+    sampler = TorchSampler(llama, tokenizer, sampling, LocalSettings(device="cpu"))
+    lengths = [3, 9, 4, 20, 5, 5, 7]
+    questions = [Question(str(row), [5 + row] * length, 12) for row, length in enumerate(lengths)]
+    for size, expected in ((8, [[0, 1, 2], [3, 4, 5], [6]]), (30, [[row] for row in range(7)])):
+        block = Block(0, size, (5, "test"))
+        batches = sampler.batches(questions, block)
+        assert batches == expected
+        responses, _ = sampler.draw(questions, batches[0], block)
+        assert len(responses) == size * len(batches[0])
+        for tokens in responses:
+            assert len(tokens) == 12 or tokens[-1] in tokenizer.ends
+            assert not set(tokens[:-1]) & set(tokenizer.ends)

@@ -112,7 +112,8 @@ def test_the_main_table_has_pass_at_k_of_every_method(made: Experiment, tree: Tr
     ]
     assert len(rows) > 10
     for row in rows:
-        numbers = f"{row['estimate']:.1f} ({row['low']:.1f} to {row['high']:.1f})"
+        estimate, low, high = (float(row[key]) for key in ("estimate", "low", "high"))
+        numbers = f"{estimate:.1f} ({low:.1f} to {high:.1f})"
         assert numbers.replace("-", "\u2212") in text
         assert str(row["method"]) in text
 

@@ -27,6 +27,7 @@ MODEL = {
 def config() -> dict[str, Any]:
     """config/tiny.yaml with word problems, a published model and two cells of a few steps."""
     values = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
+    del values["include"]  # the studies, which are those of other models
     families = ["share", "unknown"]
     values["models"] = {"llama": MODEL}
     values["data"] = {

@@ -74,5 +74,5 @@ def test_each_weight_fits_the_buffer_in_which_verl_sends_it(tmp_path: Path, cell
     experiment = paper_scale.load(tmp_path)
     engine = verl_config(experiment, cell).actor_rollout_ref.rollout.checkpoint_engine
     tokens, width = EMBEDDINGS[experiment.cell(cell).model]
-    assert set(EMBEDDINGS) == set(experiment.trained_models)
+    assert set(EMBEDDINGS) == {one.model for one in experiment.every_cell.values()}
     assert tokens * width * 4 <= engine.update_weights_bucket_megabytes * 2**20

@@ -159,7 +159,7 @@ def test_another_operating_system_is_an_error(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "following"),
     [
-        ("setup", "make demo"),
+        ("setup", "make quick"),
         ("setup-verl", "source .venv/bin/activate"),
         ("setup-gpu", "make gpu-check"),
     ],
