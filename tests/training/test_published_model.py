@@ -1,5 +1,10 @@
 """The local engine with a published model: its gradient, its devices, and interrupted cells."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +32,7 @@ from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import Progress
 from rspo.training.prompts import read_prompts
 from rspo.training.train import train
-from tests.support import gym_draws, published_world, tiny_world
+from tests.support import ROOT, gym_draws, published_world, tiny_world
 from tests.support.published_world import CELL
 
 PROMPTS = [[5, 6, 7, 8], [9] * 17, [30, 31], [40, 41, 42]]
@@ -168,6 +173,32 @@ def test_a_cell_interrupted_after_a_checkpoint_ends_in_the_same_file(
     assert (first / name).read_bytes() != (base / name).read_bytes()
     for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         assert (first / file).read_bytes() == (base / file).read_bytes()
+
+
+@pytest.mark.ci
+def test_a_cell_killed_by_a_signal_ends_in_the_same_file(world: Experiment, tmp_path: Path) -> None:
+    """SIGKILL another process after a checkpoint, then run the same command to its end."""
+    weights = []
+    for name in ("undisturbed", "killed"):
+        experiment = published_world.elsewhere(world, tmp_path / name)
+        words = ["train", CELL, "--scale=published", "--set=training.steps=30"]
+        words.append(f"--results={experiment.files.results}")
+        command = [sys.executable, "-m", "rspo", *words]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        if name == "killed":
+            process = subprocess.Popen(command, cwd=world.root, env=environment)
+            state = experiment.files.checkpoint(CELL) / "state.pt"
+            deadline = time.monotonic() + 300
+            while not state.exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
+            assert not experiment.files.policy(CELL).exists()
+        subprocess.run(command, cwd=world.root, env=environment, check=True)
+        weights.append((experiment.files.policy(CELL) / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
 
 
 START = {
