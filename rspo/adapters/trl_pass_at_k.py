@@ -152,8 +152,10 @@ class PassAtKCallback(transformers.TrainerCallback):
     def _of_values(self, name: str, values: Floats) -> dict[str, float]:
         """Metrics of one reward, (prompts, n); only those that have an estimate."""
         whole = values[np.isfinite(values).all(axis=1)]
-        found = {}
-        for k in self._ks if len(whole) else []:
+        found: dict[str, float] = {}
+        if len(whole) == 0:
+            return found
+        for k in self._ks:
             mean = mean_with_errors(list(whole), k, "max_at_k")
             found[f"{name}@{k}"] = mean.value
             found[f"{name}@{k}_error"] = mean.error
