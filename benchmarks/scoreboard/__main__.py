@@ -52,7 +52,7 @@ def folder_of(entry: Source, version: str, checkouts: Path | None, scratch: Path
         words += [str(target), f"{entry['package']}=={version}"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise Failure(done.stderr.strip().splitlines()[-1])
+            raise Failure(reason(done))
         return target
     if checkouts is None:
         raise Failure("SOURCES is not set: a folder with a checkout of each repository")
@@ -63,6 +63,12 @@ def folder_of(entry: Source, version: str, checkouts: Path | None, scratch: Path
     if not found.stdout.startswith(entry["commit"]):
         raise Failure(f"{checkout} must be at commit {entry['commit']}: {found.stdout.strip()}")
     return checkout / entry["path"]
+
+
+def reason(done: "subprocess.CompletedProcess[str]") -> str:
+    """The last line that a failed process wrote, or its exit code if it wrote none."""
+    written = done.stderr.strip().splitlines()
+    return written[-1] if written else f"exit code {done.returncode}"
 
 
 def run(entry: Source, folder: Path) -> list[dict[str, Any]]:
@@ -87,7 +93,7 @@ def run(entry: Source, folder: Path) -> list[dict[str, Any]]:
     except subprocess.TimeoutExpired:
         raise Failure(f"no result after {LIMIT} seconds") from None
     if done.returncode:
-        raise Failure(done.stderr.strip().splitlines()[-1])
+        raise Failure(reason(done))
     results: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return results
 

@@ -23,8 +23,8 @@ def found(advantages: Advantages, k: int) -> Found:
 
     Returns: `target`, in words; `j`, the j of the Pass@j of which they are an unbiased gradient, or
         null; `mixture`, the coefficients of a sum of Pass@j, or null; and `slopes`, F'(p) at
-        `SLOPES`. If the function refuses k, or is none of its group alone, only `refused`, the
-        reason.
+        `SLOPES`. If the function refuses k, or an advantage depends on other groups, only
+        `refused`, the reason.
     """
 
     def weights(rewards: Any, k: int) -> Any:

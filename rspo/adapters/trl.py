@@ -11,7 +11,7 @@ To override it is the way that TRL's maintainers advise (github.com/huggingface/
 There, TRL's advantages are the rewards minus the mean of their group. Most objectives, such as
 Pass@k and Max@k with k >= 2, depend on differences of rewards only, so their weights follow from
 these. The others need the rewards themselves, from `GRPOTrainer._calculate_rewards`, which is
-private. The first batch is checked: TRL's advantages must be those of its rewards.
+private. Every batch is checked: TRL's advantages must be those of its rewards.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ for name in ("GRPOConfig", "GRPOTrainer"):
         raise InputError(f"trl {VERSION} has no {name}; rspo was tested with {tested}")
 
 GROUPS = 16  # with which `depends_on_differences` compares
-ROUNDING = 1e-3  # of TRL's advantages, which are float32
+ROUNDING = 1e-4  # of TRL's advantages, which are float32, relative to the largest reward
 
 # Settings of trl.GRPOConfig that change the loss or the advantages, and the only value that gives
 # the loss above.
@@ -71,8 +71,8 @@ class RSPOTrainer(trl.GRPOTrainer):
         further, named: all other arguments, which are those of GRPOTrainer.
 
     Raises: InputError for settings, an objective or a k that are not allowed. In training: for
-        rewards that the objective does not accept, and if the advantages of TRL's first batch are
-        not its rewards minus their mean.
+        rewards that the objective does not accept, and if TRL's advantages are not its rewards
+        minus the mean of their group.
     """
 
     def __init__(
@@ -89,7 +89,6 @@ class RSPOTrainer(trl.GRPOTrainer):
         self._k = k
         self._from_differences = depends_on_differences(objective, k, args.num_generations)
         self._rewards_per_function: Tensor | None = None
-        self._checked = False
         super().__init__(*further, args=args, **named)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -120,17 +119,16 @@ class RSPOTrainer(trl.GRPOTrainer):
         Args:
             centred: (prompts, n), TRL's advantages.
 
-        Raises: InputError if a response has no reward, if the first batch is not centred, or if the
-            objective needs rewards that this version of TRL does not compute where it should.
+        Raises: InputError if a response has no reward, if TRL's advantages are not centred rewards,
+            or if the objective needs rewards that this version of TRL does not compute where it
+            should.
         """
         known = None
         if self._rewards_per_function is not None:
             known = total_rewards(self._rewards_per_function, self.reward_weights)
             known = known.view(-1, self.num_generations)
             require_rewards(known, self._objective)
-        if not self._checked:
-            require_centred(centred, known)
-            self._checked = True
+        require_centred(centred, known)
         if self._from_differences:
             return rewards_from_differences(centred, self._objective)
         if known is None:
@@ -212,9 +210,12 @@ def require_centred(centred: Tensor, rewards: Tensor | None) -> None:
 
     Raises: InputError with the first group whose advantages are others.
     """
-    expected = centred if rewards is None else rewards
-    expected = expected - expected.mean(dim=1, keepdim=True)
-    limit = ROUNDING * max(1.0, float(expected.abs().max()))
+    given = centred if rewards is None else rewards
+    expected = given - given.mean(dim=1, keepdim=True)
+    largest = float(given.abs().max())
+    if rewards is None:
+        largest = max(largest, 1.0)  # rewards may be larger than their differences
+    limit = ROUNDING * largest
     wrong = ((centred - expected).abs() > limit).any(dim=1)
     if wrong.any():
         group = int(wrong.nonzero()[0])

@@ -37,9 +37,9 @@ class PassAtKCallback(transformers.TrainerCallback):
         ks: the values of k, each from 1 to n.
         correct: name of the reward function whose rewards are 1 for a correct response, else 0.
 
-    Raises: InputError for a k that is not in 1 .. n, a `correct` that is no reward function, and a
-        reward model among the reward functions. While evaluating: for rewards of `correct` other
-        than 0 and 1.
+    Raises: InputError for a k that is not in 1 .. n, a `correct` that is the name of no or of
+        several reward functions, and a reward model among them. While evaluating: for rewards of
+        `correct` other than 0 and 1.
     """
 
     def __init__(self, trainer: Any, ks: Sequence[int], correct: str | None = None) -> None:
@@ -54,46 +54,55 @@ class PassAtKCallback(transformers.TrainerCallback):
                 raise InputError(f"ks={self._ks}: {error}") from None
         if correct is not None and correct not in self._names:
             raise InputError(f"correct={correct!r} is no reward function: {', '.join(self._names)}")
-        self._calls: dict[str, list[Values]] = {}
+        if correct is not None and self._names.count(correct) > 1:
+            raise InputError(f"correct={correct!r} is the name of several reward functions")
         functions = trainer.reward_funcs
-        for position, name in enumerate(self._names):
-            if isinstance(functions[position], torch.nn.Module):
+        for name, function in zip(self._names, functions, strict=True):
+            if isinstance(function, torch.nn.Module):
                 raise InputError(
                     f"reward_funcs: {name} is a model; PassAtKCallback keeps rewards of functions"
                 )
-            self._calls[name] = []
-            functions[position] = self._keeping(functions[position], self._calls[name])
+        # By position, because functions may have the same name.
+        self._calls: list[list[Values]] = [[] for _ in functions]
+        for position, calls in enumerate(self._calls):
+            functions[position] = self._keeping(functions[position], calls)
 
     def _keeping(self, function: Callable[..., Any], calls: list[Values]) -> Callable[..., Any]:
         """The reward function, which also keeps its rewards of evaluations in `calls`."""
 
-        def keep(values: Any) -> None:
+        def keep(returned: Any) -> Values:
+            values = [None if value is None else float(value) for value in returned]
             if not self._trainer.model.training:
-                calls.append(list(values))
-
-        @wraps(function)
-        def kept(*args: Any, **kwargs: Any) -> Any:
-            values = function(*args, **kwargs)
-            keep(values)
+                calls.append(values)
             return values
 
         @wraps(function)
-        async def kept_later(*args: Any, **kwargs: Any) -> Any:
-            values = await function(*args, **kwargs)
-            keep(values)
-            return values
+        def kept(*args: Any, **kwargs: Any) -> Values:
+            return keep(function(*args, **kwargs))
 
-        return kept_later if inspect.iscoroutinefunction(function) else kept
+        @wraps(function)
+        async def kept_later(*args: Any, **kwargs: Any) -> Values:
+            return keep(await function(*args, **kwargs))
+
+        is_async = inspect.iscoroutinefunction(function)
+        # An object may have an `async def __call__`.
+        is_async = is_async or inspect.iscoroutinefunction(type(function).__call__)
+        return kept_later if is_async else kept
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Add to the metrics of this evaluation, and log what was added."""
         metrics = given["metrics"]
-        rewards = self._rewards()
-        self._forget()
         n = self._trainer.num_generations_eval
-        dataset = given["eval_dataloader"].dataset
-        if hasattr(dataset, "__len__"):  # the first rows are repeated to fill the last batch
-            rewards = rewards[: len(dataset) * n]
+        dataloader = given["eval_dataloader"]
+        if hasattr(dataloader.dataset, "__len__"):
+            # Calls before these belong to an evaluation that ended with an error.
+            for calls in self._calls:
+                del calls[: -len(dataloader)]
+            # The first prompts are repeated to fill the last batch.
+            rewards = self._rewards()[: len(dataloader.dataset) * n]
+        else:
+            rewards = self._rewards()
+        self._forget()
         groups = rewards.reshape(-1, n, len(self._names))
         found = self._estimates(groups)
         prefix = next(name for name in metrics if name.endswith("_runtime"))
@@ -108,7 +117,7 @@ class PassAtKCallback(transformers.TrainerCallback):
         self._forget()
 
     def _forget(self) -> None:
-        for calls in self._calls.values():
+        for calls in self._calls:
             calls.clear()
 
     def _rewards(self) -> Floats:
@@ -121,8 +130,8 @@ class PassAtKCallback(transformers.TrainerCallback):
             of_processes = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(of_processes, self._calls)
         columns = []
-        for name in self._names:
-            batches = zip(*[calls[name] for calls in of_processes], strict=True)
+        for position in range(len(self._names)):
+            batches = zip(*[calls[position] for calls in of_processes], strict=True)
             parts = [part for batch in batches for part in batch]
             columns.append([value for part in parts for value in part])
         return np.array(columns, dtype=float).T
@@ -143,8 +152,10 @@ class PassAtKCallback(transformers.TrainerCallback):
     def _of_values(self, name: str, values: Floats) -> dict[str, float]:
         """Metrics of one reward, (prompts, n); only those that have an estimate."""
         whole = values[np.isfinite(values).all(axis=1)]
-        found = {}
-        for k in self._ks if len(whole) else []:
+        found: dict[str, float] = {}
+        if len(whole) == 0:
+            return found
+        for k in self._ks:
             mean = mean_with_errors(list(whole), k, "max_at_k")
             found[f"{name}@{k}"] = mean.value
             found[f"{name}@{k}_error"] = mean.error

@@ -69,8 +69,19 @@ def check_once(objective: str, estimator: str, k: int, config: Mapping[str, Any]
     """
     if estimator in _checked:
         return
-    _checked.add(estimator)  # before the check, which calls the estimator through verl
     versions.warn_unless_tested("verl", version(), versions.VERL)
+    _checked.add(estimator)  # before the check, which calls the estimator through verl
+    try:
+        require_known_advantages(objective, estimator, k, config)
+    except Exception:
+        _checked.remove(estimator)  # the next call must not pass
+        raise
+
+
+def require_known_advantages(
+    objective: str, estimator: str, k: int, config: Mapping[str, Any]
+) -> None:
+    """Check the advantages of a group with known rewards; see `check_once`."""
     rewards = known_rewards(objective, k)
     if rewards is None:  # the call for the real group says what is wrong with k
         return

@@ -20,8 +20,7 @@ def warn_unless_tested(package: str, found: str, tested: Sequence[str]) -> None:
 @cache
 def _warn(package: str, found: str, tested: str) -> None:
     LOGGER.warning(
-        "found %s %s; rspo was tested with %s. Its results are compared with known ones at the "
-        "first use",
+        "found %s %s; rspo was tested with %s. Its advantages are compared with the expected ones",
         package,
         found,
         tested,

@@ -193,9 +193,9 @@ def test_rewards_of_0_and_1_are_seen_in_their_differences(
         first_batch(trainer)
 
 
-def test_a_trl_with_other_advantages_is_one_line_that_names_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TRL whose advantages are twice those of the tested versions."""
     original = trl.GRPOTrainer._generate_and_score_completions
 
     def scaled(self: Any, inputs: Any) -> dict[str, Any]:
@@ -204,11 +204,48 @@ def test_a_trl_with_other_advantages_is_one_line_that_names_them(
         return batch
 
     monkeypatch.setattr(trl.GRPOTrainer, "_generate_and_score_completions", scaled)
+
+
+@pytest.mark.usefixtures("doubled")
+def test_a_trl_with_other_advantages_is_one_line_that_names_them(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path, "rspo_max_at_k")
     message = r"trl 1\..* gives the advantages \[.*\] of the rewards \[.*\]; expected: \["
     with pytest.raises(InputError, match=message) as error:
         first_batch(trainer)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.usefixtures("doubled")
+def test_other_advantages_are_found_after_a_batch_of_equal_rewards(tmp_path: Path) -> None:
+    """Equal rewards have the advantage 0 in every version."""
+    factors = iter([0.0, 1.0])
+
+    def reward(completions: list[str], **_: object) -> list[float]:
+        factor = next(factors)
+        return [factor * value for value in half(completions)]
+
+    trainer = trainer_of(tmp_path, "rspo_max_at_k", reward_funcs=reward)
+    rows, batch = first_batch(trainer)
+    assert not batch["advantages"].any()
+    with pytest.raises(InputError, match="gives the advantages"):
+        trainer._generate_and_score_completions(rows)
+
+
+@pytest.mark.parametrize("rewards", [[[0.0, 1e-5]], [[-3.0, 5.0]], [[1e5, 1e5 + 1]]])
+def test_advantages_are_compared_up_to_rounding_of_the_rewards(rewards: list[list[float]]) -> None:
+    given = torch.tensor(rewards)
+    spread = given.max() - given.min()
+    centred = torch.tensor([[-0.5, 0.5]]) * spread
+    rounding = 1e-6 * given.abs().max()
+    adapter.require_centred(centred + rounding, given)
+    with pytest.raises(InputError, match="gives the advantages"):
+        adapter.require_centred(centred + 1e3 * rounding, given)
+
+
+def test_the_rounding_of_equal_rewards_is_no_other_advantage() -> None:
+    adapter.require_centred(torch.full((2, 4), -7e-9), None)
+    with pytest.raises(InputError, match="gives the advantages"):
+        adapter.require_centred(torch.full((2, 4), -1e-3), None)
 
 
 def test_only_another_version_than_the_tested_ones_gives_a_warning(

@@ -1,5 +1,6 @@
 """Pass@k in the evaluations of TRL itself; test_trl.py and `make test-trainers` run this."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,75 @@ def test_an_evaluation_logs_estimates_of_all_prompts_with_errors(tmp_path: Path)
                 found = [metrics[key] for key in keys]
                 assert found == pytest.approx(expected[: len(keys)], rel=1e-5, abs=1e-7)
                 assert found == [trainer.state.log_history[-1][key] for key in keys]
+
+
+def test_reward_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    def of_value(value: float) -> Any:
+        def reward(completions: list[str], **_: object) -> list[float]:
+            return [value] * len(completions)
+
+        return reward
+
+    trainer = trainer_of(tmp_path, [of_value(1.0), of_value(10.0)])
+    assert trainer.reward_func_names == ["reward", "reward"]
+    with pytest.raises(
+        InputError, match="correct='reward' is the name of several reward functions"
+    ):
+        PassAtKCallback(trainer, [1], "reward")
+    trainer.add_callback(PassAtKCallback(trainer, [1]))
+    metrics = trainer.evaluate()
+    assert metrics["eval_max@1"] == metrics["eval_reward"] == 11.0
+
+
+def test_an_evaluation_that_ended_with_an_error_is_not_counted(tmp_path: Path) -> None:
+    fails = [True]
+    rewards = iter([0.0, 1.0, 1.0])  # of the first batch, and of both batches of the second try
+
+    def reward(completions: list[str], **_: object) -> list[float]:
+        if fails and len(completions) < 4 * N:
+            fails.clear()
+            raise RuntimeError("stopped")
+        return [next(rewards)] * len(completions)
+
+    trainer = trainer_of(tmp_path, [reward])
+    trainer.add_callback(PassAtKCallback(trainer, [1], "reward"))
+    with pytest.raises(RuntimeError, match="stopped"):
+        trainer.evaluate()
+    assert trainer.evaluate()["eval_pass@1"] == 1.0
+
+
+class Later:
+    """A reward function that is an object with an `async def __call__`."""
+
+    __name__ = "later"
+
+    async def __call__(self, completions: list[str], **_: object) -> torch.Tensor:
+        return torch.ones(len(completions))
+
+
+async def later(completions: list[str], **_: object) -> list[float]:
+    return [1.0] * len(completions)
+
+
+def all_right(completions: list[str], **_: object) -> Any:
+    yield from [1.0] * len(completions)
+
+
+@pytest.mark.parametrize("function", [later, all_right])
+def test_rewards_may_come_later_or_one_by_one(tmp_path: Path, function: Any) -> None:
+    trainer = trainer_of(tmp_path, [function])
+    trainer.add_callback(PassAtKCallback(trainer, [1], function.__name__))
+    metrics = trainer.evaluate()
+    assert metrics["eval_pass@1"] == metrics["eval_reward"] == 1.0
+
+
+def test_an_object_may_be_a_reward_function_that_returns_a_tensor_later(tmp_path: Path) -> None:
+    """Not all versions of TRL accept one, so only the callback calls it."""
+    trainer = trainer_of(tmp_path, [right])
+    trainer.reward_funcs = [Later()]
+    trainer.reward_func_names = ["later"]
+    PassAtKCallback(trainer, [1], "later")
+    assert asyncio.run(trainer.reward_funcs[0](completions=["red", "blue"])) == [1.0, 1.0]
 
 
 def test_training_between_evaluations_is_not_counted(tmp_path: Path) -> None:

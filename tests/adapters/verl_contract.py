@@ -144,9 +144,10 @@ def test_a_verl_that_changes_advantages_is_one_line_that_names_the_difference(
     monkeypatch.setattr(ray_trainer, "compute_advantage", centred)
     config = config_of(*settings_of("rspo_pass_at_k"))
     message = r"gives the rewards \[0.0, 1.0, 0.0, 0.0\] the advantages .*; expected: \[0.0, 2.0, "
-    with pytest.raises(InputError, match=message) as error:
-        advantages_of(config, rewards_of("rspo_pass_at_k"), torch.arange(PROMPTS * N))
-    assert "\n" not in str(error.value)
+    for _ in range(2):  # the first error does not count as a check
+        with pytest.raises(InputError, match=message) as error:
+            advantages_of(config, rewards_of("rspo_pass_at_k"), torch.arange(PROMPTS * N))
+        assert "\n" not in str(error.value)
 
 
 def test_a_verl_without_prompts_or_without_the_registry_is_one_line(

@@ -172,7 +172,7 @@ def test_a_fault_in_a_copy_of_an_implementation_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "row"), RUN)
-def test_a_fault_in_a_copy_of_a_running_source_is_told_from_it(
+def test_a_formula_with_a_fault_is_told_from_the_running_source(
     name: str, row: dict[str, Any]
 ) -> None:
     key, text, fault = FAULTS[name]
@@ -209,6 +209,10 @@ def wrong(rewards, k):
 
 def slow(rewards, k):
     __import__("time").sleep(60)
+
+
+def killed(rewards, k):
+    __import__("os").kill(__import__("os").getpid(), 9)
 """
 
 
@@ -232,6 +236,12 @@ def test_a_source_that_cannot_run_is_a_failure_with_its_error(tmp_path: Path) ->
         running.run(entry("right", stubs=[]), tmp_path)
     with pytest.raises(running.Failure, match="json was imported from"):
         running.run(entry("right", module="json"), tmp_path)
+
+
+def test_a_source_that_is_killed_is_a_failure_with_its_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "pkpo_core.py").write_text(SOURCE)
+    with pytest.raises(running.Failure, match="exit code -9"):
+        running.run(entry("killed"), tmp_path)
 
 
 def test_a_source_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

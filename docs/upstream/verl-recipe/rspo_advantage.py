@@ -23,7 +23,7 @@ def rspo_advantages(rewards: torch.Tensor, k: int) -> torch.Tensor:
     k C(n-c, k-1) / C(n-1, k-1), each wrong one 0.
     """
     n = len(rewards)
-    if not 1 <= k <= n:
+    if k is None or not 1 <= k <= n:
         raise ValueError(f"algorithm.rspo_k = {k}: allowed: 1 to rollout.n = {n}")
     if k == 1:
         return rewards.clone()
