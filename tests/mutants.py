@@ -91,7 +91,17 @@ GROUPS = {
         ["tests/training/test_local.py", "tests/training/test_simulated_errors.py"],
         one_in=3,
     ),
-    "sampler": Group(["rspo/policies/sampler.py"], ["tests/policies/test_policies.py"], one_in=2),
+    "sampler": Group(
+        ["rspo/policies/sampler.py"],
+        [
+            "tests/policies/test_policies.py",
+            "tests/policies/test_published_weights.py",
+            "tests/training/test_published_model.py",
+            # The last file also has tests of whole cells.
+            "-k not interrupted and not killed and not start",
+        ],
+        one_in=2,
+    ),
     "verl": Group(
         [f"rspo/training/verl/{one}.py" for one in ("trainer", "batches", "advantages")],
         ["tests/training/verl/test_trainer.py", "tests/training/verl/test_advantages.py"],
