@@ -6,6 +6,7 @@ maximizes. The folder of the source is on PYTHONPATH, before all other packages.
 
 import importlib
 import json
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,8 @@ def of_call(adapter: Any, call: dict[str, Any]) -> dict[str, Found]:
 
 def main() -> None:
     source = json.load(sys.stdin)
+    # The system sends SIGXCPU at the first number of processor seconds, and SIGKILL at the second.
+    resource.setrlimit(resource.RLIMIT_CPU, (source["limit"], source["limit"] + 5))
     stubs.install(source["stubs"])
     adapter = importlib.import_module(f"benchmarks.scoreboard.adapters.{source['adapter']}")
     results = []

@@ -91,11 +91,13 @@ def require_known_advantages(
     if OBJECTIVES[objective].ordered:  # in a random order of the responses
         expected = np.sort(expected, axis=-1)
         found = np.sort(found, axis=-1)
-    if abs(found - expected).max() > TOLERANCE * abs(expected).max():
+    errors = abs(found - expected).max(axis=-1)  # of the two prompts
+    if errors.max() > TOLERANCE * abs(expected).max():
+        worst = errors.argmax()
         raise InputError(
             f"algorithm.adv_estimator={estimator}: verl {version()} gives the rewards "
-            f"{rewards[0].tolist()} the advantages {found[0].tolist()}; expected: "
-            f"{expected[0].tolist()}; {_tested()}"
+            f"{rewards[worst].tolist()} the advantages {found[worst].tolist()}; expected: "
+            f"{expected[worst].tolist()}; {_tested()}"
         )
 
 

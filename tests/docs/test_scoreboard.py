@@ -246,14 +246,21 @@ def test_a_source_that_is_killed_is_a_failure_with_its_exit_code(tmp_path: Path)
 
 def test_a_source_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pkpo_core.py").write_text(SOURCE)
-    monkeypatch.setattr(running, "LIMIT", 0.5)
+    monkeypatch.setattr(running, "LONGEST", 0.5)
     with pytest.raises(running.Failure, match=r"no result after 0\.5 seconds"):
         running.run(entry("slow"), tmp_path)
+
+
+def test_a_source_has_a_limit_of_processor_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pkpo_core.py").write_text("while True: pass")
+    monkeypatch.setattr(running, "LIMIT", 1)
+    with pytest.raises(running.Failure, match="no result after 1 processor seconds"):
+        running.run(entry("right"), tmp_path)
 
 
 def test_a_checkout_at_another_commit_is_refused(tmp_path: Path) -> None:
     checkout = {"checkout": "someone/trainer", "commit": "abcdef0", "path": "."}
     with pytest.raises(running.Failure, match="must be at commit abcdef0"):
         running.folder_of(checkout, "abcdef0", tmp_path, tmp_path)
-    with pytest.raises(running.Failure, match="SOURCES is not set"):
-        running.folder_of(checkout, "abcdef0", None, tmp_path)
