@@ -65,6 +65,8 @@ LOOKS = (
     r"\bLook\(|replace\(look|\.colour$|ListedColormap",
 )
 
+# For tests/training/test_published_model.py.
+NO_WHOLE_CELLS = "-k not interrupted and not killed and not start"
 GROUPS = {
     "objectives": Group(
         ["rspo/objectives/*.py", "rspo/estimators.py", "rspo/passk.py"],
@@ -88,7 +90,12 @@ GROUPS = {
     ),
     "local": Group(
         ["rspo/training/local.py", "rspo/training/simulated_errors.py"],
-        ["tests/training/test_local.py", "tests/training/test_simulated_errors.py"],
+        [
+            "tests/training/test_local.py",
+            "tests/training/test_simulated_errors.py",
+            "tests/training/test_published_model.py",
+            NO_WHOLE_CELLS,
+        ],
         one_in=3,
     ),
     "sampler": Group(
@@ -97,8 +104,7 @@ GROUPS = {
             "tests/policies/test_policies.py",
             "tests/policies/test_published_weights.py",
             "tests/training/test_published_model.py",
-            # The last file also has tests of whole cells.
-            "-k not interrupted and not killed and not start",
+            NO_WHOLE_CELLS,
         ],
         one_in=2,
     ),

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -11,8 +12,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 from rspo.config.schema import LocalSettings, Sampling
 from rspo.core.errors import InputError
 from rspo.policies import device, qwen2
-from rspo.policies.device import CPU_FLOAT32, place_for
-from rspo.policies.qwen2 import KVCache
+from rspo.policies.device import CPU_FLOAT32, Place, place_for
+from rspo.policies.qwen2 import KVCache, Qwen2
 from rspo.policies.responses import Block, Question
 from rspo.policies.sampler import TorchSampler, sample
 from rspo.policies.tokenizer import ChatTokenizer
@@ -254,6 +255,28 @@ def test_auto_chooses_a_gpu_and_a_tiny_model_stays_on_the_cpu(
     tiny = ChatTokenizer(save_policy(peaked_model(), tmp_path))
     for chosen in (LocalSettings(), LocalSettings(device="cuda", dtype="bfloat16")):
         assert place_for(tiny, chosen) == CPU_FLOAT32
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_sampler_of_an_evaluation_computes_where_the_config_says(
+    llama: Path, dtype: Literal["float32", "bfloat16"]
+) -> None:
+    sampling = Sampling(temperature=1, top_p=1, max_prompt_tokens=20, max_response_tokens=12)
+    settings = LocalSettings(device="cpu", dtype=dtype)
+    sampler = TorchSampler(llama, ChatTokenizer(llama), sampling, settings)
+    assert str(sampler.place.dtype) == f"torch.{dtype}"
+    assert sampler.gpus == 0
+
+
+def test_a_sampler_on_a_gpu_counts_one_gpu(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnGpu(Place):
+        def put(self, model: Qwen2) -> Qwen2:
+            return model  # this machine has no GPU to move it to
+
+    place = OnGpu(torch.device("cuda"), torch.float32)
+    monkeypatch.setattr("rspo.policies.sampler.place_for", lambda *_: place)
+    sampling = Sampling(temperature=1, top_p=1, max_prompt_tokens=20, max_response_tokens=12)
+    assert TorchSampler(llama, ChatTokenizer(llama), sampling).gpus == 1
 
 
 def test_a_device_that_is_missing_is_an_error_and_slow_bfloat16_a_warning(

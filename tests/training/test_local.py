@@ -292,12 +292,17 @@ def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) ->
 def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     rollout = make_rollout(model, "hitchhiking", 4, fraction_correct=0.9)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape) * 0.02)
     gradients = []
+    clipped = []
     for chunk in (5, 1000):
         monkeypatch.setattr("rspo.training.local.CHUNK", chunk)
         model.zero_grad()
-        backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
+        clipped.append(backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0))
         gradients.append(gradient(model))
+    assert clipped[0] == clipped[1] > 0
     assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
 
 
@@ -311,6 +316,7 @@ def test_a_pass_is_bounded_by_its_responses_and_by_tokens_times_vocabulary(
     # 10 logits for each token: a response of 9 tokens is a pass of its own, however large.
     passes = [part.tolist() for part in chunks(rows, lengths, 10)]
     assert passes == [[7, 3, 5, 1], [0, 2], [4], [6]]
+    assert [part.tolist() for part in chunks(rows[:1], [9], 10)] == [[7]]
     monkeypatch.setattr("rspo.training.local.LOGITS", 90)
     assert [len(part) for part in chunks(rows, lengths, 10)] == [4, 3, 1]
 
