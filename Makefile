@@ -41,7 +41,7 @@ setup-gpu: ## create .venv for NVIDIA GPUs: verl, vLLM and flash-attn on CUDA 13
 	$(call then,make gpu-check)
 
 quick: setup ## train RSPO, GRPO and policy gradient for a first look: about a minute on two idle cores
-	@$(WITH_VENV) $(BIN)/snakemake reports/fig_quick.pdf $(ARGS) --config scale=quick
+	@$(WITH_VENV) $(BIN)/snakemake reports/fig_quick.pdf results/quick/tables/quick.md $(ARGS) --config scale=quick
 	@cat results/quick/tables/quick.md
 
 demo: setup ## reproduce the paper at tiny scale: every cell, table and figure

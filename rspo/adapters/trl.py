@@ -17,8 +17,6 @@ private. Every batch is checked: TRL's advantages must be those of its rewards.
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from rspo.adapters import versions
 from rspo.core.errors import InputError
@@ -26,11 +24,15 @@ from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.registry import unknown_objective
 
 try:
+    import torch
     import trl
+    from torch import Tensor
 except ModuleNotFoundError as error:
-    if error.name != "trl":
+    packages = {"torch": "torch", "trl": f"trl=={versions.TRL[-1]}"}
+    if error.name not in packages:
         raise
-    raise InputError(f"trl is not installed: `pip install trl=={versions.TRL[-1]}`") from None
+    command = f"pip install {packages[error.name]}"
+    raise InputError(f"{error.name} is not installed: `{command}`") from None
 
 VERSION = getattr(trl, "__version__", "of an unknown version")
 for name in ("GRPOConfig", "GRPOTrainer"):

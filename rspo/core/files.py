@@ -204,14 +204,14 @@ def require_file(path: Path) -> None:
 
     A pipe is refused because it can be read only once, and `_uncompressed` opens the file twice.
     """
-    if path.is_file():
-        return
+    # /dev/stdin is a regular file if the shell redirects one: results would be written into /dev.
     if str(path) in STANDARD_INPUT or path.is_fifo():
         raise InputError(
             f"{path}: a pipe can be read only once, and this reads its input several times; write "
             "it into a file first"
         )
-    raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
+    if not path.is_file():
+        raise InputError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
 
 
 def _uncompressed(path: Path) -> BinaryIO:

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from rspo.config.experiment import Experiment
+from rspo.config.given import DEFAULT_SCALE
 from rspo.core.errors import InputError
 from rspo.core.settings import first_lines
 from rspo.status.bars import Bar, shown_as_bars
@@ -122,7 +123,7 @@ def table_text(experiment: Experiment) -> str:
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append(" ".join(padded).rstrip())
-    lines.append(_summary(policies))
+    lines.append(_summary(experiment.scale, policies))
     try:
         sentences = faults(experiment)
     except InputError as error:  # a file of the user that the config names
@@ -131,7 +132,7 @@ def table_text(experiment: Experiment) -> str:
     return "\n".join(lines)
 
 
-def _summary(policies: Sequence[Status]) -> str:
+def _summary(scale: str, policies: Sequence[Status]) -> str:
     """How many policies are trained and evaluated; some are trained only for their logs."""
     states = Counter(status.state for status in policies)
     trained = states["trained"] + states["evaluated"]
@@ -139,7 +140,13 @@ def _summary(policies: Sequence[Status]) -> str:
     evaluated = f"{states['evaluated']} of {planned}"
     if trained < len(policies):
         return f"{trained} of {len(policies)} policies trained, {evaluated} evaluated"
-    return f"{trained} policies trained; {evaluated} that are evaluated"
+    text = f"{trained} policies trained; {evaluated} that are evaluated"
+    if states["evaluated"] < planned:  # a study needs the scores of its policies, but no curves
+        command = "snakemake all"
+        if scale != DEFAULT_SCALE:
+            command += f" --config scale={scale}"
+        text += f" have their curves, `{command}` makes the others"
+    return text
 
 
 def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[Any]:

@@ -31,6 +31,9 @@ def error_of_import(adapter: str, folder: Path) -> str:
 def test_a_missing_trl_is_one_line(tmp_path: Path) -> None:
     expected = "trl is not installed: `pip install trl==1.16.0`"
     assert error_of_import("trl", tmp_path).endswith(expected)
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
+    expected = "torch is not installed: `pip install torch`"
+    assert error_of_import("trl", tmp_path).endswith(expected)
 
 
 @pytest.mark.parametrize("adapter", PACKAGES)

@@ -182,6 +182,11 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     assert table_text(experiment).splitlines()[-1] == (
         "27 policies trained; 27 of 27 that are evaluated"
     )
+    experiment.files.curves(DONE, "standard").unlink()
+    assert table_text(experiment).splitlines()[27 + 1] == (
+        "27 policies trained; 26 of 27 that are evaluated have their curves, `snakemake all` makes "
+        "the others"
+    )
     changed = tiny_world.load(tmp_path, training={"steps": 7})
     *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
     assert summary.startswith("2 of 27 policies trained, ")
@@ -262,7 +267,9 @@ def test_a_training_by_hand_shows_its_progress_in_a_terminal(
     report(experiment, RUNNING)
     with exclusive_lock(experiment.files.folder(RUNNING)), shown_in_terminal(experiment):
         pass
-    assert (f"{RUNNING} step 50/200 reward 0.250" in capsys.readouterr().err) == in_terminal
+    shown = capsys.readouterr().err
+    assert (f"{RUNNING} " in shown) == in_terminal
+    assert ("step 50/200  reward 0.250" in shown) == in_terminal
 
 
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
