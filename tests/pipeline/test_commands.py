@@ -128,7 +128,7 @@ def run_command_in(message: str) -> None:
 
 
 # Commands that write results, and have tests of their own.
-OTHERS = {"evidence", "verify", "fetch-judge", "study", "cost"}
+OTHERS = {"evidence", "verify", "fetch-judge", "study", "cost", "derive"}
 
 
 def test_every_command_that_writes_results_has_a_test(capsys: Output) -> None:
@@ -142,7 +142,7 @@ def test_every_command_that_writes_results_has_a_test(capsys: Output) -> None:
         if "--force" in text:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
-    without = {"status", "trace", "plan", "doctor", "compare", "pass-at-k", "diagnose"}
+    without = {"status", "trace", "plan", "trial", "doctor", "compare", "pass-at-k", "diagnose"}
     assert set(commands) - forced == without
 
 
