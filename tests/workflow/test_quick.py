@@ -21,6 +21,7 @@ from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training import pretraining
 from rspo.training.pretraining import make_base_policy
+from rspo.training.supervised import backward
 from tests.support import ROOT
 from tests.support.snakemake_project import jobs, make_project, setting, snakemake
 
@@ -96,16 +97,15 @@ def test_the_config_makes_the_base_policy(tmp_path: Path) -> None:
     make_base_policy(experiment, "small")
     again = tasks.pretrain(experiment, "small").outputs[0]
     tokenizer = ChatTokenizer(SHIPPED)
-    encoded = pretraining._encode(tokenizer, worked_examples(2000, seed=1))
-    prompts, responses = encoded
+    examples = pretraining._encode(tokenizer, worked_examples(2000, seed=1))
     losses = []
     for folder in (SHIPPED, again):
         model = qwen2.load(folder)
-        losses.append(pretraining._backward(model, prompts, responses))
+        losses.append(backward(model, examples))
     assert losses[1] == pytest.approx(losses[0], rel=0.01)
     untrained = qwen2.Qwen2(model.config)
     untrained.initialise(0.05, torch.Generator().manual_seed(0))
-    assert pretraining._backward(untrained, prompts, responses) > 1.5 * losses[0]
+    assert backward(untrained, examples) > 1.5 * losses[0]
 
 
 @pytest.mark.promise("make quick")
