@@ -204,13 +204,31 @@ class Experiment:
     def for_cell(self, name: str) -> "Experiment":
         """The experiment with the settings of a cell's variant, with which the cell is trained.
 
+        Its `verl.ranks` is the number of GPUs of the cell's model.
+
         Raises: InputError if the settings of the variant make the config invalid, or do not suit
             the cell.
         """
         cell = self.cell(name)
         experiment = self._for_variant(cell.variant)
         self._require_k_schedule(cell, experiment.config.training)
-        return experiment
+        return experiment._for_model(cell.model)
+
+    def _for_model(self, model: str) -> "Experiment":
+        """The experiment in which `verl.ranks` is the number of GPUs of a model."""
+        gpus = self.config.models[model].gpus
+        verl = self.config.verl
+        if verl is None or gpus is None or not self.trains_on_gpus or gpus == verl.ranks:
+            return self
+        changed = verl.model_copy(update={"ranks": gpus})
+        return replace(self, config=self.config.model_copy(update={"verl": changed}))
+
+    def gpus_of(self, cell: str) -> int:
+        """The number of GPUs that train a cell; 0 if it is trained on CPUs."""
+        verl = self.for_cell(cell).config.verl
+        if verl is None or not self.trains_on_gpus:
+            return 0
+        return verl.ranks
 
     def _for_variant(self, variant: str) -> "Experiment":
         """The experiment in which the settings of a variant replace those of the config."""

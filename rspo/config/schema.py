@@ -308,6 +308,8 @@ class Model(Section):
     scratch: Scratch | None = None
     hub: HubModel | None = None
     start: Start | None = None  # only for a model of the hub
+    # GPUs of a node that train a cell of this model, with verl.device: cuda; null: verl.ranks.
+    gpus: Positive | None = None
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
     parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
 
@@ -429,7 +431,8 @@ class VerlSettings(Section):
     """Settings that only `engine: verl` has."""
 
     device: Literal["cpu", "cuda"]
-    ranks: Positive  # processes per policy; on cuda, one GPU each
+    # Processes that train a cell. On cuda, each has a GPU, and models.<model>.gpus comes first.
+    ranks: Positive
     gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # the kind, for `rspo plan` only
     hang_seconds: float = Field(1800, gt=0)  # a step that takes longer ends the job, which resumes
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else

@@ -139,6 +139,6 @@ def _placements(launch: Launch) -> dict[tuple[str, ...], set[str]]:
         placement = tuple(options + options_of_all_jobs(launch.profile))
         rules = placements.setdefault(placement, set())
         for rule in RULES:
-            if launch.runs(rule) and launch.request(rule) == request:
+            if launch.runs(rule) and launch.request(rule).rule == request.rule:
                 rules.add(rule)
     return dict(sorted(placements.items()))

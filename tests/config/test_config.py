@@ -468,6 +468,7 @@ def test_only_operational_settings_of_verl_leave_the_fingerprint_as_it_is() -> N
     for operational in (
         "verl.overrides.trainer.logger=[wandb]",
         "verl.ranks=2",
+        "models.small.gpus=2",
         f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5",
         "verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1",
         f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192",
