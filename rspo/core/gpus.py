@@ -1,5 +1,6 @@
 """Kinds of GPUs, and the GPUs of a SLURM job as PyTorch and vLLM see them."""
 
+import os
 import subprocess
 from typing import Literal, NamedTuple
 
@@ -80,11 +81,17 @@ def _granted() -> str:
 
 
 def gpu_bytes(which: Literal["used", "total"]) -> int:
-    """The used or total memory of a GPU in bytes, the largest of this host's GPUs.
+    """The used or total memory of a GPU in bytes, the largest of this process's GPUs.
+
+    These are the GPUs in CUDA_VISIBLE_DEVICES, because another job may use the others, or else all
+    GPUs of this host.
 
     Returns: 0 if nvidia-smi does not answer.
     """
     query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
+        query.append(f"--id={visible}")
     try:
         done = subprocess.run(
             query, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER, check=True

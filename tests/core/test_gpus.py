@@ -76,7 +76,19 @@ def test_the_memory_of_the_fullest_gpu_is_what_its_driver_tells(
         tool.write_text(f'#!/bin/sh\n[ "$*" = "{words}" ] || exit 2\n{answer}\n')
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert gpu_bytes("total") == size
+
+
+def test_the_memory_is_not_that_of_another_job_on_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text('#!/bin/sh\ncase "$*" in *--id=4,5) echo 7;; *) echo 90000;; esac\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert gpu_bytes("used") == 7 * 2**20
 
 
 @pytest.mark.long
