@@ -74,7 +74,7 @@ def write_readme(experiment: Experiment, file: Path, tables: Path) -> None:
     if not begin or not end:
         return
     results = pages.fill(environment(experiment, html=False), "readme.md.jinja", {})
-    write_text(file, f"{before}{begin}\n\n{results}\n{end}{after}")
+    write_text(file, f"{before}{begin}\n{results}{end}{after}")
     WRITTEN.append(file)
 
 

@@ -353,6 +353,36 @@ def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
     assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
 
 
+@pytest.mark.parametrize("panels", [1, 2, 3])
+def test_the_label_below_a_forest_is_in_the_middle_of_its_panels(panels: int) -> None:
+    rows = pd.DataFrame(
+        {
+            "method": "GRPO",
+            "label": "GRPO",
+            "panel": [str(k + 1) for k in range(panels)],
+            "against": "PG",
+            "claim": "",
+            "estimate": 1.0,
+            "low": 0.0,
+            "high": 2.0,
+            **dict.fromkeys(("p_adjusted", "p_tie_adjusted"), 1.0),
+        }
+    )
+    picture = style.new_picture(style.TEXT_WIDTH, 2)
+    study._draw_forests(picture, rows, {"GRPO": style.Look("#000000", marker="o")}, margin=0.1)
+    picture.draw_without_rendering()
+    (label,) = [axes.xaxis.label for axes in picture.axes if axes.get_xlabel()]
+    assert label.get_text() == "difference, minus PG (percentage points)"
+    middle = (picture.axes[0].bbox.x0 + picture.axes[-1].bbox.x1) / 2
+    box = label.get_window_extent()
+    assert (box.x0 + box.x1) / 2 == pytest.approx(middle, abs=0.02 * picture.bbox.width)
+
+
+def test_the_small_print_says_what_the_short_name_stands_for(drawn: Drawn) -> None:
+    _, picture = drawn("tiny", "fig_peers")
+    assert "PG: policy gradient" in picture.get_supxlabel().replace("\n", " ")
+
+
 def test_of_many_points_only_the_end_of_each_line_is_labelled() -> None:
     places = list(range(study._LABEL_LIMIT + 1))
     points = pd.DataFrame(
