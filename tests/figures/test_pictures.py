@@ -1,5 +1,6 @@
 """The pictures: each one is drawn, tells what it shows, and can be read, also in grey."""
 
+import io
 import os
 import re
 import subprocess
@@ -25,7 +26,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
-from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, study, style
+from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, group, study, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.planted import PAPER, experiment_in, load, write_inputs
@@ -376,6 +377,23 @@ def test_the_label_below_a_forest_is_in_the_middle_of_its_panels(panels: int) ->
     middle = (picture.axes[0].bbox.x0 + picture.axes[-1].bbox.x1) / 2
     box = label.get_window_extent()
     assert (box.x0 + box.x1) / 2 == pytest.approx(middle, abs=0.02 * picture.bbox.width)
+
+
+def test_the_weights_can_be_cut_between_two_methods_and_above_the_small_print() -> None:
+    """The report shows the two halves below each other on a phone."""
+    with style.applied():
+        picture = group.draw(group.table())
+        pixels = io.BytesIO()
+        picture.savefig(pixels, dpi=100)
+    pixels.seek(0)
+    grey = np.array(Image.open(pixels).convert("L"))
+    height, width = grey.shape
+    assert width / height == pytest.approx(group.ASPECT)
+    bottom, middle = round(group.BOTTOM * height), round(group.MIDDLE * width)
+    assert (grey[: bottom - 1, middle - 1 : middle + 1] == 255).all()
+    assert (grey[bottom - 1 : bottom + 1] == 255).all()
+    panels = [axes.bbox.x0 for axes in picture.axes[:4]]
+    assert panels[1] < group.MIDDLE * picture.bbox.width < panels[2]
 
 
 def test_the_small_print_says_what_the_short_name_stands_for(drawn: Drawn) -> None:
