@@ -354,6 +354,20 @@ def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
     assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
 
 
+def test_both_panels_of_a_single_benchmark_keep_their_labels() -> None:
+    """Of several benchmarks, only the first column has labels of the y axes."""
+    beside = style.new_picture(style.TEXT_WIDTH, 3).subplots(1, 2)
+    grid = style.new_picture(style.TEXT_WIDTH, 3).subplots(2, 2)
+    for levels, differences in (beside, grid[:, 0], grid[:, 1]):
+        levels.set_ylabel("Pass@k (%)")
+        differences.set(xlabel="k of Pass@k", ylabel="minus PG (points)")
+        curves._remove_repeated_labels((levels, differences))
+    assert [axes.get_xlabel() for axes in beside] == ["k of Pass@k", "k of Pass@k"]
+    assert [axes.get_ylabel() for axes in beside] == ["Pass@k (%)", "minus PG (points)"]
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["Pass@k (%)", "minus PG (points)"]
+    assert [axes.get_ylabel() for axes in grid[:, 1]] == ["", ""]
+
+
 @pytest.mark.parametrize("panels", [1, 2, 3])
 def test_the_label_below_a_forest_is_in_the_middle_of_its_panels(panels: int) -> None:
     rows = pd.DataFrame(
