@@ -84,7 +84,7 @@ def test_no_column_of_a_table_is_outside_the_window(page: browser.Page) -> None:
     })"""
     is_phone = page.evaluate("window.innerWidth") == WIDTHS["phone"]
     for head, shown in page.evaluate(named):
-        assert shown == (f'"{head}" ": "' if is_phone else "none")
+        assert shown == (f'"{head}: "' if is_phone else "none")
 
 
 def test_nothing_of_a_wide_picture_is_missed_on_a_phone(page: browser.Page) -> None:
