@@ -257,8 +257,8 @@ def _note(
         f"{seeds} seed{'s' if seeds > 1 else ''}",
         f"{first['problems']} problems, {first['samples']} samples each",
         f"{intervals}: 95 %, over {over}",
-        *more,
     ]
+    parts.extend(more)
     named = pd.concat([table["method"], table["against"]])
     if _PG in set(named.map(_without_k_and_n)):
         parts.append(f"{_PG}: policy gradient")
