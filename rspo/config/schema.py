@@ -759,9 +759,10 @@ class Config(Section):
     """The config of a scale: all sections, and what must hold between them."""
 
     seeds: Positive
-    # Training seed s starts from a base policy of its own, whose pretraining or supervised start has
-    # the seed of the model's plus s, so that intervals over seeds cover base policies. A published
-    # model without a start has one base policy, and so has every model with `engine: verl`.
+    # Training seed s starts from a base policy of its own, whose pretraining or supervised start
+    # has the seed of the model's plus s, so that intervals over seeds cover base policies. A
+    # published model without a start has one base policy, and so has every model with
+    # `engine: verl`.
     base_per_seed: bool = False
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
