@@ -285,11 +285,13 @@ class Experiment:
     def _has_base_per_seed(self, model: str) -> bool:
         """Whether each training seed of a model has a base policy of its own.
 
-        A published model has one base policy, and so has every model with `engine: verl`.
+        A published model has one base policy unless it has a supervised start, and every model has
+        one with `engine: verl`.
         """
         if not self.config.base_per_seed or self.config.engine != "local":
             return False
-        return self.config.models[model].scratch is not None
+        section = self.config.models[model]
+        return section.scratch is not None or section.start is not None
 
     @property
     def has_base_per_seed(self) -> bool:
@@ -357,7 +359,8 @@ class Experiment:
     def pretrained(self, name: str) -> tuple[str, Model]:
         """The model that `rspo pretrain NAME` makes: its name in the config, and its section.
 
-        The model of training seed s has the seed of its pretraining, plus s.
+        The model of training seed s has the seed of its pretraining, or of its supervised start,
+        plus s.
 
         Raises: InputError if the config has no such model, or no base policy for the seed.
         """
@@ -370,10 +373,7 @@ class Experiment:
                 allowed.append(name)
         self.require_name("model", name, dict.fromkeys(allowed))
         section = self.config.models[model]
-        if not seed or section.scratch is None:
-            return model, section
-        scratch = section.scratch.model_copy(update={"seed": section.scratch.seed + int(seed)})
-        return model, section.model_copy(update={"scratch": scratch})
+        return model, section.for_training_seed(int(seed)) if seed else section
 
     def seed_of(self, policy: str) -> int:
         """The training seed of a cell, or of the cells that begin with a base policy."""

@@ -321,6 +321,19 @@ class Model(Section):
             raise ValueError("start is for a model of the hub")
         return self
 
+    def for_training_seed(self, seed: int) -> "Model":
+        """The model from which the cells of a training seed start, with `base_per_seed`.
+
+        Its pretraining, or its supervised start, has the seed of the config plus `seed`.
+        """
+        if self.scratch is not None:
+            scratch = self.scratch.model_copy(update={"seed": self.scratch.seed + seed})
+            return self.model_copy(update={"scratch": scratch})
+        if self.start is not None:
+            start = self.start.model_copy(update={"seed": self.start.seed + seed})
+            return self.model_copy(update={"start": start})
+        return self
+
 
 class Sampling(Section):
     """How responses are sampled, in training and in evaluation."""
@@ -749,9 +762,10 @@ class Config(Section):
     """The config of a scale: all sections, and what must hold between them."""
 
     seeds: Positive
-    # Training seed s starts from a base policy of its own, whose pretraining has the seed of the
-    # model's plus s, so that intervals over seeds cover base policies. A published model has one
-    # base policy, and so has every model with `engine: verl`.
+    # Training seed s starts from a base policy of its own, whose pretraining or supervised start
+    # has the seed of the model's plus s, so that intervals over seeds cover base policies. A
+    # published model without a start has one base policy, and so has every model with
+    # `engine: verl`.
     base_per_seed: bool = False
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
