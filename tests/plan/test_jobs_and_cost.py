@@ -2,9 +2,9 @@
 
 import csv
 import json
-import time
 import re
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 
