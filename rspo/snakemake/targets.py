@@ -1,7 +1,5 @@
 """What a user meant by a target that no rule makes."""
 
-from collections.abc import Iterator
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -10,11 +8,7 @@ from typing import Any
 from snakemake.exceptions import MissingRuleException, WorkflowError
 
 from rspo.config.experiment import Experiment
-from rspo.config.files import Files
-from rspo.config.given import DEFAULT_SCALE
-from rspo.core.errors import InputError
-from rspo.figures import SUFFIXES, figures_of
-from rspo.pipeline import tasks
+from rspo.status.targets import inside, target_meant, targets_by_name
 
 _EXPERIMENTS: list[Experiment] = []  # those of this run; a Snakefile with modules has several
 
@@ -61,18 +55,11 @@ def _meant(target: str, rules: list[str]) -> str | None:
 
     Returns: None if nothing is like it.
     """
-    path = Path(target)
-    if path.is_absolute() and path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
+    path = inside(Path(target))
     for experiment in _EXPERIMENTS:
-        meant = _exact(path, experiment)
+        meant = target_meant(path, experiment)
         if meant is not None:
-            return meant
-    for experiment in _EXPERIMENTS:
-        for other in _other_scales(experiment):
-            meant = _exact(path, other)
-            if meant is not None:
-                return f"{meant} with --config scale={other.scale}"
+            return meant.words
     targets: dict[str, str] = {rule: rule for rule in rules}
     for experiment in _EXPERIMENTS:
         targets |= targets_by_name(experiment)
@@ -82,71 +69,3 @@ def _meant(target: str, rules: list[str]) -> str | None:
     for close in get_close_matches(path.name, list(targets), n=1):
         return targets[close]
     return None
-
-
-def _exact(path: Path, experiment: Experiment) -> str | None:
-    """The target of an experiment with the same file, perhaps in another folder.
-
-    Args:
-        path: relative to the current folder if it is in it.
-    """
-    files = experiment.files
-    targets = _targets(experiment)
-    if str(path) in targets:  # the user gave it as an absolute path
-        return str(path)
-    own = Files.of_scale(experiment.scale, experiment.root)
-    scales = Path("results")  # has a folder for each scale, each with results of its own
-    for parent in path.parents:
-        inside = path.relative_to(parent)
-        for folder in (files.results, files.reports):
-            meant = str(folder / inside)
-            if meant not in targets:
-                continue
-            if parent.parent == scales and parent != own.results:
-                return None  # of another scale
-            results = parent.parent if parent.name == "reports" else parent
-            if files.results == own.results and _is_folder_of_results(results):
-                return f"{path} with --config results={results}"
-            return meant
-    return targets_by_name(experiment).get(path.name)
-
-
-def _is_folder_of_results(folder: Path) -> bool:
-    """Whether results are in a folder, such as that of a trial run."""
-    return (folder / "cells").is_dir() or (folder / "problems").is_dir()
-
-
-def _other_scales(experiment: Experiment) -> Iterator[Experiment]:
-    """The experiments of the other config files that can be read, in the same folder of results."""
-    results = experiment.files.results if experiment.files.are_elsewhere else None
-    scales = [DEFAULT_SCALE]
-    scales += sorted(file.stem for file in (experiment.root / "config").glob("*.yaml"))
-    for scale in dict.fromkeys(scales):
-        if scale != experiment.scale:
-            with suppress(InputError):  # an error in a config that this run does not use
-                yield Experiment.load(scale, root=experiment.root, results=results)
-
-
-def _targets(experiment: Experiment) -> set[str]:
-    """The files of an experiment: results, tables, figures and pages."""
-    names = set(targets_by_name(experiment).values())
-    return names | {str(path) for path, _ in tasks.results(experiment)}
-
-
-def targets_by_name(experiment: Experiment) -> dict[str, str]:
-    """The targets of an experiment, by the names that a user may give without their folders."""
-    files = experiment.files
-    targets = {}
-    for name in list(experiment.policies) + list(experiment.every_cell):
-        targets[name] = str(files.policy(name))
-    for name in experiment.data_sets:
-        targets[files.problems(name).name] = str(files.problems(name))
-    for name in list(figures_of(experiment)):
-        targets[name] = str(files.reports / f"{name}{SUFFIXES[0]}")
-        for suffix in SUFFIXES:
-            targets[f"{name}{suffix}"] = str(files.reports / f"{name}{suffix}")
-    for table in ["cost"] + list(experiment.config.studies):
-        targets[f"{table}.csv"] = str(files.table(table))
-    for page in ("report.html", "claims.csv", "claim_comparisons.csv"):
-        targets[page] = str(files.reports / page)
-    return targets

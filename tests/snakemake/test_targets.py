@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.snakemake.targets import targets_by_name
+from rspo.status.targets import targets_by_name
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project, snakemake
 
