@@ -59,8 +59,9 @@ class LogHandler(LogHandlerBase):
         self.is_interrupted = False
         self.display = ExitStack()
         self.print: Callable[[str], None] = self._print_line
-        self.times: Any = None  # the times of jobs, while bars are shown
+        self.times: Any = None  # the times of jobs, from which the time left is estimated
         self.pace: Any = None
+        self.has_bars = False
 
     def emit(self, record: Any) -> None:
         """Print a record. Raises nothing, because that would end Snakemake's logging thread."""
@@ -69,7 +70,8 @@ class LogHandler(LogHandlerBase):
             self._note_times(record, event)
             if event == LogEvent.RUN_INFO:
                 self.jobs = (0, record.stats["total"])
-                self._show_bars(record.stats)
+                self._begin_times(record.stats)
+                self._show_bars()
             elif event == LogEvent.PROGRESS:
                 self.jobs = (record.done, record.total)
             elif record.getMessage().startswith(INTERRUPTED):
@@ -120,32 +122,36 @@ class LogHandler(LogHandlerBase):
         if "ALL" in self.quiet or self.is_shown:
             return
         self.is_shown = True
-        if self.times is None:  # no bars
+        if not self.has_bars:
             from rspo.status.display import shown
 
             self.display.enter_context(shown(self._line))
 
-    def _show_bars(self, jobs: Mapping[str, int]) -> None:
-        """Show bars from now on, in a terminal, for a run with so many jobs of each rule.
-
-        This is before the first job starts, because jobs inherit the standard output that the bars
-        replace.
-        """
-        is_shown = self.times is not None
-        if is_shown or "ALL" in self.quiet or self.common_settings.dryrun:
+    def _begin_times(self, jobs: Mapping[str, int]) -> None:
+        """Note the times of jobs from now on, for a run with so many jobs of each rule."""
+        if self.times is not None or "ALL" in self.quiet or self.common_settings.dryrun:
             return
-        if not sys.stderr.isatty():
-            return
-        from rspo.status.bars import shown_as_bars
         from rspo.status.time_left import JobTimes, Pace
 
         self.times = JobTimes()
         self.times.plan(jobs)
         self.pace = Pace()
+
+    def _show_bars(self) -> None:
+        """Show bars from now on, in a terminal.
+
+        This is before the first job starts, because jobs inherit the standard output that the bars
+        replace.
+        """
+        if self.times is None or self.has_bars or not sys.stderr.isatty():
+            return
+        from rspo.status.bars import shown_as_bars
+
+        self.has_bars = True
         self.print = self.display.enter_context(shown_as_bars(self._bars))
 
     def _note_times(self, record: Any, event: LogEvent | None) -> None:
-        """Note when jobs start and end, from which the bars estimate the time left."""
+        """Note when jobs start and end, from which the time left is estimated."""
         if self.times is None:
             return
         if event == LogEvent.JOB_INFO:
@@ -171,15 +177,16 @@ class LogHandler(LogHandlerBase):
         """The progress of all experiments; the first one has the number of jobs in front."""
         from rspo.status.display import line
 
-        parts = [line(self.experiments[0], self.jobs)]
-        parts += [line(experiment) for experiment in self.experiments[1:]]
+        seconds_left = self.times.seconds_left() if self.times is not None else None
+        parts = [line(self.experiments[0], self.jobs, seconds_left, self.pace)]
+        parts += [line(experiment, pace=self.pace) for experiment in self.experiments[1:]]
         return " | ".join(part for part in parts if part)
 
     def close(self) -> None:
         """End the display. Snakemake calls this at the end of every run, even after Ctrl-C."""
         self.display.close()
         self.print = self._print_line
-        if self.times is not None and self.experiments:
+        if self.has_bars and self.experiments:
             self.print(self._line())  # what the bars showed last
         for text in self.conclusions:
             self.print(text)
@@ -187,6 +194,7 @@ class LogHandler(LogHandlerBase):
         if self.is_shown and self.is_interrupted:
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
+        self.has_bars = False
         self.times = None
         super().close()
 

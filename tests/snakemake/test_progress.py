@@ -231,10 +231,29 @@ def test_one_display_counts_the_jobs_of_the_run(
     assert capsys.readouterr().err == ""
 
 
+def test_the_line_has_the_time_left_once_a_job_is_finished(
+    tmp_path: Path, lines: list[Callable[[], str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of three jobs took 100 s."""
+    handler = LogHandler(OutputSettings(**RULES_ARE_QUIET), None)
+    handler.emit(a_record("", event=LogEvent.RUN_INFO, stats={"train": 3, "total": 3}))
+    handler.times._clock = lambda: 1000.0
+    handler.emit(a_record("start", experiment=tiny_world.load(tmp_path)))
+    handler.emit(a_record("", event=LogEvent.JOB_INFO, jobid=1, rule_name="train"))
+    (line,) = lines
+    assert line() == "0 of 3 jobs done"
+    handler.times._clock = lambda: 1100.0
+    handler.emit(a_record("", event=LogEvent.JOB_FINISHED, job_id=1))
+    handler.emit(a_record("", event=LogEvent.PROGRESS, done=1, total=3))
+    assert line() == "1 of 3 jobs done, 3 min left"
+    handler.emit(a_record("", event=LogEvent.PROGRESS, done=3, total=3))
+    assert line() == "3 of 3 jobs done"
+
+
 def test_the_policies_of_every_module_are_in_the_display(
     monkeypatch: pytest.MonkeyPatch, lines: list[Callable[[], str]]
 ) -> None:
-    def describe(experiment: str, jobs: object = None) -> str:
+    def describe(experiment: str, jobs: object = None, *_: object, **__: object) -> str:
         return f"{experiment} at work" if jobs is None else f"jobs {jobs}, {experiment} at work"
 
     monkeypatch.setattr(display, "line", describe)
