@@ -5,11 +5,13 @@ package snakemake_logger_plugin_rspo. It imports this package before it parses i
 every run. So this module imports other parts of `rspo` only when it shows something.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from logging import DEBUG, ERROR, WARNING, LogRecord
+from functools import cache
+from logging import DEBUG, ERROR, WARNING, FileHandler, LogRecord
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        _report_a_full_log_once()
         settings = self.common_settings
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
@@ -197,6 +200,29 @@ class LogHandler(LogHandlerBase):
         self.has_bars = False
         self.times = None
         super().close()
+
+
+@cache
+def _report_a_full_log_once() -> None:
+    """Print one line if a log file cannot be written. A second call has no effect.
+
+    Snakemake keeps a log in .snakemake/log. On a full disk, Python's logging would print a
+    traceback for each message that the log misses.
+    """
+    handle_error = FileHandler.handleError
+    reported = set()
+
+    def handle(handler: FileHandler, record: LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError) or error.errno is None:
+            handle_error(handler, record)
+        elif handler.baseFilename not in reported:
+            reported.add(handler.baseFilename)
+            reason = os.strerror(error.errno)
+            text = f"rspo: {handler.baseFilename}: {reason}; this log misses messages"
+            print(text, file=sys.stderr, flush=True)
+
+    FileHandler.handleError = handle  # type: ignore[assignment, method-assign]
 
 
 def _without_places(text: str) -> str:

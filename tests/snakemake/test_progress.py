@@ -7,7 +7,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,30 @@ def test_a_home_folder_that_cannot_be_written_is_one_line(
     assert "XDG_CACHE_HOME" in line
     elsewhere = text.replace("sourcecache", "other")
     assert "Traceback" in printed(capsys, a_record(elsewhere, logging.ERROR))[0]
+
+
+FULL = Path("/dev/full")  # every write to it fails, as on a full disk
+
+
+def test_a_log_on_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    LogHandler(OutputSettings(), None)
+    log = logging.FileHandler(FULL)
+    for text in ("first", "second"):
+        log.handle(a_record(text))
+    line = f"rspo: {FULL}: No space left on device; this log misses messages\n"
+    assert capsys.readouterr().err == line
+    with suppress(OSError):
+        log.close()
+
+
+def test_other_errors_of_a_log_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LogHandler(OutputSettings(), None)
+    log = logging.FileHandler(tmp_path / "log")
+    log.handle(logging.LogRecord("name", logging.INFO, "", 0, "%d", ("no number",), None))
+    log.close()
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_errors_after_ctrl_c_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
