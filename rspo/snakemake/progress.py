@@ -34,6 +34,7 @@ SELECTING_JOBS = "Select jobs to execute..."  # comes with every job
 # This begins a warning about files that may be incomplete. Jobs of this workflow leave whole files.
 KEPT = "--keep-incomplete mode is set"
 INTERRUPTED = "Terminating processes on user request"  # begins the message after Ctrl-C
+ENDING = "Will exit after finishing currently running jobs"  # begins the message after SIGTERM
 EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # first lines of our executor plugin's errors
 RESUMES = "The same command resumes."
 
@@ -60,6 +61,7 @@ class LogHandler(LogHandlerBase):
         self.conclusions: list[str] = []  # what a dry run ends with, below the tables of its jobs
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
+        self.is_ending = False
         self.display = ExitStack()
         self.print: Callable[[str], None] = self._print_line
         self.times: Any = None  # the times of jobs, from which the time left is estimated
@@ -79,6 +81,8 @@ class LogHandler(LogHandlerBase):
                 self.jobs = (record.done, record.total)
             elif record.getMessage().startswith(INTERRUPTED):
                 self.is_interrupted = True
+            elif record.getMessage().startswith(ENDING):
+                self.is_ending = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
                 self._show_progress(record.experiment)
             elif self.common_settings.dryrun and hasattr(record, "is_conclusion"):
@@ -194,7 +198,7 @@ class LogHandler(LogHandlerBase):
         for text in self.conclusions:
             self.print(text)
         self.conclusions.clear()
-        if self.is_shown and self.is_interrupted:
+        if self.is_shown and (self.is_interrupted or self.is_ending):
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
         self.has_bars = False
