@@ -134,6 +134,7 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(
         (["fetch-judge"], "has no section xverify; `--scale one_gpu` has one; `--scale paper` has"),
         (["status", "--set", "training.steps=abc"], "--set: training.steps = 'abc': "),
         (["scoer", CELL], "Did you mean 'score'"),
+        (["status", "--scale", ""], "--scale is empty; expected the name of a file in config/"),
         (["status", "--config", "results=trial"], "--config; rspo takes --scale SCALE, --results "),
         (["status", "scale=paper"], "argument(s) (scale=paper); rspo takes --scale SCALE, --resu"),
         (["--scale", "paper", "status"], "--scale; options come after the command: rspo COMMAND "),

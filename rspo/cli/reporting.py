@@ -83,6 +83,8 @@ def trace(
     from rspo.pipeline.provenance import provenance_path
     from rspo.pipeline.trace import trace
 
+    if not file.name:  # such as "."
+        raise InputError(f"{file}: expected a result, such as reports/fig_main.pdf")
     if not file.exists() or not provenance_path(file).exists():
         _require_made(file)
     return trace(file, depth)
@@ -93,6 +95,9 @@ def _require_made(file: Path) -> None:
     from rspo.pipeline.provenance import provenance_path
     from rspo.status.targets import inside, target_meant
 
+    for folder in file.parents[:-1]:  # without the last one, which is "." or "/"
+        if file.exists() and provenance_path(folder).exists():
+            raise InputError(f"{file}: is part of a result: `rspo trace {folder}` shows it")
     target = target_meant(file, load_experiment()) if has_config(None) else None
     if target is None:
         return

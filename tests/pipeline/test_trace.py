@@ -207,8 +207,14 @@ def test_other_files_have_no_command(
     assert main(["trace", "reports/fig_main.pdf"]) == 2  # in a folder without config/
     assert capsys.readouterr().err.endswith("fig_main.pdf: no such file or folder\n")
     shutil.copytree(ROOT / "config", "config")
-    assert main(["trace", "config/tiny.yaml"]) == 2
-    assert "tiny.yaml: has no provenance" in capsys.readouterr().err
+    shipped = "config/quick/cells/small--base/policy"
+    for name, message in (
+        ("config/tiny.yaml", "tiny.yaml: has no provenance"),
+        (".", "rspo: error: .: expected a result, such as reports/fig_main.pdf"),
+        (f"{shipped}/config.json", f"is part of a result: `rspo trace {shipped}` shows it"),
+    ):
+        assert main(["trace", name]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_copied_base_policy_is_shown_as_a_copy(
