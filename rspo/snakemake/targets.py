@@ -8,6 +8,7 @@ from typing import Any
 from snakemake.exceptions import MissingRuleException, WorkflowError
 
 from rspo.config.experiment import Experiment
+from rspo.config.given import OWN_KEYS
 from rspo.status.targets import inside, target_meant, targets_by_name
 
 _EXPERIMENTS: list[Experiment] = []  # those of this run; a Snakefile with modules has several
@@ -55,6 +56,9 @@ def _meant(target: str, rules: list[str]) -> str | None:
 
     Returns: None if nothing is like it.
     """
+    key, _, value = target.partition("=")
+    if key in OWN_KEYS and value:
+        return f"--config {target}"
     path = inside(Path(target))
     for experiment in _EXPERIMENTS:
         meant = target_meant(path, experiment)

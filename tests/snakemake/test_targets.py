@@ -29,6 +29,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("{folder}/reports/fig_main.pdf", "reports/fig_main.pdf"),
         ("cost.csv", "results/tiny/tables/cost.csv"),
         ("al", "all"),
+        ("scale=paper", "--config scale=paper"),
     ],
 )
 def test_a_target_that_no_rule_makes_has_a_suggestion(
