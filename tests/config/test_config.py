@@ -216,9 +216,8 @@ def test_an_unknown_scale_is_named(scale: str, message: str) -> None:
 def test_outside_a_project_the_folder_is_the_mistake(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         Experiment.load("tiny", root=tmp_path)
-    assert str(caught.value) == (
-        f"{tmp_path}/config/tiny.yaml: no such config file; run this in the project's folder"
-    )
+    where = f"run this in the project's folder, {ROOT}"
+    assert str(caught.value) == f"{tmp_path}/config/tiny.yaml: no such config file; {where}"
 
 
 @pytest.mark.parametrize(
