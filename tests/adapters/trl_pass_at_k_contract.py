@@ -169,14 +169,24 @@ def test_training_between_evaluations_is_not_counted(tmp_path: Path) -> None:
     assert logged == [pytest.approx(np.mean(evaluated))]
 
 
-def test_prompts_without_a_reward_are_left_out(tmp_path: Path) -> None:
+def test_prompts_without_a_reward_are_left_out_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def some(completions: list[str], answer: list[str], **_: object) -> list[float | None]:
         return [None if word == "red" else 1.0 for word in answer]
 
-    trainer = trainer_of(tmp_path, [some], eval_dataset=questions(9))
-    assert {"red"} < set(trainer.eval_dataset["answer"])
+    trainer = trainer_of(tmp_path, [some, right], eval_dataset=questions(9))
+    without = list(trainer.eval_dataset["answer"]).count("red")
+    assert 0 < without < 9
     trainer.add_callback(PassAtKCallback(trainer, [1], "some"))
-    assert trainer.evaluate()["eval_pass@1"] == 1.0
+    metrics = trainer.evaluate()
+    assert metrics["eval_pass@1"] == 1.0
+    assert metrics["eval_pass_left_out"] == without
+    assert metrics["eval_max_left_out"] == 0  # the other function has a reward for each
+    lines = [line for line in caplog.messages if "prompts" in line]
+    whole = 9 - without
+    expected = f"pass@k is of {whole} of 9 prompts: the others have a response without a reward"
+    assert lines == [expected]
 
 
 def test_the_best_checkpoint_may_be_that_of_pass_at_k(tmp_path: Path) -> None:
