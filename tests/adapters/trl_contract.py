@@ -226,7 +226,7 @@ def test_negative_rewards_that_an_objective_refuses_are_one_line(
 ) -> None:
     monkeypatch.setitem(OBJECTIVES, "own", Objective("own", of_square_roots, KRule.NONE))
     trainer = trainer_of(tmp_path, "own", k=None, reward_funcs=score)
-    with pytest.raises(InputError, match="reward_funcs: .*rewards must not be negative, got -"):
+    with pytest.raises(InputError, match=r"reward_funcs: .*rewards must not be negative, got -"):
         first_batch(trainer)
 
 

@@ -1,6 +1,7 @@
 """The program of docs/trainers.md for TRL, as the page has it; `make test-trainers` runs this.
 
-The model of the page is in the folder of this name, and is a small one.
+The model of the page is in the folder of this name. It is a small one of the family Llama, whose
+tokenizers may be of words.
 """
 
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from examples.trl_bandit import questions, small_model, tokenizer_of_words
+from examples.trl_bandit import questions, tokenizer_of_words
 from rspo.objectives import response_weights
 from tests.support import ROOT
 from tests.support.pages import code_of
@@ -19,10 +21,26 @@ MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 N, K = 16, 4
 
 
-def test_the_program_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def save_model(folder: Path) -> None:
+    """Save a small model with random weights, and its tokenizer."""
     tokenizer = tokenizer_of_words()
-    tokenizer.save_pretrained(tmp_path / MODEL)
-    small_model(tokenizer).save_pretrained(tmp_path / MODEL)
+    tokenizer.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def test_the_program_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_model(tmp_path / MODEL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
     assert f'model="{MODEL}"' in CODE
