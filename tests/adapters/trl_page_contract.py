@@ -1,7 +1,7 @@
 """The program of docs/trainers.md for TRL, as the page has it; `make test-trainers` runs this.
 
 The model of the page is in the folder of this name. It is a small one of the family Llama, whose
-tokenizers may be of words.
+tokenizers may be of words, and it answers with red or green.
 """
 
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from examples.trl_bandit import questions, tokenizer_of_words
+from examples.trl_bandit import tokenizer_of_words
 from rspo.objectives import response_weights
 from tests.support import ROOT
 from tests.support.pages import code_of
@@ -22,7 +24,10 @@ N, K = 16, 4
 
 
 def save_model(folder: Path) -> None:
-    """Save a small model with random weights, and its tokenizer."""
+    """Save a model that says red or green after the question, each with a chance of 1/2, and ends.
+
+    Its only layer adds nothing, so that the last token alone decides about the next one.
+    """
     tokenizer = tokenizer_of_words()
     tokenizer.save_pretrained(folder)
     config = LlamaConfig(
@@ -36,7 +41,17 @@ def save_model(folder: Path) -> None:
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    model = LlamaForCausalLM(config)
+    ids = tokenizer.get_vocab()
+    with torch.no_grad():
+        model.model.layers[0].self_attn.o_proj.weight.zero_()
+        model.model.layers[0].mlp.down_proj.weight.zero_()
+        model.model.embed_tokens.weight.copy_(torch.eye(len(tokenizer), config.hidden_size))
+        model.lm_head.weight.zero_()
+        for color in ("red", "green"):
+            model.lm_head.weight[ids[color], ids["color?"]] = 3
+            model.lm_head.weight[ids["<end>"], ids[color]] = 3
+    model.save_pretrained(folder)
 
 
 def test_the_program_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +61,8 @@ def test_the_program_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.Monk
     assert f'model="{MODEL}"' in CODE
     batch_size = "per_device_train_batch_size=16,"
     assert f"{batch_size}  # a multiple of n; on a CPU, also use_cpu=True" in CODE
-    names: dict[str, Any] = {"problems": questions(2)}
+    problems = Dataset.from_list([{"prompt": "color?", "answer": "red"}] * 2)
+    names: dict[str, Any] = {"problems": problems}
     exec(CODE.replace(batch_size, f"{batch_size} use_cpu=True,"), names)
 
     trainer = names["trainer"]
