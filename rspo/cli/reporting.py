@@ -91,7 +91,7 @@ def trace(
 
 
 def _require_made(file: Path) -> None:
-    """Raises: InputError that names the command, if Snakemake makes a file but has not yet."""
+    """Raises: InputError that names the result that was meant, or the command that makes it."""
     from rspo.pipeline.provenance import provenance_path
     from rspo.status.targets import inside, target_meant
 
@@ -102,7 +102,12 @@ def _require_made(file: Path) -> None:
     if target is None:
         return
     meant = Path(target.path)
-    if not meant.exists() or not provenance_path(meant).exists():
+    is_made = meant.exists() and provenance_path(meant).exists()
+    if file.exists() and is_made:  # such as a copy of a figure
+        raise InputError(f"{file}: has no provenance; did you mean {target.path}?")
+    if file.exists():
+        raise InputError(f"{file}: has no provenance; `{target.command}` makes a file that has it")
+    if not is_made:
         raise InputError(f"{file}: is not made; `{target.command}` makes it")
     if meant != inside(file):
         raise InputError(f"{file}: no such file or folder; did you mean {target.path}?")

@@ -299,6 +299,17 @@ class Experiment:
         models = {model for model, _ in self.bases.values()}
         return all(map(self._has_base_per_seed, models))
 
+    @property
+    def varied_by_seed(self) -> str:
+        """What of the base policies differs between training seeds, in words; empty if nothing.
+
+        It is the "base model", or only the "supervised start" if any of them is a published model.
+        """
+        if not self.has_base_per_seed:
+            return ""
+        is_published = any(self.config.models[model].start for model, _ in self.bases.values())
+        return "supervised start" if is_published else "base model"
+
     @cached_property
     def bases(self) -> dict[str, tuple[str, int]]:
         """The base policies of all cells by name: the model, and the training seed."""

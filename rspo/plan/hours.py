@@ -66,3 +66,8 @@ def as_text(ranges: Sequence[Range]) -> str:
     decimals = 0 if most >= 10 else 1
     texts = [f"{value:,.{decimals}f}" for value in (least, most)]
     return " to ".join(dict.fromkeys(texts))
+
+
+def gpus_text(number: int) -> str:
+    """A number of GPUs in words, such as "4 GPUs"."""
+    return f"{number} GPU{'s' if number != 1 else ''}"

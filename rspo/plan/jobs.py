@@ -13,7 +13,7 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import problems_of_file
 from rspo.plan.assumptions import EVALUATION_START_SECONDS, JUDGE_SPEED, TRAINING_OVERHEAD
-from rspo.plan.hours import Range, as_text, evaluation_tokens, sampling_seconds, sizes_of
+from rspo.plan.hours import Range, as_text, evaluation_tokens, gpus_text, sampling_seconds, sizes_of
 from rspo.plan.step import measured, step_seconds, table
 from rspo.status.policies import is_finished
 from rspo.training.verl.checkpoints import PEAK_BYTES_PER_PARAMETER, POLICY_BYTES_PER_PARAMETER
@@ -183,8 +183,8 @@ def text(experiment: Experiment) -> str:
         lines.append(f"{title:14}{count:6}{gpus:>11}{used:>18}{longest:>18}".rstrip())
     if most := max((job.gpus for job in work), default=0):
         lines.append(
-            f"together {as_text([gpu_hours])} GPU-hours: {as_text([gpu_hours / most])} h on {most} "
-            f"GPUs, {as_text([longest_hours])} h if all cells run at the same time"
+            f"together {as_text([gpu_hours])} GPU-hours: {as_text([gpu_hours / most])} h on "
+            f"{gpus_text(most)}, {as_text([longest_hours])} h if all cells run at the same time"
         )
     if unfinished(experiment) and not hours_of(work, "train"):
         lines.append("unknown duration: set verl.device: cuda and models.<name>.parameters")

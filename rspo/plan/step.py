@@ -36,7 +36,7 @@ from rspo.plan.assumptions import (
     WEIGHTS_SECONDS,
     WEIGHTS_SECONDS_PER_BILLION,
 )
-from rspo.plan.hours import Range, Sizes, as_text, sizes_of
+from rspo.plan.hours import Range, Sizes, as_text, gpus_text, sizes_of
 from rspo.status.policies import is_finished
 from rspo.training.gpu_memory import actor_rollout_ref
 
@@ -123,7 +123,7 @@ def table(experiment: Experiment, cells: list[str]) -> list[str]:
         phases = step_phases(experiment, name, sizes)
         ranges = [phases[phase] for phase in PHASES]
         texts = [as_text([one]) for one in ranges] + [as_text(ranges)]
-        title = f"{model}, {gpus} GPUs, n = {n}"
+        title = f"{model}, {gpus_text(gpus)}, n = {n}"
         lines.append(f"{title:34}{''.join(f'{text:>13}' for text in texts)}")
     return lines
 
@@ -149,6 +149,6 @@ def measured(experiment: Experiment) -> Iterator[str]:
             estimate = as_text([phases[phase] for phase in names])
             texts.append(f"{' and '.join(names)} {seconds:.1f} ({estimate})")
         yield (
-            f"measured in {name} on {sizes.gpus} GPUs, seconds of a step (and the estimate): "
+            f"measured in {name} on {gpus_text(sizes.gpus)}, seconds of a step (and the estimate): "
             f"{', '.join(texts)}"
         )

@@ -100,6 +100,8 @@ def test_a_published_model_with_a_start_has_one_for_each_training_seed() -> None
         assert start is not None
         seeds.append(start.seed)
     assert seeds == [0, 1]
+    # Intervals over seeds do not cover base models then.
+    assert experiment.varied_by_seed == "supervised start"
 
 
 def test_a_published_model_without_a_start_has_one_base_policy() -> None:
@@ -107,10 +109,13 @@ def test_a_published_model_without_a_start_has_one_base_policy() -> None:
     experiment = Experiment.load("pretrained", overrides, root=ROOT)
     assert set(experiment.bases) == {"smollm2-135m--base"}
     assert not experiment.has_base_per_seed
+    assert experiment.varied_by_seed == ""
 
 
 def test_with_verl_all_seeds_start_from_one_base_policy(tmp_path: Path) -> None:
     experiment = load(tmp_path, engine="verl")
     assert experiment.bases_of("main") == ["small--base"]
     assert not experiment.has_base_per_seed
-    assert load(tmp_path / "local").has_base_per_seed
+    local = load(tmp_path / "local")
+    assert local.has_base_per_seed
+    assert local.varied_by_seed == "base model"

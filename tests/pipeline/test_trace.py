@@ -12,6 +12,7 @@ from rspo.core.errors import InputError
 from rspo.evaluation.curves import curves
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, draw
+from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.trace import trace
 from tests.support import ROOT, small_paper
 
@@ -198,6 +199,31 @@ def test_a_file_that_is_not_made_is_named_with_its_command(
         assert main(["trace", name]) == 2
         expected = f"rspo: error: {name}: is not made; `snakemake {command}` makes it\n"
         assert capsys.readouterr().err == expected
+
+
+def test_a_copy_of_a_result_exists_but_has_no_provenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as a figure in the folder of a paper, before and after the figure itself is made."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    copy = Path("paper/fig_main.pdf")
+    copy.parent.mkdir()
+    copy.write_text("copied")
+    error = f"rspo: error: {copy}: has no provenance; "
+    assert main(["trace", str(copy)]) == 2
+    command = "`snakemake reports/fig_main.pdf` makes a file that has it\n"
+    assert capsys.readouterr().err == error + command
+    made = Path("reports/fig_main.pdf")
+    made.parent.mkdir()
+    made.write_text("made")
+    provenance_path(made).write_text("{}")
+    assert main(["trace", str(copy)]) == 2
+    assert capsys.readouterr().err == error + "did you mean reports/fig_main.pdf?\n"
+    copy.unlink()
+    assert main(["trace", str(copy)]) == 2
+    missing = f"rspo: error: {copy}: no such file or folder; did you mean reports/fig_main.pdf?\n"
+    assert capsys.readouterr().err == missing
 
 
 def test_other_files_have_no_command(
