@@ -115,7 +115,7 @@ def table(experiment: Experiment, cells: list[str]) -> list[str]:
             kinds.setdefault((cell.model, sizes.gpus, cell.n), name)
     if not kinds:
         return []
-    heads = "".join(f"{phase:>13}" for phase in (*PHASES, "step"))
+    heads = "".join(f"{phase:>13}" for phase in PHASES + ("step",))
     lines = [f"{'seconds of a step':34}{heads}"]
     for (model, gpus, n), name in kinds.items():
         sizes = sizes_of(experiment, name)
