@@ -137,6 +137,7 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(
         (["status", "--scale", ""], "--scale is empty; expected the name of a file in config/"),
         (["status", "--config", "results=trial"], "--config; rspo takes --scale SCALE, --results "),
         (["status", "scale=paper"], "argument(s) (scale=paper); rspo takes --scale SCALE, --resu"),
+        (["status", "--set", "seeds=2", "--no"], "error: No such option: --no\n"),
         (["--scale", "paper", "status"], "--scale; options come after the command: rspo COMMAND "),
         (["compare", "a.jsonl", "./a.jsonl"], "a.jsonl would be compared with itself; name two f"),
         (["compare", CELL, CELL, "--suite=standard"], " would be compared with itself; name two "),

@@ -161,7 +161,7 @@ def verify(
     if "xverify" in names and not has_config(scale) and not has_config(None):
         raise InputError(
             "--verifier xverify: the config of a scale names the judge model; run this in the "
-            f"project's folder{named_checkout()} with --scale paper"
+            f"project's folder{named_checkout()}, with --scale paper"
         )
     if "xverify" in names or may_be_extension or scale or overrides:
         experiment = load_experiment(scale, overrides, results)

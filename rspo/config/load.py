@@ -75,7 +75,7 @@ def _read(path: Path) -> dict[str, Any]:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
         scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        elsewhere = f"run this in the project's folder{named_checkout()}".rstrip(",")
+        elsewhere = f"run this in the project's folder{named_checkout()}"
         hint = f"scales here: {scales}" if scales else elsewhere
         raise InputError(f"{path}: no such config file; {hint}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -35,7 +35,7 @@ def install_hint(extra: str) -> str:
 def named_checkout() -> str:
     """The folder of this package's checkout after a comma, for messages; empty if there is none."""
     folder = package_folder()
-    return f", {folder}," if is_checkout(folder) else ""
+    return f", {folder}" if is_checkout(folder) else ""
 
 
 def checkout_above(path: Path) -> Path | None:

@@ -129,13 +129,17 @@ def table(experiment: Experiment, cells: list[str]) -> list[str]:
 
 
 def measured(experiment: Experiment) -> Iterator[str]:
-    """A line for each model with a finished cell: the seconds in its log, and the estimate."""
+    """A line for each model with a finished cell: the seconds in its log, and the estimate.
+
+    Cells that ignore the ends of responses, as those of the trial `stress` do, are left out: the
+    estimate is for responses of the usual length.
+    """
     seen = set()
     for name, cell in experiment.every_cell.items():
         sizes = sizes_of(experiment, name)
         if sizes is None or cell.model in seen or experiment.is_derived(name):
             continue
-        if not is_finished(experiment, name):
+        if not is_finished(experiment, name) or _ignores_ends(experiment, name):
             continue
         seen.add(cell.model)
         # The cell may have been trained on another number of GPUs than the config has now.
@@ -152,3 +156,9 @@ def measured(experiment: Experiment) -> Iterator[str]:
             f"measured in {name} on {gpus_text(sizes.gpus)}, seconds of a step (and the estimate): "
             f"{', '.join(texts)}"
         )
+
+
+def _ignores_ends(experiment: Experiment, cell: str) -> bool:
+    """Whether every response of a training has the full length."""
+    rollout = actor_rollout_ref(experiment.for_cell(cell), cell)["rollout"]
+    return bool(rollout.get("ignore_eos", False))

@@ -30,7 +30,7 @@ class Target:
 
     @property
     def command(self) -> str:
-        """The command that makes the file, beginning with the default experiment."""
+        """The command that makes the file, for the default experiment and `config`."""
         return f"snakemake {self.path}" + (f" --config {self.config}" if self.config else "")
 
 

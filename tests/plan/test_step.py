@@ -156,8 +156,11 @@ def test_the_log_of_a_finished_cell_is_compared_with_the_estimate(tmp_path: Path
     """Even that of a trial, with the number of GPUs on which it was trained."""
     experiment = load(tmp_path, 4)
     assert "measured in" not in text(experiment)
-    pilot = f"{SMALL}--policy-gradient--k1--n16--pilot--s0"
     took = {"sample": 14.25, "reward": 1.5, "update": 9.0, "weights": 2.5}
+    # A response of the trial `stress` has the full length, and the estimate is for the usual one.
+    finish(experiment, f"{SMALL}--rspo-pass--k4--n16--stress--s0", gpus=4, seconds=took)
+    assert "measured in" not in text(experiment)
+    pilot = f"{SMALL}--policy-gradient--k1--n16--pilot--s0"
     finish(experiment, pilot, gpus=8, seconds=took)
     (line,) = [line for line in text(experiment).splitlines() if line.startswith("measured")]
     assert line.startswith(f"measured in {pilot} on 8 GPUs, ")
