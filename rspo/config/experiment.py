@@ -422,17 +422,22 @@ class Experiment:
         """
         if name in self.every_cell:
             return self.every_cell[name]
+        if name in self.bases:
+            command = self.command("pretrain", name.removesuffix(f"--{BASE}"))
+            raise InputError(f"{name} is a base policy; `{command}` makes it")
+        raise self._no_cell(name, self.every_cell)
+
+    def _no_cell(self, name: str, names: Iterable[str]) -> InputError:
+        """The error for a name that is not among some names of cells, and perhaps of bases."""
         # Perhaps only the seed in the name is wrong.
         method, _, seed = name.rpartition("--s")
         if f"{method}--s0" in self.every_cell and seed.isdecimal():
-            raise InputError(
+            return InputError(
                 f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                 f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
-        # If `name` is that of a base policy, which is no cell, it must not be suggested for itself.
-        names = set(self.policies) | set(self.every_cell)
-        close = get_close_matches(name, names - {name}, cutoff=0.3)
-        raise InputError(
+        close = get_close_matches(name, names, cutoff=0.3)
+        return InputError(
             f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
             f"similar: {', '.join(close) or 'none'}"
         )
@@ -444,6 +449,8 @@ class Experiment:
         """
         if policy in self.bases:
             return self.bases[policy][0]
+        if policy not in self.every_cell:
+            raise self._no_cell(policy, list(self.bases) + list(self.every_cell))
         return self.cell(policy).model
 
     @property

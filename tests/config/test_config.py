@@ -233,8 +233,8 @@ def test_a_value_on_the_command_line_is_yaml(item: str, overrides: dict[str, Any
     assert parse_overrides([item]) == overrides
 
 
-def test_settings_of_one_section_are_merged_and_the_last_value_counts() -> None:
-    items = ["a.b=1", "a.c.d=2", "a.b=3", "a.c.e=4", "f=5"]
+def test_settings_of_one_section_are_merged() -> None:
+    items = ["a.b=3", "a.c.d=2", "a.b=3", "a.c.e=4", "f=5"]
     assert parse_overrides(items) == {"a": {"b": 3, "c": {"d": 2, "e": 4}}, "f": 5}
 
 
@@ -244,11 +244,13 @@ def test_settings_of_one_section_are_merged_and_the_last_value_counts() -> None:
         ("steps", "--set steps: expected KEY=VALUE, such as training.steps=50"),
         ("=5", "--set =5: expected KEY=VALUE, such as training.steps=50"),
         ("a=[1", "--set a=[1: '[1' is not YAML"),
+        ("b.c=7", "--set b.c=7: b.c is also given as 5; give it once"),
+        ("b=null", "--set b=null: b is also given as {'c': 5}; give it once"),
     ],
 )
 def test_what_is_no_setting_is_refused(item: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        parse_overrides([item])
+        parse_overrides(["b.c=5", item])
     assert str(caught.value) == message
 
 
