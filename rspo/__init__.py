@@ -4,7 +4,8 @@
 `rspo.check_weights(my_function, k=4, n=16)` checks a weight function of your own.
 """
 
-from typing import TYPE_CHECKING, Any
+# As in `typing`, which the command `rspo` does not import before it handles Ctrl-C.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from rspo.objectives.contract import check_weights
@@ -14,7 +15,7 @@ __version__ = "0.2.0"
 __all__ = ["__version__", "check_weights", "diagnose"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import numpy only when a function is used: the command line imports this package first."""
     if name == "check_weights":
         from rspo.objectives.contract import check_weights

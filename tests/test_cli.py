@@ -126,7 +126,7 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(
         (["figure", "fig_mian"], "fig_mian"),
         (["status", "--set", "seeds"], "--set seeds: expected KEY=VALUE"),
         (["status", "--set", "a.b=["], "'[' is not YAML"),
-        (["train", "small--base"], "no cell 'small--base'"),
+        (["train", "small--base"], "small--base is a base policy; `rspo pretrain small` makes it"),
         (["sample", "medium--base", "standard", "5"], "with 8 samples, which are block 0"),
         (["verify", "-"], "-: a pipe can be read only once"),
         (["pass-at-k", "/dev/stdin"], "/dev/stdin: a pipe can be read only once"),

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
 PANEL = "Figures and report"
+# Of the results that are files (`rspo.status.targets`), so that other files need no config.
+_SUFFIXES = (".parquet", ".jsonl", ".csv", ".html", ".pdf", ".png")
+_FOLDERS = ("policy", "model")  # the names of results that are folders (`rspo.config.files`)
 
 
 @command(PANEL, "rspo claims")
@@ -98,6 +101,12 @@ def _require_made(file: Path) -> None:
     for folder in file.parents[:-1]:  # without the last one, which is "." or "/"
         if file.exists() and provenance_path(folder).exists():
             raise InputError(f"{file}: is part of a result: `rspo trace {folder}` shows it")
+    if file.is_dir() and file.name not in _FOLDERS:
+        if provenance_path(file / "policy").exists():
+            raise InputError(f"{file}: is a folder; did you mean {file / 'policy'}?")
+        raise InputError(f"{file} is a folder; name a file in it")
+    if file.is_file() and file.suffix not in _SUFFIXES:
+        return
     target = target_meant(file, load_experiment()) if has_config(None) else None
     if target is None:
         return

@@ -129,7 +129,12 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {}, sources)
         files = Files.of_scale(scale, root, results)
-        return cls(scale, config, files, root, overrides=overrides or {})
+        experiment = cls(scale, config, files, root, overrides=overrides or {})
+        # With other settings, such as fewer samples in a trial, only a study that runs is checked.
+        if not overrides or "studies" in overrides:
+            for study in config.studies:
+                experiment.require_evaluated(study)
+        return experiment
 
     def replacing(self) -> "Experiment":
         """The experiment without the limit `replace_above`: a run may replace any result."""
@@ -270,6 +275,23 @@ class Experiment:
         with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
+
+    def require_evaluated(self, study: str) -> None:
+        """Check the k of a study.
+
+        Raises: InputError for a k that needs more samples, and for one that is not evaluated.
+        """
+        entry = self.config.studies[study]
+        evaluated = self.of_study(study).config.evaluation.k
+        named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", entry.frontier or ())]
+        for contrast in entry.contrasts:
+            named_ks.append((f"contrasts, {contrast.family!r}: k", contrast.named_ks))
+        for key, ks in named_ks:
+            if unknown := set(ks) - set(evaluated):
+                raise InputError(
+                    f"config/{self.scale}.yaml: studies.{study}.{key} = {max(unknown)}; allowed: "
+                    f"evaluation.k, which is {', '.join(map(str, evaluated))}"
+                )
 
     def bases_of(self, grid: str) -> list[str]:
         """The base policies of the cells of an entry of the grid, or of a study, model by model."""
@@ -422,17 +444,22 @@ class Experiment:
         """
         if name in self.every_cell:
             return self.every_cell[name]
+        if name in self.bases:
+            command = self.command("pretrain", name.removesuffix(f"--{BASE}"))
+            raise InputError(f"{name} is a base policy; `{command}` makes it")
+        raise self._no_cell(name, self.every_cell)
+
+    def _no_cell(self, name: str, names: Iterable[str]) -> InputError:
+        """The error for a name that is not among some names of cells, and perhaps of bases."""
         # Perhaps only the seed in the name is wrong.
         method, _, seed = name.rpartition("--s")
         if f"{method}--s0" in self.every_cell and seed.isdecimal():
-            raise InputError(
+            return InputError(
                 f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
                 f"--set seeds={int(seed) + 1} adds seeds to every cell"
             )
-        # If `name` is that of a base policy, which is no cell, it must not be suggested for itself.
-        names = set(self.policies) | set(self.every_cell)
-        close = get_close_matches(name, names - {name}, cutoff=0.3)
-        raise InputError(
+        close = get_close_matches(name, names, cutoff=0.3)
+        return InputError(
             f"no cell {name!r} in config/{self.scale}.yaml; `rspo status` lists all; "
             f"similar: {', '.join(close) or 'none'}"
         )
@@ -444,6 +471,8 @@ class Experiment:
         """
         if policy in self.bases:
             return self.bases[policy][0]
+        if policy not in self.every_cell:
+            raise self._no_cell(policy, list(self.bases) + list(self.every_cell))
         return self.cell(policy).model
 
     @property

@@ -6,13 +6,13 @@ command reads it in `rspo.cli.options.load_experiment`.
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rspo.config.merge import merge, parse_overrides
+from rspo.config.merge import given_twice, merge, parse_overrides
 from rspo.core.errors import InputError
 
 EXPERIMENT_VARIABLE = "RSPO_EXPERIMENT"
@@ -119,7 +119,7 @@ def overrides_of(config: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(text, str):
         raise InputError(f"{SET}={text!r}: expected text, such as set='training.steps=50 seeds=3'")
     nested = read_set(text)
-    for key in _given_twice(plain, nested):  # the first one is enough for the message
+    for key, _, _ in given_twice(plain, nested):  # the first one is enough for the message
         raise InputError(f"{SET}={text!r}: {key} is also given outside of `set`")
     return merge(plain, nested)
 
@@ -137,17 +137,6 @@ def read_set(text: str) -> dict[str, Any]:
         raise InputError(f"{error}{quotes}") from None
     except ValueError as error:  # of shlex, such as "No closing quotation"
         raise InputError(f"{SET}={text!r}: {error}") from None
-
-
-def _given_twice(
-    first: Mapping[str, Any], second: Mapping[str, Any], section: str = ""
-) -> Iterator[str]:
-    """Yield the nested keys that two mappings both have, such as `training.steps`."""
-    for key in first.keys() & second.keys():
-        if isinstance(first[key], Mapping) and isinstance(second[key], Mapping):
-            yield from _given_twice(first[key], second[key], f"{section}{key}.")
-        else:
-            yield f"{section}{key}"
 
 
 def _true_or_false(key: str, value: Any) -> bool:

@@ -41,8 +41,7 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
     Raises: InputError if another process holds the lock, or the file system has no locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Mode "a+" keeps the name of the present owner, which `_owner` reads for the message.
-    with (folder / name).open("a+") as lock:
+    with _opened(folder, name) as lock:
         acquired = _acquire(lock, SECONDS_FOR_A_CHECK, 0.05)
         if not acquired and waits and (name_of_this_job() or os.environ.get(SNAKEMAKE)):
             seconds = SECONDS_FOR_A_LOST_NODE
@@ -53,6 +52,21 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
             raise InputError(f"{folder}: {_owner(lock)} is running here; wait for it or end it")
         _name_owner(lock)
         yield
+
+
+def _opened(folder: Path, name: str) -> IO[str]:
+    """A lock file, which is made if needed.
+
+    Raises: OSError that names the folder, if no file can be made in it: users know no lock files.
+    """
+    file = folder / name
+    try:
+        # Mode "a+" keeps the name of the present owner, which `_owner` reads for the message.
+        return file.open("a+")
+    except OSError as error:
+        if not file.exists():
+            error.filename = str(folder)
+        raise
 
 
 def _name_owner(lock: IO[str]) -> None:

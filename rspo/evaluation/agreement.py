@@ -16,7 +16,7 @@ from rspo.evaluation.read_outcomes import scored_samples
 from rspo.pipeline import tasks
 from rspo.pipeline.run import require_inputs
 from rspo.rewards import places_named, shown_verifier
-from rspo.rewards.configured import Verify, verifier_of
+from rspo.rewards.configured import Verify, require_judge, verifier_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,6 +118,7 @@ def agreement(
             f"verifier {verifier!r} is no other one than that of the scores; "
             f"{allowed_names(verifier, others)}"
         )
+    require_judge(experiment, verifier)
     if output is not None and (output.suffix != ".jsonl" or output.exists()):
         raise InputError(f"{output}: expected a new file that ends with .jsonl")
     experiment.model_of(policy)

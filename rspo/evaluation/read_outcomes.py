@@ -18,7 +18,14 @@ from rspo.core.errors import InputError, require_name
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_frame
 from rspo.evaluation.outcomes import Outcomes
 from rspo.formats.answers import Gold, read_answers
-from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.checks import (
+    READ_ANSWERS,
+    no_answer_warning,
+    none_correct_in_file,
+    none_correct_warning,
+    problem_warnings,
+    text_warnings,
+)
 from rspo.formats.responses import Response, require_one_answer, responses_of
 from rspo.formats.rows import Row
 from rspo.formats.source import Reading, Source, how_read, open_source, unlike_files
@@ -162,6 +169,8 @@ def read_run(
     responses = list(table.values())
     lines.extend(unlike_files(problems_of))
     lines.extend(problem_warnings([(response.problem, response.id) for response in responses]))
+    if not any(response.verifier for response in responses):  # `rspo verify` has warned
+        lines.extend(none_correct_in_file([response.correct for response in responses]))
     if all(response.sample_index is not None for response in responses):
         responses = [table[sample] for sample in sorted(table)]
     verifiers = tuple(sorted({response.verifier for response in responses}))
@@ -218,6 +227,7 @@ def _verify(
     lines.extend(text_warnings(responses))
     if len(set(places)) == 1:
         lines.extend(no_answer_warning(texts, without_answer, verifier, places[0]))
+        lines.extend(none_correct_warning(responses, verdicts, verifier, places[0]))
     return verified, lines
 
 

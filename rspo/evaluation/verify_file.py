@@ -23,7 +23,13 @@ from rspo.evaluation.pass_at_k import accuracy, chosen_ks, pass_at_k_table, size
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import verdict_counts, verified
 from rspo.evaluation.verify_notes import notes
-from rspo.formats.checks import READ_ANSWERS, no_answer_warning, problem_warnings, text_warnings
+from rspo.formats.checks import (
+    READ_ANSWERS,
+    no_answer_warning,
+    none_correct_warning,
+    problem_warnings,
+    text_warnings,
+)
 from rspo.formats.responses import Response, read_responses
 from rspo.formats.source import Reading, all_files, without_verdicts
 from rspo.formats.verdicts import verdict_row
@@ -119,7 +125,7 @@ def verify_file(
     lines.extend(_agreement(responses, correct, names[0]))
     for other in names[1:]:
         lines.extend(_difference(responses, by_verifier, names[0], other))
-    lines.extend(_warnings(responses, reasons, names[0], places))
+    lines.extend(_warnings(responses, verdicts, names[0], places))
     lines.append("")
     lines.extend(pass_at_k_table(outcomes, ks))
     return "\n".join(lines)
@@ -152,14 +158,19 @@ def _remove(files: Sequence[Path]) -> None:
 
 
 def _warnings(
-    responses: Sequence[Response], reasons: Counter[str], verifier: str, extract: Sequence[str]
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    verifier: str,
+    extract: Sequence[str],
 ) -> Iterator[str]:
     """Lines about what may be wrong with the file."""
+    without_answer = sum(verdict.reason == NO_ANSWER for verdict in verdicts)
     yield from _spoiled(responses)
     yield from problem_warnings([(response.problem, response.id) for response in responses])
     yield from text_warnings(responses)
     texts = [response.text for response in responses]
-    yield from no_answer_warning(texts, reasons[NO_ANSWER], verifier, extract)
+    yield from no_answer_warning(texts, without_answer, verifier, extract)
+    yield from none_correct_warning(responses, verdicts, verifier, extract)
 
 
 def _common_name(files: Sequence[Path]) -> str:

@@ -8,13 +8,15 @@ from itertools import chain
 
 from rspo.config.names import BOX_ONLY, EXTRACTING, EXTRACTIONS, WHOLE
 from rspo.formats.responses import Response
-from rspo.rewards import texts_of
-from rspo.rewards.extraction import final_answers
+from rspo.rewards import Verdict, texts_of
+from rspo.rewards.extraction import extracted_answer, final_answers
+from rspo.rewards.verdict import NO_ANSWER
 
 # The verifiers that say whether a response has an answer. A judge model and verifiers of the user
 # read the full response.
 READ_ANSWERS = EXTRACTING
 LARGE_SHARE = 0.2  # of responses without an answer, from which other places are looked at
+FEWEST_WRONG = 2  # responses of which none is correct, from which a mistake is suspected
 _LONGEST_BARE = 40  # characters of a response that may be the answer itself
 _LIST_OF_TEXTS = re.compile(r"\s*\[\s*(['\"]).*\1\s*,?\s*\]\s*", re.DOTALL)
 
@@ -186,6 +188,49 @@ def no_answer_warning(
     shown = f", such as {example!r}" if example else ""
     read = "the last \\boxed{}" if tuple(extract) == BOX_ONLY else ", ".join(extract)
     yield f"warning: {count}{shown}: {verifier} reads {read}; {hint.removesuffix('; ')}"
+
+
+def none_correct_warning(
+    responses: Sequence[Response],
+    verdicts: Sequence[Verdict],
+    verifier: str,
+    extract: Sequence[str] = BOX_ONLY,
+) -> Iterator[str]:
+    """A warning if some responses have answers and none is correct: the key may be a wrong one.
+
+    Args:
+        verdicts: the verdict on each response.
+        extract: the places of the answer in a response that the verifier has read.
+    """
+    wrong = []
+    for response, verdict in zip(responses, verdicts, strict=True):
+        if verdict.correct:
+            return
+        if verdict.reason != NO_ANSWER:
+            wrong.append(response)
+    if len(wrong) < FEWEST_WRONG:
+        return
+    text = " ".join(wrong[0].text.split())
+    says = f"ends with {text[-60:]!r}"
+    if verifier in READ_ANSWERS:
+        says = f"reads {extracted_answer(wrong[0].text, verifier, extract)!r:.60}"
+    forms = texts_of(wrong[0].answers)
+    if any(_LIST_OF_TEXTS.fullmatch(form) for form in forms):
+        return  # `_lists_as_text` names the cause
+    answer = forms[0] if len(forms) == 1 else forms
+    yield (
+        f"warning: no response is correct; the first {says}, its answer is {answer!r:.60}: "
+        "--answer-column names the key of the answer"
+    )
+
+
+def none_correct_in_file(correct: Sequence[bool]) -> Iterator[str]:
+    """A warning if no response is correct by the verdicts of other software."""
+    if len(correct) >= FEWEST_WRONG and not any(correct):
+        yield (
+            "warning: no response is correct by the verdicts of the files: --correct-column names "
+            "the key of the verdict"
+        )
 
 
 def _other_places(unread: Sequence[str], extract: Sequence[str], all_unread: bool) -> str:

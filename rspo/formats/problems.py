@@ -6,6 +6,8 @@ from rspo.formats.paths import has, text_of
 from rspo.formats.rows import Row
 from rspo.rewards import digits, texts_of
 
+PROBLEM_HINT = " (--problem-column names the key of the problem)"  # the end of a message
+
 
 def problem_text(row: Row, key: str, hint: str = "") -> str:
     """The text of a problem, or its id, which may be a number; of a chat, the last message.

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ class Row:
             return reach(self.values, key)
         except KeyError:
             has = ", ".join(self.values) or "no keys"
+            for close in get_close_matches(key, self.values, n=1):
+                has += f"; did you mean {close}?"
             raise InputError(f"{self}: the key {key!r} is missing; has {has}{hint}") from None
 
     def refuse(self, key: str, expected: str) -> InputError:

@@ -8,13 +8,12 @@ from typing import Any
 
 from rspo.config.names import BOX_ONLY, EXTRACTING, PLACES, places_of
 from rspo.config.registered import OWN_VERIFIERS
-from rspo.formats.problems import id_of, problem_text
+from rspo.formats.problems import PROBLEM_HINT, id_of, problem_text
 from rspo.formats.responses import Response
 from rspo.formats.rows import Row
 from rspo.formats.scores import is_score, read_score
 from rspo.formats.source import Source
 from rspo.formats.verified_response import (
-    HINT,
     VerifiedResponse,
     rewards_of,
     verdicts_of,
@@ -42,7 +41,7 @@ def verified_responses(source: Source) -> Iterator[tuple[Row, VerifiedResponse]]
 def _verdicts(row: Row, source: Source) -> list[VerifiedResponse]:
     """The verdicts of a row, which may have several responses."""
     columns = source.columns
-    problem = problem_text(row, columns["problem"], HINT)
+    problem = problem_text(row, columns["problem"], PROBLEM_HINT)
     may_verify = source.has("answer") and source.has("response")
     hint = " (--verifier rules verifies the responses instead)" if may_verify else ""
     verdicts = verdicts_of(row, source.path_of("correct"), hint)

@@ -10,6 +10,10 @@ from rspo.formats.paths import has
 from rspo.formats.rows import Row
 
 HINT = " (`rspo verify` makes a file with verdicts from responses)"  # the end of a message
+CORRECT_HINT = (
+    " (--correct-column names the key of the verdict; `rspo verify` makes a file with verdicts "
+    "from responses)"
+)
 # Verdicts as texts, in lower case: those of CSV files, and the words of inspect_ai, human-eval and
 # evalplus. In inspect_ai, "n" is a response without an answer.
 _VERDICTS = {
@@ -62,7 +66,7 @@ def verdicts_of(row: Row, key: str = "correct", hint: str = "") -> list[bool]:
     Args:
         hint: the end of a message about a value that is no verdict.
     """
-    value = row.value(key, HINT)
+    value = row.value(key, CORRECT_HINT)
     several = isinstance(value, list)
     verdicts = []
     for item in value if several else [value]:

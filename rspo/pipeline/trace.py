@@ -90,6 +90,20 @@ def originals(notes: History) -> dict[Path, str]:
     }
 
 
+def own_code(notes: History) -> Iterator[str]:
+    """A line for each version of a file of the user whose functions made a result of a history."""
+    versions: dict[tuple[str, str], None] = {}
+    for note in notes.values():
+        for name, digest_then in note.get("own_code", {}).items():
+            versions[name, digest_then] = None
+    for name, digest_then in versions:
+        file = Path(name)
+        state = "is missing"
+        if file.is_file():
+            state = "unchanged" if digest(file) == digest_then else "has changed"
+        yield f"own code: {name}, content {digest_then}, {state}"
+
+
 def trace(path: Path, depth: int | None = None) -> Iterator[str]:
     """The lines that `rspo trace` prints.
 
@@ -110,6 +124,7 @@ def trace(path: Path, depth: int | None = None) -> Iterator[str]:
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
     for file, digest_then in originals(notes).items():
         yield f"data: {file}, content {digest_then}"
+    yield from own_code(notes)
     # Last, so that the user sees the history that has the faults.
     broken = faults(notes)
     if broken:

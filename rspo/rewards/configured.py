@@ -97,6 +97,14 @@ def _require_independence(
         )
 
 
+def require_judge(experiment: Experiment | None, verifier: str) -> None:
+    """Raises: InputError for the verifier xverify without its section in the config."""
+    if verifier == "xverify" and (experiment is None or experiment.config.xverify is None):
+        raise InputError(
+            "verifier 'xverify' needs a config with the section xverify, such as --scale paper"
+        )
+
+
 @contextmanager
 def verifier_of(
     experiment: Experiment | None,
@@ -121,10 +129,9 @@ def verifier_of(
     if verifier != "xverify":
         yield configured
         return
-    if experiment is None or experiment.config.xverify is None:
-        raise InputError(
-            "verifier 'xverify' needs a config with the section xverify, such as --scale paper"
-        )
+    require_judge(experiment, verifier)
+    assert experiment is not None  # these two are checked above
+    assert experiment.config.xverify is not None
     from rspo.rewards.xverify.download import template_in
     from rspo.rewards.xverify.judge import XVerify
 

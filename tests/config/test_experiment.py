@@ -190,6 +190,21 @@ def test_a_cell_that_does_not_exist_is_refused_with_similar_names(experiment: Ex
     )
 
 
+def test_a_base_policy_is_no_cell_and_similar_cells_are_no_base_policies(
+    experiment: Experiment,
+) -> None:
+    with pytest.raises(InputError) as error:
+        experiment.cell("small--base")
+    command = experiment.command("pretrain", "small")  # with the options of this experiment
+    assert command.startswith("rspo pretrain small --set=")
+    assert str(error.value) == f"small--base is a base policy; `{command}` makes it"
+    with pytest.raises(InputError) as error:
+        experiment.cell("smal--base")
+    assert "--base" not in str(error.value).partition("similar: ")[2]
+    with pytest.raises(InputError, match="similar: small--base"):
+        experiment.model_of("smal--base")
+
+
 def test_only_the_limit_of_replacing_is_lifted(experiment: Experiment) -> None:
     lifted = experiment.replacing()
     assert experiment.config.replace_above == 10

@@ -333,3 +333,10 @@ def test_a_slurm_job_waits_for_processes_on_a_lost_node(
             assert (tmp_path / locks.LOCK).read_text().startswith("SLURM job 7, process ")
     line = f"rspo: {tmp_path}: {name} is running here; waiting up to 3 s\n"
     assert capsys.readouterr().err == line
+
+
+def test_a_folder_in_which_no_file_can_be_made_is_named_not_its_lock() -> None:
+    """Users know no lock files. /proc refuses new files to every user."""
+    with pytest.raises(OSError, match="/proc/self") as caught, exclusive_lock(Path("/proc/self")):
+        raise AssertionError("locked")
+    assert caught.value.filename == "/proc/self"

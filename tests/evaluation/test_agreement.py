@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rspo.core.tables import PROBLEMS, write_table
 from rspo.evaluation.agreement import agreement_of
 from rspo.evaluation.score import score
 from rspo.pipeline import tasks
-from tests.support import tiny_world
+from tests.support import ROOT, tiny_world
 from tests.support.table_rows import problem, sample, write_samples
 from tests.support.tasks import attest
 
@@ -74,6 +75,15 @@ def test_the_table_has_each_benchmark_and_the_differing_responses_are_written(
     assert [row["benchmark"] for row in rows] == benchmarks
     assert {row["response"] for row in rows} == {TEXTS[1]}
     assert {(row["correct"], row["correct_b"]) for row in rows} == {(False, True)}
+
+
+def test_a_judge_without_its_section_is_refused_before_missing_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "config", "config")
+    assert main(["verify", POLICY, "--suite=standard", "--verifier=xverify"]) == 2
+    assert "verifier 'xverify' needs a config with the section xverify" in capsys.readouterr().err
 
 
 def test_the_second_verifier_may_read_other_places(

@@ -200,6 +200,10 @@ def test_files_are_compared_on_the_problems_that_both_have(
         (["a.jsonl", "again.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
         (["a.jsonl", "again.jsonl", "--metric=best"], "--metric"),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
+        (
+            ["a.jsonl", "keys.jsonl"],
+            "has question, gold, output (--problem-column names the key of",
+        ),
         (["a.jsonl"], "Missing argument"),
     ],
 )
@@ -215,6 +219,7 @@ def test_mistakes_are_one_line(
     for name in ("a", "again"):
         write_verdicts(f"{name}.jsonl", random_responses(0, 0.0)[0])
     Path("raw.jsonl").write_text('{"problem": "p0"}\n')
+    Path("keys.jsonl").write_text('{"question": "p0", "gold": "5", "output": "5"}\n')
     assert main(["compare", *words]) == 2
     output = capsys.readouterr()
     assert output.out == ""

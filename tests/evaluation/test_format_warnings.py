@@ -71,6 +71,36 @@ def test_no_response_has_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(warnings_of(capsys, [*rows, row("c", RIGHT)])) == 1  # that one is empty
 
 
+@pytest.mark.parametrize(
+    ("answer", "shown"), [("7", "'7'"), (7, "'7'"), (["B", "b"], "['B', 'b']")]
+)
+def test_no_response_is_correct(
+    answer: object, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as the number of a row, or a letter, for the answer."""
+    rows = [row("a", "none", answer), row("a", RIGHT, answer), row("b", r"\boxed{6}", "8")]
+    expected = (
+        f"warning: no response is correct; the first reads '5', its answer is {shown}: "
+        "--answer-column names the key of the answer"
+    )
+    assert expected in warnings_of(capsys, rows)
+    Path("good.jsonl").write_text(json.dumps(row("a", RIGHT)) + "\n")
+    for words in (["pass-at-k", "r.jsonl"], ["compare", "r.jsonl", "good.jsonl"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.count("no response is correct; the first reads '5'") == 1
+    assert not any("is correct" in line for line in warnings_of(capsys, rows[:2]))
+    assert not any("is correct" in line for line in warnings_of(capsys, [*rows, row("c", RIGHT)]))
+
+
+def test_no_verdict_of_a_file_is_correct(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"problem": name, "correct": 0} for name in "ab"]
+    for number, expected in ((1, 0), (2, 1)):
+        Path("v.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rows[:number]))
+        assert main(["pass-at-k", "v.jsonl"]) == 0
+        warning = "warning: no response is correct by the verdicts of the files: --correct-column"
+        assert capsys.readouterr().out.count(warning) == expected
+
+
 def test_an_answer_that_is_the_text_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row("a", RIGHT, "['5']"), row("b", RIGHT, '["4", "5"]')]
     (warning,) = warnings_of(capsys, rows)
@@ -78,7 +108,7 @@ def test_an_answer_that_is_the_text_of_a_list(capsys: pytest.CaptureFixture[str]
     assert "--answer-column 'KEY.*' reads the items of such a text as accepted forms" in warning
     assert warnings_of(capsys, rows, "--answer-column=answer.*") == []
     assert "verdicts: 2 correct" in printed(capsys, "--answer-column=answer.*")
-    interval = [row("a", RIGHT, "[4, 5]"), row("b", RIGHT, "(1, '2')")]
+    interval = [row("a", RIGHT, "[4, 5]"), row("b", RIGHT, "(1, '2')"), row("c", RIGHT)]
     assert warnings_of(capsys, interval) == []
 
 

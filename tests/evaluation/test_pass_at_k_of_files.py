@@ -57,7 +57,19 @@ def test_files_of_other_tools_are_read_without_an_option(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mine.jsonl"], "line 1: the key 'problem' is missing; has task, checks"),
+        (
+            ["mine.jsonl"],
+            "the key 'problem' is missing; has task, checks (--problem-column names the key of the "
+            "problem)\n",
+        ),
+        (
+            ["mine.jsonl", "--problem-column=tsk", "--correct-column=checks.ok"],
+            "the key 'tsk' is missing; has task, checks; did you mean task? (--problem-column name",
+        ),
+        (
+            ["mine.jsonl", "--problem-column=task"],
+            "is missing; has task, checks (--correct-column names the key of the verdict; `rspo ve",
+        ),
         (["mine.jsonl", "--problem-column=task"], "line 1: the key 'correct' is missing; has task"),
         (["mine.jsonl", "--suite=standard", "x"], "--suite takes one policy"),
         (["no.jsonl"], "no.jsonl: no such file"),

@@ -1,19 +1,24 @@
 """The history of each file back to the data, and errors where it is broken."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from rspo.cli import main
+from rspo.cli import main, reporting
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.evaluation.curves import curves
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, draw
+from rspo.pipeline import tasks
 from rspo.pipeline.provenance import provenance_path
+from rspo.pipeline.run import run
+from rspo.pipeline.task import Done, Task
 from rspo.pipeline.trace import trace
+from rspo.status.targets import targets_by_name
 from tests.support import ROOT, small_paper
 
 CELL = "small--rspo-pass--k4--n8--s0"
@@ -260,3 +265,59 @@ def test_a_copied_base_policy_is_shown_as_a_copy(
         assert f", {written} on " in first
     assert main(["trace", shipped]) == 0
     assert "copy" not in capsys.readouterr().out
+
+
+def test_own_code_is_shown_with_its_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = Path("policy.json")
+    code = Path("all_of_k.py")
+    code.write_text("k = 4\n")
+    content = hashlib.sha256(b"k = 4\n").hexdigest()
+
+    def work() -> Done:
+        result.write_text("{}")
+        return Done()
+
+    run(Task((result,), {}, list, result.with_name(".lock"), own_code=(code,)), work)
+
+    def line() -> str:
+        capsys.readouterr()
+        assert main(["trace", str(result)]) == 0
+        return capsys.readouterr().out.splitlines()[-1]
+
+    shown = f"own code: all_of_k.py, content {content}, "
+    assert line() == f"{shown}unchanged"
+    code.write_text("k = 5\n")
+    assert line() == f"{shown}has changed"
+    code.unlink()
+    assert line() == f"{shown}is missing"
+
+
+def test_a_folder_and_a_plain_file_need_no_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A config that cannot be read says nothing about them."""
+    monkeypatch.chdir(tmp_path)
+    Path("config").mkdir()
+    Path("config/tiny.yaml").write_text("[")
+    policy = Path("results/tiny/cells/small--base/policy")
+    policy.mkdir(parents=True)
+    provenance_path(policy).write_text("{}")
+    Path("reports").mkdir()
+    for name, message in (
+        ("reports", "reports is a folder; name a file in it"),
+        (str(policy.parent), f"{policy.parent}: is a folder; did you mean {policy}?"),
+        ("config/tiny.yaml", "config/tiny.yaml: has no provenance (config/tiny.yaml.provenance.j"),
+    ):
+        assert main(["trace", name]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_each_result_that_is_a_file_has_a_known_suffix() -> None:
+    experiment = Experiment.load("tiny", root=ROOT)
+    targets = [Path(target) for target in targets_by_name(experiment).values()]
+    targets += [path for path, _ in tasks.results(experiment)]
+    for target in targets:
+        assert target.suffix in reporting._SUFFIXES or target.name in reporting._FOLDERS
