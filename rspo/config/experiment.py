@@ -129,12 +129,7 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {}, sources)
         files = Files.of_scale(scale, root, results)
-        experiment = cls(scale, config, files, root, overrides=overrides or {})
-        # With other settings, such as fewer samples in a trial, only a study that runs is checked.
-        if not overrides or "studies" in overrides:
-            for study in config.studies:
-                experiment.require_evaluated(study)
-        return experiment
+        return cls(scale, config, files, root, overrides=overrides or {})
 
     def replacing(self) -> "Experiment":
         """The experiment without the limit `replace_above`: a run may replace any result."""
@@ -275,23 +270,6 @@ class Experiment:
         with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
-
-    def require_evaluated(self, study: str) -> None:
-        """Check the k of a study.
-
-        Raises: InputError for a k that needs more samples, and for one that is not evaluated.
-        """
-        entry = self.config.studies[study]
-        evaluated = self.of_study(study).config.evaluation.k
-        named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", entry.frontier or ())]
-        for contrast in entry.contrasts:
-            named_ks.append((f"contrasts, {contrast.family!r}: k", contrast.named_ks))
-        for key, ks in named_ks:
-            if unknown := set(ks) - set(evaluated):
-                raise InputError(
-                    f"config/{self.scale}.yaml: studies.{study}.{key} = {max(unknown)}; allowed: "
-                    f"evaluation.k, which is {', '.join(map(str, evaluated))}"
-                )
 
     def bases_of(self, grid: str) -> list[str]:
         """The base policies of the cells of an entry of the grid, or of a study, model by model."""

@@ -494,28 +494,3 @@ def verl_hash(overrides: list[str]) -> str:
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return tasks.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "192, 256]",
-            "192, 300]",
-            "tiny.yaml: studies.overtake: samples = 512 must be at least twi",
-        ),
-        ("frontier: [1, 8]", "frontier: [1, 7]", "annealing.frontier = 7; allowed: evaluation.k"),
-    ],
-)
-def test_a_study_with_a_k_that_it_cannot_have_is_refused_before_anything_runs(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    file = tmp_path / "config" / "studies" / "tiny.yaml"
-    assert file.read_text().count(old) == 1
-    file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(InputError) as caught:
-        Experiment.load("tiny", root=tmp_path)
-    assert message in str(caught.value)
-    fewer = {"evaluation": {"samples": 64, "block": 8}}  # the study may not be part of this run
-    assert Experiment.load("tiny", fewer, root=tmp_path).config.evaluation.samples == 64
