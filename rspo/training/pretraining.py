@@ -114,7 +114,8 @@ def _made(policy: Path, note: Mapping[str, Any]) -> dict[str, str]:
 def _shipped(experiment: Experiment, model: str, folder: Path) -> Path | None:
     """The base policy in a folder of results that comes with the config.
 
-    Returns: None, after a note, if the folder has none with the settings of this experiment.
+    Returns: None if the folder has none of this model, and None after a note if there is no such
+        folder, or its base policy has other settings than this experiment.
 
     Raises: InputError if it is damaged, or nothing tells its settings.
     """
@@ -125,7 +126,10 @@ def _shipped(experiment: Experiment, model: str, folder: Path) -> Path | None:
         return task.outputs[0]
     if found.condition not in (Condition.STALE, Condition.MISSING):
         raise InputError(f"{found}; without the key base_policies, the base policy is trained")
-    print(f"{found}; the base policy is trained", flush=True)
+    if found.condition is Condition.STALE:
+        print(f"{found}; the base policy is trained", flush=True)
+    elif not folder.is_dir():
+        print(f"{folder}: no such folder (base_policies); the base policy is trained", flush=True)
     return None
 
 
