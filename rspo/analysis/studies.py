@@ -43,23 +43,8 @@ def study_of(experiment: Experiment, name: str) -> Study:
     """
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
-    study = studies[name]
-    evaluated = experiment.of_study(name).config.evaluation.k
-    named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", study.frontier or ())]
-    for contrast in study.contrasts:
-        named_ks.append((f"contrasts, {contrast.family!r}: k", _named_ks(contrast)))
-    for key, ks in named_ks:
-        if unknown := set(ks) - set(evaluated):
-            raise InputError(
-                f"config/{experiment.scale}.yaml: studies.{name}.{key} = {max(unknown)}; allowed: "
-                f"evaluation.k, which is {', '.join(map(str, evaluated))}"
-            )
-    return study
-
-
-def _named_ks(contrast: Contrast) -> tuple[int, ...]:
-    """The k that a contrast names; none if its k are those of the study or of the methods."""
-    return contrast.k if isinstance(contrast.k, tuple) else ()
+    experiment.require_evaluated(name)
+    return studies[name]
 
 
 def task(experiment: Experiment, name: str) -> Task:
@@ -129,7 +114,7 @@ def planned(
     for contrast in study.contrasts:
         if contrast.claims:
             continue
-        shown = tuple(sorted(_named_ks(contrast) or ks))
+        shown = tuple(sorted(contrast.named_ks or ks))
         for averaged in [shown] if contrast.mean else [(k,) for k in shown]:
             # A mean over k is of a study that does not choose at each k.
             chosen = lines[averaged[0]] if isinstance(lines, Mapping) else lines

@@ -271,6 +271,23 @@ class Experiment:
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
+    def require_evaluated(self, study: str) -> None:
+        """Check the k of a study.
+
+        Raises: InputError for a k that needs more samples, and for one that is not evaluated.
+        """
+        entry = self.config.studies[study]
+        evaluated = self.of_study(study).config.evaluation.k
+        named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", entry.frontier or ())]
+        for contrast in entry.contrasts:
+            named_ks.append((f"contrasts, {contrast.family!r}: k", contrast.named_ks))
+        for key, ks in named_ks:
+            if unknown := set(ks) - set(evaluated):
+                raise InputError(
+                    f"config/{self.scale}.yaml: studies.{study}.{key} = {max(unknown)}; allowed: "
+                    f"evaluation.k, which is {', '.join(map(str, evaluated))}"
+                )
+
     def bases_of(self, grid: str) -> list[str]:
         """The base policies of the cells of an entry of the grid, or of a study, model by model."""
         bases: dict[str, dict[str, None]] = {}

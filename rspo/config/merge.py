@@ -1,5 +1,6 @@
 """Merge nested mappings of settings, and read them from a command line."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,13 +12,13 @@ from rspo.core.errors import InputError
 def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """Read overrides: `["training.steps=5"]` becomes `{"training": {"steps": 5}}`.
 
-    Values are YAML, so that `[1, 4]` is a list and `null` is None.
+    Values are YAML, so that `[1, 4]` is a list and `null` is None. If a key has several overrides,
+    the last one counts; if their values differ, a line on standard error says so.
 
     Args:
         option: the option that has the overrides, for messages.
 
-    Raises: InputError for an item that is not KEY=VALUE, and for one that gives a key another value
-        than an item before it.
+    Raises: InputError for an item that is not KEY=VALUE.
     """
     overrides: dict[str, Any] = {}
     for item in items:
@@ -32,7 +33,8 @@ def parse_overrides(items: Sequence[str], option: str = "--set") -> dict[str, An
         for section in reversed(key.split(".")):
             value = {section: value}
         for contradiction in _contradictions(overrides, value):
-            raise InputError(f"{option} {item}: {contradiction}; give it once")
+            line = f"rspo: {option} {item}: {contradiction}; the last value counts"
+            print(line, file=sys.stderr, flush=True)
         overrides = merge(overrides, value)
     return overrides
 

@@ -638,6 +638,11 @@ class Contrast(Section):
     mean: bool = False  # whether the differences are averaged over k
     each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
 
+    @property
+    def named_ks(self) -> tuple[int, ...]:
+        """The k that it names; none if its k are those of the study or of the methods."""
+        return self.k if isinstance(self.k, tuple) else ()
+
 
 class Study(GridEntry):
     """A comparison of methods beyond the paper's, made on request (docs/add/study.md)."""

@@ -233,9 +233,13 @@ def test_a_value_on_the_command_line_is_yaml(item: str, overrides: dict[str, Any
     assert parse_overrides([item]) == overrides
 
 
-def test_settings_of_one_section_are_merged() -> None:
-    items = ["a.b=3", "a.c.d=2", "a.b=3", "a.c.e=4", "f=5"]
+def test_settings_of_one_section_are_merged_and_the_last_value_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    items = ["a.b=1", "a.c.d=2", "a.b=3", "a.c.e=4", "f=5", "f=5"]
     assert parse_overrides(items) == {"a": {"b": 3, "c": {"d": 2, "e": 4}}, "f": 5}
+    line = "rspo: --set a.b=3: a.b is also given as 1; the last value counts\n"
+    assert capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize(
@@ -244,13 +248,11 @@ def test_settings_of_one_section_are_merged() -> None:
         ("steps", "--set steps: expected KEY=VALUE, such as training.steps=50"),
         ("=5", "--set =5: expected KEY=VALUE, such as training.steps=50"),
         ("a=[1", "--set a=[1: '[1' is not YAML"),
-        ("b.c=7", "--set b.c=7: b.c is also given as 5; give it once"),
-        ("b=null", "--set b=null: b is also given as {'c': 5}; give it once"),
     ],
 )
 def test_what_is_no_setting_is_refused(item: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        parse_overrides(["b.c=5", item])
+        parse_overrides([item])
     assert str(caught.value) == message
 
 
@@ -494,3 +496,28 @@ def verl_hash(overrides: list[str]) -> str:
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return tasks.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "192, 256]",
+            "192, 300]",
+            "tiny.yaml: studies.overtake: samples = 512 must be at least twi",
+        ),
+        ("frontier: [1, 8]", "frontier: [1, 7]", "studies.annealing.frontier = 7; allowed: evalua"),
+    ],
+)
+def test_a_study_with_a_k_that_it_cannot_have_is_refused_when_it_runs(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    file = tmp_path / "config" / "studies" / "tiny.yaml"
+    assert file.read_text().count(old) == 1
+    file.write_text(file.read_text().replace(old, new))
+    experiment = Experiment.load("tiny", root=tmp_path)  # a run without this study may go on
+    study = message.partition("studies.")[2].partition(".")[0].partition(":")[0]
+    with pytest.raises(InputError) as caught:
+        experiment.require_evaluated(study)
+    assert message in str(caught.value)

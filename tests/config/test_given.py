@@ -75,7 +75,6 @@ def test_a_shell_passes_the_experiment_of_a_command_on(
         ({"set": "a=1 'b"}, '--config set="a=1 \'b": No closing quotation'),
         ({"set": "k=[1, 2]"}, "'[1,' is not YAML; put quotes around a value with spaces"),
         ({"set": 3}, "--config set=3: expected text, such as set='training.steps=50 seeds=3'"),
-        ({"set": "seeds=3 seeds=4"}, "--config set seeds=4: seeds is also given as 3; give it on"),
         ({"set": "seeds=3", "seeds": 4}, "--config set='seeds=3': seeds is also given outside"),
         ({"set": "a.b.c=1", "a": {"b": {"c": 1}}}, "a.b.c is also given outside of `set`"),
         ({"set": "grid.main=null", "grid": {"main": {"k": 1}}}, "grid.main is also given outside"),
