@@ -91,7 +91,7 @@ def parse(words: list[str]) -> Callable[[], Output]:
 
 def _hint(words: list[str]) -> str:
     """What to write instead of options of Snakemake, and of options before the command."""
-    before = ["", *words]  # the word before each one: `--set seeds=3` is an option of rspo
+    before = [""] + words  # the word before each one: `--set seeds=3` is an option of rspo
     are_of_snakemake = any(
         re.match("(scale|results|set|seeds|replace)=", word) and previous != "--set"
         for previous, word in zip(before, words, strict=False)

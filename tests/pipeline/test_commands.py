@@ -423,6 +423,7 @@ def test_a_trial_run_pretrains_only_a_model_of_other_settings(
         for name in ("same", "damaged")
     ]
     assert notes[0]["digest"] == notes[1]["digest"]
+    assert notes[0]["notes"].pop("copied")["from"] == str(BASE / "policy")
     assert notes[0]["notes"] == notes[1]["notes"]
 
 
