@@ -80,7 +80,14 @@ uv_pip() { # COMMAND ARGUMENTS...
     "$python" -m uv -q pip "$command" --python "$python" --compile-bytecode "$@"
 }
 
-echo "Installing the packages of envs/lock/$packages.txt"
+# uv prints nothing until it has finished.
+case $packages in
+base) size="170 MB and PyTorch (190 MB for its CPU build, several GB for CUDA), one to two minutes" ;;
+verl) size="640 MB and PyTorch (190 MB for its CPU build), less after make setup, two to three minutes" ;;
+gpu) size="several GB, several minutes" ;;
+esac
+echo "Installing the packages of envs/lock/$packages.txt: $size with a fast network. This prints" \
+    "nothing until it has finished"
 
 # uv compares the hash of each file with the lock files, except for PyTorch and flash-attn.
 if [ "$packages" = gpu ]; then

@@ -92,6 +92,7 @@ class Experiment:
         command would write into the folder of the config's own results; otherwise None.
     overrides: the settings of the command line, nested as in the config. A command in a message
         repeats them (`command`).
+    option: the option with which the user overrides a key, for messages.
     """
 
     scale: str
@@ -100,6 +101,7 @@ class Experiment:
     root: Path = Path()
     as_configured: "Experiment | None" = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    option: str = "--set"
 
     @classmethod
     def load(
@@ -129,7 +131,8 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {}, sources)
         files = Files.of_scale(scale, root, results)
-        return cls(scale, config, files, root, overrides=overrides or {})
+        option = "--config" if sources and "--config" in sources else "--set"
+        return cls(scale, config, files, root, overrides=overrides or {}, option=option)
 
     def replacing(self) -> "Experiment":
         """The experiment without the limit `replace_above`: a run may replace any result."""
@@ -449,9 +452,12 @@ class Experiment:
         # Perhaps only the seed in the name is wrong.
         method, _, seed = name.rpartition("--s")
         if f"{method}--s0" in self.every_cell and seed.isdecimal():
+            meant = f"{method}--s{int(seed)}"  # without the zeros in front of s00
+            if meant in self.every_cell:
+                return InputError(f"no cell {name!r}: did you mean {meant}?")
             return InputError(
                 f"no cell {name!r}: config/{self.scale}.yaml has fewer seeds; "
-                f"--set seeds={int(seed) + 1} adds seeds to every cell"
+                f"{self.option} seeds={int(seed) + 1} adds seeds to every cell"
             )
         close = get_close_matches(name, names, cutoff=0.3)
         return InputError(

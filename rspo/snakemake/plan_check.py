@@ -100,9 +100,18 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
         line = f"This run makes results again: {why}{_and_more(len(others))}."
         # In a dry run, the log handler `rspo` prints it last, because the tables of jobs are long.
         logger.warning(line, extra={"is_conclusion": True})
-    left = sorted(damaged.values()) + sorted(missing.values())
-    if left:
-        logger.warning(f"This run leaves a result as it is: {left[0]}{_and_more(len(left) - 1)}.")
+    _name_first("This run leaves a result as it is", damaged)
+    _name_first(
+        "This run does not make a missing result again, because the files made from it exist",
+        missing,
+    )
+
+
+def _name_first(what: str, refusals: Mapping[Any, str]) -> None:
+    """Warn of the first of some results, if there is one, and say how many more there are."""
+    if refusals:
+        first, *others = sorted(refusals.values())
+        logger.warning(f"{what}: {first}{_and_more(len(others))}.")
 
 
 def name_what_touch_leaves(dag: Any) -> None:

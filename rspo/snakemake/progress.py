@@ -33,6 +33,21 @@ HIDDEN = {
 SELECTING_JOBS = "Select jobs to execute..."  # comes with every job
 # This begins a warning about files that may be incomplete. Jobs of this workflow leave whole files.
 KEPT = "--keep-incomplete mode is set"
+# This begins a message of --touch for each job. The end of the run says it in one line (`end_run`).
+NOT_TOUCHED = "Output files not touched because they don't exist"
+# A warning about each output with the flag `update` of a job that failed, if no earlier file was
+# there. The job has left nothing, and nothing is lost.
+NOT_RESTORED = re.compile(r"Cannot restore .+: no backup found\.")
+# What Snakemake says a second time about a failed job: its message "Error in rule ..." names the
+# command and the log, to which the handler adds the reason. `rspo` ends with the status 1 or 2
+# after it has printed its error; another status, such as 137 of a killed command, is printed.
+REPEATED = re.compile(
+    r"WorkflowError:\nAt least one job did not complete successfully\."
+    r"|RuleException:\nCalledProcessError in file \".*/workflow/rules/[^\"]*\", line \d+:\n"
+    r"Command '.*' returned non-zero exit status [12]\.",
+    flags=re.DOTALL,
+)
+NO_MESSAGE = "    message: None\n"  # of a rule without a message
 INTERRUPTED = "Terminating processes on user request"  # begins the message after Ctrl-C
 ENDING = "Will exit after finishing currently running jobs"  # begins the message after SIGTERM
 EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # first lines of our executor plugin's errors
@@ -90,6 +105,7 @@ class LogHandler(LogHandlerBase):
             elif not self._is_hidden(record, event):
                 text = self.format(record)
                 if event == LogEvent.JOB_ERROR:
+                    text = text.replace(NO_MESSAGE, "")
                     for reason in _reasons(record.log):
                         text += f"\n    reason: {reason}"
                 elif record.levelno >= ERROR:
@@ -107,8 +123,11 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         if self.is_interrupted and record.levelno >= ERROR:
             return True  # these are errors of jobs that Ctrl-C ended
-        if record.getMessage().startswith(KEPT):
+        if record.getMessage().startswith((KEPT, NOT_TOUCHED)):
             return True
+        text = record.getMessage().strip()
+        if NOT_RESTORED.fullmatch(text) or REPEATED.fullmatch(text):
+            return not settings.verbose
         if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
             return False
         if event == LogEvent.SHELLCMD:
@@ -248,6 +267,14 @@ def _without_places(text: str) -> str:
         return (
             f"error: {match[2]}: {match[1]}: Snakemake keeps a cache in the home folder; set "
             "XDG_CACHE_HOME to a folder that can be written"
+        )
+    # Snakemake reads all words behind --config as keys, and a target is none.
+    pattern = r"Traceback.*ValueError: Invalid config definition: .*\(Unparsable value: '(.+?)'\)"
+    match = re.fullmatch(pattern, text.strip(), flags=re.DOTALL)
+    if match:
+        return (
+            f"error: --config {match[1]}: expected KEY=VALUE; give targets before --config, as in "
+            "`snakemake TARGET --config KEY=VALUE`"
         )
     # All other errors have the form of a traceback: the type, and then lines `  File "..."`, of
     # which the last one names the place that raised the error.

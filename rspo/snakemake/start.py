@@ -133,9 +133,27 @@ def end_run(workflow: Any, experiment: Experiment) -> None:
     """
     # With --touch, files may be missing: it is for copies of results, which may be incomplete.
     if workflow.touch:
-        logger.info("The files that exist have new times. No job has run.")
+        logger.info(_what_was_touched(workflow.dag))
         return
     require_results(workflow.dag)
     page = str(experiment.files.reports / "report.html")
     if any(page in job.output for job in workflow.dag.jobs):
         logger.info(f"The report is {page}.")
+
+
+def _what_was_touched(dag: Any) -> str:
+    """Sentences that say which files of a run with --touch have new times.
+
+    They replace Snakemake's message about each job whose files do not exist (`NOT_TOUCHED` of
+    `rspo.snakemake.progress`).
+    """
+    files = sorted({str(path) for job in dag.jobs for path in job.output})
+    missing = [path for path in files if not Path(path).exists()]
+    if len(missing) == len(files):
+        return "No file of this run exists, so that no file was touched. No job has run."
+    if not missing:
+        return "All files of this run have new times. No job has run."
+    return (
+        f"The files that exist have new times. {len(missing)} of {len(files)} files do not exist, "
+        f"such as {missing[0]}. No job has run."
+    )

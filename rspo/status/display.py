@@ -27,6 +27,7 @@ from rspo.training.progress import Snapshot, shown_metrics
 SECONDS_BETWEEN_LINES = 15
 POLICIES_IN_LINE = 4  # the most running policies in a line
 FAULTS_IN_TABLE = 20  # the most faults below the table
+FINISHED = ("trained", "scored", "evaluated")  # the states of a policy whose training is over
 COLUMNS = ("policy", "state", "step", "reward", "Pass@k", "entropy")
 
 
@@ -45,7 +46,7 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
     Returns: None for a base policy, which has no log, a cell that is not finished, and a damaged
         log.
     """
-    if status.state not in ("trained", "evaluated"):
+    if status.state not in FINISHED:
         return None
     try:
         # A finished training has no progress file any more, but its log has the same metrics.
@@ -143,20 +144,25 @@ def table_text(experiment: Experiment) -> str:
 
 
 def _summary(scale: str, policies: Sequence[Status]) -> str:
-    """How many policies are trained and evaluated; some are trained only for their logs."""
+    """How many policies are trained, scored and evaluated; some are trained only for their logs."""
     states = Counter(status.state for status in policies)
-    trained = states["trained"] + states["evaluated"]
+    trained = sum(states[state] for state in FINISHED)
     planned = sum(status.is_to_be_evaluated for status in policies)
-    evaluated = f"{states['evaluated']} of {planned}"
+    evaluated = states["evaluated"]
+    done = f"{evaluated} of {planned} evaluated"
+    if states["scored"]:
+        done = f"{evaluated + states['scored']} of {planned} scored, {done}"
     if trained < len(policies):
-        return f"{trained} of {len(policies)} policies trained, {evaluated} evaluated"
-    text = f"{trained} policies trained; {evaluated} that are evaluated"
-    if states["evaluated"] < planned:  # a study needs the scores of its policies, but no curves
-        command = "snakemake all"
-        if scale != DEFAULT_SCALE:
-            command += f" --config scale={scale}"
-        text += f" have their curves, `{command}` makes the others"
-    return text
+        return f"{trained} of {len(policies)} policies trained, {done}"
+    text = f"{trained} policies trained, {done}"
+    if evaluated == planned:
+        return text
+    command = "snakemake all"
+    if scale != DEFAULT_SCALE:
+        command += f" --config scale={scale}"
+    if states["scored"]:
+        return f"{text}: `{command}` makes the curves, which a study does not need"
+    return f"{text}: `{command}` evaluates the others"
 
 
 def shown_in_terminal(experiment: Experiment) -> AbstractContextManager[Any]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rspo.config.experiment import Experiment
@@ -9,7 +10,7 @@ from rspo.core.locks import LOCK, is_locked
 from rspo.pipeline import tasks
 from rspo.pipeline.state import behind, has_outputs, is_begun, is_good, is_left, refusals
 from rspo.training.checkpoint import checkpoint_state
-from rspo.training.progress import Snapshot, read_progress
+from rspo.training.progress import PROGRESS_FILE, Snapshot, read_progress
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,9 @@ class Status:
     """The state of one policy.
 
     state: "waiting" (for its training), "running", "stopped" (in its training, which can resume),
-        "trained", "evaluated", or "stale": damaged, or trained with other settings, problems or
-        base policy than the config has now.
+        "trained", "scored" (its responses are verified, which is all that a study needs),
+        "evaluated" (its curves exist, too), or "stale": damaged, or trained with other settings,
+        problems or base policy than the config has now.
     is_to_be_evaluated: whether a suite is planned for it. Some cells are trained for their logs.
     snapshot: the progress of the training, if it is running or stopped; otherwise None.
     """
@@ -55,7 +57,7 @@ def running(experiment: Experiment) -> dict[str, Snapshot]:
         policies |= dict.fromkeys(experiment.policies_of(grid))
     snapshots = {}
     for policy in policies:
-        snapshot = read_progress(experiment.files.checkpoint(policy))
+        snapshot = _snapshot_of_owner(experiment, policy)
         if snapshot is not None and _is_running(experiment, policy):
             snapshots[policy] = snapshot
     return snapshots
@@ -93,13 +95,30 @@ def _state(
     # A checkpoint with a progress file is of a training that has not finished, unless its process
     # was killed between the end of the training and the removal of the checkpoint.
     if snapshot is not None and not damaged and not is_left(task):
-        return "running" if _is_running(experiment, policy) else "stopped", snapshot
+        if _is_running(experiment, policy):
+            return "running", _snapshot_of_owner(experiment, policy)
+        return "stopped", snapshot
     if is_finished(experiment, policy):
-        if suites and _is_evaluated(experiment, policy, suites):
-            return "evaluated", None
-        return "trained", None
+        return _evaluation(experiment, policy, suites), None
     is_stale = damaged or (has_outputs(task) and not is_good(task))
     return "stale" if is_stale else "waiting", None
+
+
+def _snapshot_of_owner(experiment: Experiment, policy: str) -> Snapshot | None:
+    """The progress of the last process that held the lock of a policy.
+
+    A process writes its name into the lock file when it begins to hold the lock. Progress that is
+    older than this was written by an earlier process, and may count steps behind the last
+    checkpoint, which are lost.
+
+    Returns: None if that process has written no progress.
+    """
+    checkpoint = experiment.files.checkpoint(policy)
+    with suppress(FileNotFoundError):
+        written = (checkpoint / PROGRESS_FILE).stat().st_mtime_ns
+        if written < (experiment.files.folder(policy) / LOCK).stat().st_mtime_ns:
+            return None
+    return read_progress(checkpoint)
 
 
 def _is_running(experiment: Experiment, policy: str) -> bool:
@@ -110,15 +129,19 @@ def _is_running(experiment: Experiment, policy: str) -> bool:
     return is_locked(experiment.files.folder(policy) / LOCK)
 
 
-def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all scores of a policy, and the curves made from them, exist and are current."""
+def _evaluation(experiment: Experiment, policy: str, suites: Collection[str]) -> str:
+    """The state of a policy whose training is finished: "trained", "scored" or "evaluated".
+
+    It is evaluated if all its scores, and the curves made from them, exist and are current.
+    """
+    if not suites:
+        return "trained"
     for suite in suites:
-        if not is_good(tasks.curves(experiment, policy, suite)):
-            return False
         for block in experiment.blocks():
             if not is_good(tasks.score(experiment, policy, suite, block)):
-                return False
-    return True
+                return "trained"
+    curves = [tasks.curves(experiment, policy, suite) for suite in suites]
+    return "evaluated" if all(map(is_good, curves)) else "scored"
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:

@@ -188,6 +188,11 @@ def test_a_cell_that_does_not_exist_is_refused_with_similar_names(experiment: Ex
         "no cell 'small--rspo-pass--k4--n16--s7': config/tiny.yaml has fewer seeds; "
         "--set seeds=8 adds seeds to every cell"
     )
+    with pytest.raises(InputError) as error:
+        experiment.cell("small--rspo-pass--k4--n16--s00")
+    assert str(error.value) == (
+        "no cell 'small--rspo-pass--k4--n16--s00': did you mean small--rspo-pass--k4--n16--s0?"
+    )
 
 
 def test_a_base_policy_is_no_cell_and_similar_cells_are_no_base_policies(

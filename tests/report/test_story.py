@@ -149,8 +149,8 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
 
 def test_the_headline_says_that_methods_tie(alike: Experiment, too_little: Experiment) -> None:
     said = sentence_of(alike)
-    for against in ("RSPO's difference to the baseline", "its difference to policy gradient"):
-        (values,) = re.findall(rf"{against}, (.*?), is a tie within 5 points[;.]", said)
+    for tie in ("RSPO ties with the baseline", "; it ties with policy gradient"):
+        (values,) = re.findall(rf"{tie} within 5 points: the difference is (.*?\))[;.]", said)
         assert [k for *_, k in re.findall(rf"{VALUE} \(k\u00a0=\u00a0(\d)\)", values)] == [*"248"]
     assert "not resolved" not in said
     assert "less than 5 points by two one-sided tests" in str(sentences(alike).remarks())

@@ -277,7 +277,7 @@ def test_touch_names_the_results_that_stay_stale_and_counts_no_jobs(project: Pat
     assert done.returncode == 0, done.stderr
     why = f"{POLICY} was made with other settings (training.steps: 6 -> 7)"
     assert f"--touch changes times only: {why}; the next run makes that again." in done.stderr
-    assert "The files that exist have new times. No job has run." in done.stderr
+    assert "All files of this run have new times. No job has run." in done.stderr
     assert "jobs done" not in done.stderr
 
 
@@ -286,6 +286,21 @@ def test_touch_says_nothing_about_results_that_are_up_to_date(project: Path) -> 
     done = snakemake(project, CURVES, "--touch")
     assert done.returncode == 0, done.stderr
     assert "--touch changes" not in done.stderr
+
+
+def test_touch_counts_the_files_that_do_not_exist_in_one_line(project: Path) -> None:
+    Path(SAMPLES).unlink()
+    done = snakemake(project, SAMPLES, CURVES, "--touch")
+    assert done.returncode == 0, done.stderr
+    (line,) = [row for row in done.stderr.splitlines() if "not exist" in row or "new times" in row]
+    assert line.startswith("The files that exist have new times. 1 of ")
+    assert line.endswith(f" files do not exist, such as {SAMPLES}. No job has run.")
+    shutil.rmtree("results")
+    done = snakemake(project, CURVES, "--touch")
+    assert done.returncode == 0, done.stderr
+    line = "No file of this run exists, so that no file was touched. No job has run."
+    assert line in done.stderr.splitlines()
+    assert "don't exist" not in done.stdout + done.stderr
 
 
 def test_figures_of_another_folder_of_results_are_made_again(project: Path) -> None:
@@ -407,7 +422,10 @@ def test_a_missing_result_is_a_line_and_is_not_made_again_unasked(project: Path,
         shutil.rmtree(lost)
     else:
         Path(lost).unlink()
-    line = f"This run leaves a result as it is: {lost} is missing; {REMEDY}."
+    line = (
+        "This run does not make a missing result again, because the files made from it exist: "
+        f"{lost} is missing; {REMEDY}."
+    )
     require_line_and_nothing_to_do(project, line)
     assert jobs(plan("--forcerun", CURVES)) == {"curves": 1, "total": 1}
 

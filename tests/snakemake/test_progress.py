@@ -16,7 +16,14 @@ from snakemake.settings.enums import Quietness
 from snakemake.settings.types import OutputSettings
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from rspo.snakemake.progress import INTERRUPTED, KEPT, SELECTING_JOBS, LogHandler, _without_places
+from rspo.snakemake.progress import (
+    INTERRUPTED,
+    KEPT,
+    NOT_TOUCHED,
+    SELECTING_JOBS,
+    LogHandler,
+    _without_places,
+)
 from rspo.status import display
 from tests.support import tiny_world
 
@@ -120,6 +127,9 @@ ALL_IS_QUIET = {"quiet": {Quietness.ALL}}
         ({"levelno": logging.WARNING}, ALL_IS_QUIET, True),
         ({"levelno": logging.ERROR}, ALL_IS_QUIET, True),
         ({"levelno": logging.WARNING, "msg": f"{KEPT}."}, {}, False),
+        ({"levelno": logging.WARNING, "msg": f"{NOT_TOUCHED}: a, b"}, {}, False),
+        ({"levelno": logging.WARNING, "msg": "Cannot restore a.pdf: no backup found."}, {}, False),
+        ({"levelno": logging.WARNING, "msg": "Cannot restore a.pdf: disk is full."}, {}, True),
         # The counts of jobs are the result of a dry run.
         ({"event": LogEvent.RUN_INFO, "stats": {"total": 3}}, RULES_ARE_QUIET, False),
         (
@@ -147,6 +157,33 @@ def test_a_failed_job_is_printed_with_the_last_error_in_its_logs(
     logs = [f"{log} (check log file(s) for error details)", str(tmp_path / "missing.log")]
     failed = a_record("Error in rule train:", logging.ERROR, event=LogEvent.JOB_ERROR, log=logs)
     assert printed(capsys, failed) == ["Error in rule train:", "    reason: no GPU"]
+
+
+@pytest.mark.parametrize(
+    ("status", "place", "is_printed"),
+    [
+        (1, "/home/me/workflow/rules/figures.smk", False),
+        (2, "/home/me/workflow/rules/figures.smk", False),
+        (137, "/home/me/workflow/rules/figures.smk", True),  # the system killed it
+        (1, "/home/me/Snakefile", True),  # a rule of the user
+    ],
+)
+def test_a_failed_job_is_not_described_twice(
+    capsys: pytest.CaptureFixture[str], status: int, place: str, is_printed: bool
+) -> None:
+    text = (
+        f'RuleException:\nCalledProcessError in file "{place}", line 19:\n'
+        f"Command 'rspo figure a\n2>&1 | tee log' returned non-zero exit status {status}."
+    )
+    shown = printed(capsys, a_record(text, logging.ERROR))
+    assert shown == (text.splitlines() if is_printed else [])
+    last = a_record(
+        "WorkflowError:\nAt least one job did not complete successfully.", logging.ERROR
+    )
+    assert printed(capsys, last) == []
+    failed = "Error in rule a:\n    message: None\n    jobid: 0"
+    record = a_record(failed, logging.ERROR, event=LogEvent.JOB_ERROR, log=[])
+    assert printed(capsys, record) == ["Error in rule a:", "    jobid: 0"]
 
 
 def test_an_error_of_this_package_is_printed_without_its_place(

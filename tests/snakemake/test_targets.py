@@ -99,3 +99,33 @@ def test_every_suggestion_is_a_target(project: Path) -> None:
     files = [str(Path(target).relative_to(ROOT)) for target in targets.values()]
     done = snakemake(project, "-n", *dict.fromkeys(files))
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("seed", "hint"),
+    [
+        ("s00", f"did you mean {CELL}?"),
+        ("s9", "config/tiny.yaml has fewer seeds; --config seeds=10 adds seeds to every cell"),
+    ],
+)
+def test_a_policy_of_a_seed_that_the_config_lacks_has_a_hint(
+    project: Path, seed: str, hint: str
+) -> None:
+    cell = CELL.replace("s0", seed)
+    policy = f"results/tiny/cells/{cell}/policy"
+    done = snakemake(project, "-n", policy)
+    assert done.returncode == 1
+    assert f"error: no cell '{cell}': {hint}\n" in done.stdout
+    if "seeds=" in hint:
+        assert snakemake(project, "-n", policy, "--config", "seeds=10").returncode == 0
+
+
+def test_a_target_behind_config_is_one_line_that_says_where_it_belongs(project: Path) -> None:
+    done = snakemake(project, "-n", "--config", "seeds=2", "reports/fig_main.pdf")
+    assert done.returncode == 1
+    output = done.stdout + done.stderr
+    assert (
+        "error: --config reports/fig_main.pdf: expected KEY=VALUE; give targets before --config"
+        in output
+    )
+    assert "Traceback" not in output

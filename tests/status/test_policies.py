@@ -1,6 +1,7 @@
 """The status of policies, and how it is printed."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -143,13 +144,13 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
     experiment: Experiment, tmp_path: Path
 ) -> None:
     finish(experiment, DONE, 80)
-    assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "trained"
+    assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "scored"
     scores = experiment.files.scores(DONE, "standard", 0)
     assert state_of(experiment, DONE) == "evaluated"
     made(tasks.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
     assert state_of(experiment, DONE) == "evaluated"
     made(tasks.score(experiment, DONE, "standard", 0), digest="other")
-    assert state_of(experiment, DONE) == "trained"
+    assert state_of(experiment, DONE) == "scored"
 
 
 def test_the_line_has_jobs_and_some_of_the_running_policies(
@@ -158,8 +159,8 @@ def test_the_line_has_jobs_and_some_of_the_running_policies(
     with exclusive_lock(experiment.files.folder(RUNNING)):
         assert line(experiment) == ""  # the job has only started
     report(experiment, STOPPED)
-    report(experiment, RUNNING)
     with exclusive_lock(experiment.files.folder(RUNNING)):
+        report(experiment, RUNNING)
         assert line(experiment, (3, 9)) == (
             f"3 of 9 jobs done | {RUNNING} step 50/200 reward 0.250 Pass@k 0.500 entropy 0.125"
         )
@@ -173,26 +174,44 @@ def test_the_line_has_jobs_and_some_of_the_running_policies(
         assert line(experiment) == "1 more are running"
 
 
+def test_the_progress_of_an_earlier_process_is_not_shown(experiment: Experiment) -> None:
+    """It may count steps behind the last checkpoint, which the present process makes again."""
+    report(experiment, RUNNING)
+    file = experiment.files.checkpoint(RUNNING) / "progress.json"
+    os.utime(file, ns=(0, 0))
+    with exclusive_lock(experiment.files.folder(RUNNING)):
+        assert line(experiment) == ""
+        rows = [row.split() for row in table_text(experiment).splitlines()]
+        assert [RUNNING, "running"] in rows
+        os.utime(file)
+        assert line(experiment).startswith(f"{RUNNING} step 50/200")
+    os.utime(file, ns=(0, 0))
+    rows = [row.split() for row in table_text(experiment).splitlines()]
+    assert [RUNNING, "stopped", "50/200", "0.250", "0.500", "0.125"] in rows
+
+
 def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     experiment: Experiment, tmp_path: Path
 ) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)
-    report(experiment, RUNNING)
     with exclusive_lock(experiment.files.folder(RUNNING)):
+        report(experiment, RUNNING)
         rows = [row.split() for row in table_text(experiment).splitlines()]
     assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy"]
     assert [row[0] for row in rows[1:28]] == experiment.policies
     assert [RUNNING, "running", "50/200", "0.250", "0.500", "0.125"] in rows
     assert [DONE, "evaluated"] in rows
     shutil.rmtree(experiment.files.checkpoint(RUNNING))
-    assert table_text(experiment).splitlines()[-1] == (
-        "27 policies trained; 27 of 27 that are evaluated"
-    )
+    assert table_text(experiment).splitlines()[-1] == ("27 policies trained, 27 of 27 evaluated")
     experiment.files.curves(DONE, "standard").unlink()
     assert table_text(experiment).splitlines()[27 + 1] == (
-        "27 policies trained; 26 of 27 that are evaluated have their curves, `snakemake all` makes "
-        "the others"
+        "27 policies trained, 27 of 27 scored, 26 of 27 evaluated: `snakemake all` makes the "
+        "curves, which a study does not need"
+    )
+    experiment.files.scores(DONE, "standard", 0).unlink()
+    assert table_text(experiment).splitlines()[27 + 1] == (
+        "27 policies trained, 26 of 27 evaluated: `snakemake all` evaluates the others"
     )
     changed = tiny_world.load(tmp_path, training={"steps": 7})
     *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
@@ -223,9 +242,9 @@ def test_the_command_prints_what_is_done_running_and_left(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     finish(experiment, DONE, 80)
-    report(experiment, RUNNING)
     monkeypatch.chdir(experiment.files.reports.parent)
     with exclusive_lock(experiment.files.folder(RUNNING)):
+        report(experiment, RUNNING)
         assert main(promised) == 0
     rows = {row.split()[0]: row.split()[1] for row in capsys.readouterr().out.splitlines()[1:28]}
     assert (rows.pop(DONE), rows.pop(RUNNING)) == ("evaluated", "running")
@@ -271,9 +290,10 @@ def test_a_training_by_hand_shows_its_progress_in_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: in_terminal)
-    report(experiment, RUNNING)
-    with exclusive_lock(experiment.files.folder(RUNNING)), shown_in_terminal(experiment):
-        pass
+    with exclusive_lock(experiment.files.folder(RUNNING)):
+        report(experiment, RUNNING)
+        with shown_in_terminal(experiment):
+            pass
     shown = capsys.readouterr().err
     assert (f"{RUNNING} " in shown) == in_terminal
     assert ("step 50/200  reward 0.250" in shown) == in_terminal

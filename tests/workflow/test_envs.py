@@ -212,6 +212,14 @@ def test_without_a_network_what_to_do_comes_before_what_pip_says(checkout: Path)
     assert not (checkout / ".venv" / ".rspo").exists()
 
 
+@pytest.mark.parametrize("packages", ["base", "verl", "gpu"])
+def test_a_long_installation_begins_with_its_size_and_time(checkout: Path, packages: str) -> None:
+    done = setup(checkout, packages, FLASH_ATTN="none")
+    assert done.returncode == 0
+    (line,) = [row for row in done.stdout.splitlines() if f"envs/lock/{packages}.txt" in row]
+    assert re.search(r": (\d+ MB|several GB).*, .* minutes with a fast network\. ", line)
+
+
 def test_an_interrupted_setup_starts_again(checkout: Path) -> None:
     assert setup(checkout, "verl").returncode == 0
     (checkout / ".venv" / ".rspo").unlink()
