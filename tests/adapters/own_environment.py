@@ -35,16 +35,11 @@ def run(python: Path, *arguments: str, seconds: float | None = None, **variables
 
     Raises: subprocess.TimeoutExpired if it takes more than `seconds`.
     """
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
-    if "VERL_PLATFORM" not in variables:
-        # An earlier test in this process may have chosen the platform of `rspo.training.verl`, which
-        # the environment of these tests need not have.
-        environment.pop("VERL_PLATFORM", None)
     done = subprocess.run(
         [python, *arguments],
         timeout=seconds,
         cwd=ROOT,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
         capture_output=True,
         text=True,
         check=False,
