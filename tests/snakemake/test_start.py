@@ -212,14 +212,24 @@ def test_rules_of_another_checkout_are_refused_with_both_paths(
     assert environment == []
 
 
+@pytest.mark.parametrize(
+    ("exists", "said"),
+    [
+        (True, "All files of this run have new times. No job has run."),
+        (False, "No file of this run exists, so that no file was touched. No job has run."),
+    ],
+)
 def test_touch_shows_no_progress_and_says_that_no_job_has_run(
-    experiment: Experiment, messages: list[tuple[str, Any]]
+    experiment: Experiment, messages: list[tuple[str, Any]], exists: bool, said: str
 ) -> None:
-    page = job("report", experiment.files.reports / "report.html")
-    run = workflow(page, touch=True)
+    page = experiment.files.reports / "report.html"
+    if exists:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.touch()
+    run = workflow(job("report", page), touch=True)
     start_run(run, rules("report"), experiment, {})
     end_run(run, experiment)
-    assert messages == [("The files that exist have new times. No job has run.", None)]
+    assert messages == [(said, None)]
 
 
 @pytest.mark.usefixtures("environment")
