@@ -42,7 +42,7 @@ from rspo.training.progress import Progress, shown_metrics
 from rspo.training.records import Stopwatch, record_of
 from rspo.training.rewards import Scored, named_rewards, verify_tokens
 from rspo.training.validation import held_out_prompts, is_due, validation_record
-from rspo.training.verl.advantages import response_advantages
+from rspo.adapters.verl_advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
     kept_rows,

@@ -12,7 +12,7 @@ from rspo.cli import main
 from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
-from rspo.training.verl.advantages import estimator_name
+from rspo.adapters.verl_advantages import estimator_name
 from rspo.training.verl.driver import _reason
 from rspo.training.verl.section import experiment_of
 from rspo.training.verl.verl_config import verl_config
