@@ -31,6 +31,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
+from rspo.adapters.verl_advantages import response_advantages
 from rspo.config.experiment import Experiment
 from rspo.core.gpus import gpu_bytes
 from rspo.core.signals import Stopped, is_requested
@@ -42,7 +43,6 @@ from rspo.training.progress import Progress, shown_metrics
 from rspo.training.records import Stopwatch, record_of
 from rspo.training.rewards import Scored, named_rewards, verify_tokens
 from rspo.training.validation import held_out_prompts, is_due, validation_record
-from rspo.adapters.verl_advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
     kept_rows,
