@@ -1,13 +1,10 @@
 """Kinds of GPUs, and the GPUs of a SLURM job as PyTorch and vLLM see them."""
 
-import subprocess
-from typing import Literal, NamedTuple
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import name_of_this_job, this_job
-
-_SECONDS_TO_ANSWER = 10  # the timeout of nvidia-smi
-_MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
 class Gpu(NamedTuple):
@@ -82,13 +79,26 @@ def _granted() -> str:
 def gpu_bytes(which: Literal["used", "total"]) -> int:
     """The used or total memory of a GPU in bytes, the largest of this host's GPUs.
 
-    Returns: 0 if nvidia-smi does not answer.
+    This calls the library of NVIDIA's driver. nvidia-smi has the same numbers, but is a process,
+    which takes a fraction of a second to start, during which the GPUs of a training are idle.
+
+    Returns: 0 if the driver does not answer.
     """
-    query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
+    import pynvml  # installed by `make setup-gpu`
+
     try:
-        done = subprocess.run(
-            query, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER, check=True
-        )
-        return max(int(line) for line in done.stdout.split()) * _MEBIBYTE
-    except (OSError, subprocess.SubprocessError, ValueError):
+        devices = _devices()
+        found = [pynvml.nvmlDeviceGetMemoryInfo(one, pynvml.nvmlMemory_v2) for one in devices]
+    except pynvml.NVMLError:
         return 0
+    return max((int(getattr(memory, which)) for memory in found), default=0)
+
+
+@cache
+def _devices() -> list[Any]:
+    """This host's GPUs, as pynvml names them. The library stays initialized in this process."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    numbers = range(pynvml.nvmlDeviceGetCount())
+    return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in numbers]

@@ -1,12 +1,17 @@
 """A job that was given GPUs must not work on the CPU; with the environment of a SLURM job."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
+from rspo.core import gpus
 from rspo.core.errors import InputError
 from rspo.core.gpus import gpu_bytes, require_visible_gpus, require_vllm_on_gpus
 from rspo.core.slurm_job import this_job
@@ -57,26 +62,81 @@ def test_gpus_that_torch_sees_are_no_error(
     require_visible_gpus()
 
 
-@pytest.mark.parametrize(
-    ("answer", "size"),
-    [
-        ("echo 81559; echo 2; echo 5", 81559 * 2**20),
-        ("echo '[N/A]'", 0),
-        ("true", 0),
-        ("echo 5; exit 9", 0),
-        (None, 0),
-    ],
-)
-def test_the_memory_of_the_fullest_gpu_is_what_its_driver_tells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, size: int
+class FakeNvml(ModuleType):
+    """Stands in for pynvml: GPUs with these sizes, whose memory is half used."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+    nvmlMemory_v2 = 2  # used memory without what the driver reserves, as in nvidia-smi
+
+    def __init__(self, sizes: list[int], broken: str = "") -> None:
+        super().__init__("pynvml")
+        self.sizes, self.broken = sizes, broken
+        self.calls: list[str] = []
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if name == self.broken:
+            raise self.NVMLError(name)
+
+    def nvmlInit(self) -> None:
+        self._call("init")
+
+    def nvmlDeviceGetCount(self) -> int:
+        self._call("count")
+        return len(self.sizes)
+
+    def nvmlDeviceGetHandleByIndex(self, number: int) -> int:
+        self._call("handle")
+        return number
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int, version: int) -> SimpleNamespace:
+        self._call("memory")
+        assert version == self.nvmlMemory_v2
+        total = self.sizes[handle]
+        return SimpleNamespace(total=total, used=total // 2)
+
+
+@pytest.fixture
+def no_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Starting a process is an error."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    gpus._devices.cache_clear()
+    yield
+    gpus._devices.cache_clear()
+
+
+@pytest.mark.usefixtures("no_process")
+def test_the_memory_of_the_fullest_gpu_is_read_without_a_process(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = "--query-gpu=memory.total --format=csv,noheader,nounits"
-    if answer is not None:
-        tool = tmp_path / "nvidia-smi"
-        tool.write_text(f'#!/bin/sh\n[ "$*" = "{words}" ] || exit 2\n{answer}\n')
-        tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_bytes("total") == size
+    """A training asks several times in each step."""
+    nvml = FakeNvml([5 * 2**30, 80 * 2**30, 2**30])
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert gpu_bytes("total") == 80 * 2**30
+    assert gpu_bytes("used") == 40 * 2**30
+    assert nvml.calls.count("init") == 1
+
+
+@pytest.mark.parametrize("broken", ["init", "count", "handle", "memory"])
+@pytest.mark.usefixtures("no_process")
+def test_a_driver_that_does_not_answer_is_no_memory(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    nvml = FakeNvml([2**30], broken)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert gpu_bytes("total") == 0
+    nvml.broken = ""  # it answers again
+    assert gpu_bytes("total") == 2**30
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_host_without_gpus_has_no_memory_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([]))
+    assert gpu_bytes("used") == 0
 
 
 @pytest.mark.long
