@@ -309,7 +309,7 @@ class Model(Section):
     hub: HubModel | None = None
     start: Start | None = None  # only for a model of the hub
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
-    parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
+    parameters: Positive | None = None  # their number, for `rspo plan`, `rspo doctor` and the MFU
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":

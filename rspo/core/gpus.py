@@ -27,6 +27,22 @@ GPUS = {
 }
 
 
+def peak_flops(name: str) -> float | None:
+    """Dense operations in bfloat16 per second of the GPU that its driver names `name`.
+
+    Returns: None for a GPU that is not in `GPUS`, and for PCIe and NVL boards, which are slower
+        than others of the same name.
+    """
+    words = name.lower().replace("-", " ").split()
+    if "pcie" in words or "nvl" in words:
+        return None
+    joined = "".join(words)  # GeForce RTX 4090
+    for kind, gpu in GPUS.items():
+        if kind in joined:
+            return gpu.flops
+    return None
+
+
 def why_no_gpu() -> str:
     """Why PyTorch can use no GPU on this host; empty if it can use one."""
     import torch
@@ -92,6 +108,20 @@ def gpu_bytes(which: Literal["used", "total"]) -> int:
     except pynvml.NVMLError:
         return 0
     return max((int(getattr(memory, which)) for memory in found), default=0)
+
+
+def gpu_name() -> str:
+    """The name of this host's first GPU, such as NVIDIA H800; empty if the driver does not answer.
+
+    PyTorch would reserve memory of the GPU to tell it.
+    """
+    import pynvml
+
+    try:
+        devices = _devices()
+        return str(pynvml.nvmlDeviceGetName(devices[0])) if devices else ""
+    except pynvml.NVMLError:
+        return ""
 
 
 @cache

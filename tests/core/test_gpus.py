@@ -13,7 +13,13 @@ import torch
 
 from rspo.core import gpus
 from rspo.core.errors import InputError
-from rspo.core.gpus import gpu_bytes, require_visible_gpus, require_vllm_on_gpus
+from rspo.core.gpus import (
+    gpu_bytes,
+    gpu_name,
+    peak_flops,
+    require_visible_gpus,
+    require_vllm_on_gpus,
+)
 from rspo.core.slurm_job import this_job
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
@@ -89,6 +95,10 @@ class FakeNvml(ModuleType):
         self._call("handle")
         return number
 
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        self._call("name")
+        return f"GPU {handle}"
+
     def nvmlDeviceGetMemoryInfo(self, handle: int, version: int) -> SimpleNamespace:
         self._call("memory")
         assert version == self.nvmlMemory_v2
@@ -133,10 +143,37 @@ def test_a_driver_that_does_not_answer_is_no_memory(
     assert gpu_bytes("total") == 2**30
 
 
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H800", 989e12),
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA GeForce RTX 4090", 165e12),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA L4", None),
+        ("", None),
+    ],
+)
+def test_the_peak_follows_from_the_name_of_the_gpu(name: str, peak: float | None) -> None:
+    assert peak_flops(name) == peak
+
+
+@pytest.mark.usefixtures("no_process")
+def test_the_name_is_that_of_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml([1, 2])
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert gpu_name() == "GPU 0"
+    nvml.broken = "name"
+    assert gpu_name() == ""
+
+
 @pytest.mark.usefixtures("no_process")
 def test_a_host_without_gpus_has_no_memory_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([]))
     assert gpu_bytes("used") == 0
+    assert gpu_name() == ""
 
 
 @pytest.mark.long

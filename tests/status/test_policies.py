@@ -1,8 +1,10 @@
 """The status of policies, and how it is printed."""
 
 import json
+import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +174,15 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING)
+    three_minutes_ago = time.time() - 180
+    progress = experiment.files.checkpoint(RUNNING) / "progress.json"
+    os.utime(progress, (three_minutes_ago, three_minutes_ago))
     with exclusive_lock(experiment.files.folder(RUNNING)):
         rows = [row.split() for row in table_text(experiment).splitlines()]
-    assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy"]
+    assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy", "last", "record"]
     assert [row[0] for row in rows[1:28]] == experiment.policies
-    assert [RUNNING, "running", "50/200", "0.250", "0.500", "0.125"] in rows
+    row = [RUNNING, "running", "50/200", "0.250", "0.500", "0.125", "3", "min", "ago"]
+    assert row in rows
     assert [DONE, "evaluated"] in rows
     shutil.rmtree(experiment.files.checkpoint(RUNNING))
     assert table_text(experiment).splitlines()[-1] == (
@@ -297,6 +303,14 @@ def test_a_job_reports_its_last_step(tmp_path: Path) -> None:
     assert snapshot is not None
     assert (snapshot.step, snapshot.steps) == (12, 12)
     assert snapshot.metrics == {"reward": 0.2}
+
+
+def test_only_a_running_training_has_an_age(experiment: Experiment) -> None:
+    report(experiment, RUNNING)
+    report(experiment, STOPPED)
+    with exclusive_lock(experiment.files.folder(RUNNING)):
+        ages = {status.policy: status.age for status in statuses(experiment)}
+    assert [policy for policy, age in ages.items() if age is not None] == [RUNNING]
 
 
 def test_policies_of_a_study_are_listed_once_something_was_made_for_them(tmp_path: Path) -> None:
