@@ -71,18 +71,12 @@ class ScheduledEngine(FSDPEngineWithLMHead):
         if self.sampling_dtype is None or _is_mixture_of_experts(self.model_config.hf_config):
             found: tuple[Iterator[Any], Any] = super().get_per_tensor_param(*arguments, **options)
             return found
-        hook = self.module.register_state_dict_post_hook(self._cast)
+        hook = self.module.register_state_dict_post_hook(partial(_cast, self.sampling_dtype))
         try:
             found = super().get_per_tensor_param(*arguments, **options)
         finally:
             hook.remove()  # checkpoints keep the actor's type
         return found
-
-    def _cast(self, module: torch.nn.Module, state: dict[str, Tensor], *_: Any) -> None:
-        """Cast this rank's shard of each weight, in place of the entry in `state`."""
-        for name, weight in state.items():
-            if isinstance(weight, DTensor) and weight.is_floating_point():
-                state[name] = weight.to(self.sampling_dtype)
 
     def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
         """Make PyTorch's scheduler, which multiplies the peak rate by a factor."""
@@ -96,6 +90,13 @@ class ScheduledEngine(FSDPEngineWithLMHead):
         updates = config.total_training_steps
         # PyTorch calls the function with the number of updates that are done.
         return LambdaLR(optimizer, lambda done: learning_rate_factor(done / updates, settings))
+
+
+def _cast(dtype: torch.dtype, module: torch.nn.Module, state: dict[str, Tensor], *_: Any) -> None:
+    """Cast this rank's shard of each weight, in place of its entry in the `state` of a module."""
+    for name, weight in state.items():
+        if isinstance(weight, DTensor) and weight.is_floating_point():
+            state[name] = weight.to(dtype)
 
 
 def _is_mixture_of_experts(config: Any) -> bool:
