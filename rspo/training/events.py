@@ -47,7 +47,7 @@ class Events:
         if first_step == 1 and folder.exists():  # of an earlier training of this cell
             shutil.rmtree(folder)
         self.writer = tensorboard.SummaryWriter(folder, purge_step=first_step)
-        print(f"event files: tensorboard --logdir {folder}", flush=True)
+        print(f"to watch this training: tensorboard --logdir {folder}", flush=True)
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Write the numbers of a step, so that they are in the file when this returns."""

@@ -124,7 +124,8 @@ def test_tensorboard_shows_each_step_once_after_a_resume(
     ]
     assert shown["seconds/update"] == [(1, 1), (2, 2), (3, 3), (4, 4)]
     assert (
-        capsys.readouterr().out.splitlines() == [f"event files: tensorboard --logdir {folder}"] * 2
+        capsys.readouterr().out.splitlines()
+        == [f"to watch this training: tensorboard --logdir {folder}"] * 2
     )
     killed.events.close()
     with RunLog(experiment, CELL, []) as log:

@@ -136,7 +136,7 @@ def test_without_a_logger_of_verl_no_column_is_written_for_its_metrics(
 def test_verl_computes_its_metrics_only_for_a_logger(
     monkeypatch: pytest.MonkeyPatch, logger: list[str]
 ) -> None:
-    """It would fetch nine columns of all responses."""
+    """It would fetch seven columns of all responses."""
     computed: list[str] = []
     metrics = lambda self, *_, **__: computed.append("metrics")  # noqa: E731
     monkeypatch.setattr(PPOTrainerSync, "_compute_metrics", metrics)
