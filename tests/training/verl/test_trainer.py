@@ -166,9 +166,9 @@ def test_the_ranks_cast_to_the_type_of_the_servers(tmp_path: Path) -> None:
     config = verl_config(experiment, next(iter(experiment.cells)))
     rollout = config.actor_rollout_ref.rollout
     assert sampling_dtype_of(rollout) == torch.bfloat16
-    assert sampling_dtype_of(rollout | {"dtype": "half"}) == torch.float16
-    assert sampling_dtype_of(rollout | {"dtype": "auto"}) is None
-    assert sampling_dtype_of(rollout | {"quantization": "fp8"}) is None
+    assert sampling_dtype_of(OmegaConf.merge(rollout, {"dtype": "half"})) == torch.float16
+    assert sampling_dtype_of(OmegaConf.merge(rollout, {"dtype": "auto"})) is None
+    assert sampling_dtype_of(OmegaConf.merge(rollout, {"quantization": "fp8"})) is None
 
 
 @pytest.mark.parametrize("key", ["num_experts", "num_local_experts", "n_routed_experts"])
