@@ -46,10 +46,10 @@ SCALES = [
     Scale("tiny", "small", "small--rspo-pass--k4--n16--s0", "standard", {}),
     Scale(
         "pretrained",
-        "smollm2-135m-0",
-        "smollm2-135m-0--rspo-pass--k4--n16--s0",
+        "smollm2-135m",
+        "smollm2-135m--rspo-pass--k4--n16--s0",
         "standard",
-        {"models.smollm2-135m-0.start.problems": 40, "evaluation.problems": 10},
+        {"models.smollm2-135m.start.problems": 40, "evaluation.problems": 10},
     ),
 ]
 

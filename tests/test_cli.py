@@ -134,6 +134,19 @@ def test_an_error_of_the_system_is_one_line_that_names_the_file(
         (["fetch-judge"], "has no section xverify; `--scale one_gpu` has one; `--scale paper` has"),
         (["status", "--set", "training.steps=abc"], "--set: training.steps = 'abc': "),
         (["scoer", CELL], "Did you mean 'score'"),
+        (["status", "--scale", ""], "--scale is empty; expected the name of a file in config/"),
+        (["status", "--config", "results=trial"], "--config; rspo takes --scale SCALE, --results "),
+        (["status", "scale=paper"], "argument(s) (scale=paper); rspo takes --scale SCALE, --resu"),
+        (["--scale", "paper", "status"], "--scale; options come after the command: rspo COMMAND "),
+        (["compare", "a.jsonl", "./a.jsonl"], "a.jsonl would be compared with itself; name two f"),
+        (["compare", CELL, CELL, "--suite=standard"], " would be compared with itself; name two "),
+        (["verify", "a.jsonl", "--out", "config"], "config: is a folder; expected a file with th"),
+        (["verify", "a.jsonl", "--out", "a.csv"], "a.csv: has the suffix '.csv'; allowed: .jsonl"),
+        (["verify", "a.jsonl", "--out", "no/a.jsonl"], "no/a.jsonl: no such folder: no"),
+        (
+            ["verify", "a.jsonl", "--verifier=xverify", "--scale=papr"],
+            "config/papr.yaml: no such config file; scales here: one_gpu, paper, ",
+        ),
         (
             ["verify", "a.jsonl", "--k", "2,x"],
             "'--k': Input should be a valid integer",
@@ -157,6 +170,18 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     written = {path.name for path in project.rglob("*") if path.is_file()}
     shipped = {path.name for path in (ROOT / "config").rglob("*")}
     assert written - shipped - {".lock"} == set()
+
+
+def test_a_command_outside_of_the_project_names_the_folder_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").touch()
+    for command in (["status"], ["plan"], ["verify", "a.jsonl", "--verifier=xverify"]):
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert f"run this in the project's folder, {ROOT}" in error
+        assert error.count("\n") == 1
 
 
 OWN_FIGURE = """\

@@ -5,7 +5,7 @@
 
 Each version gets an environment in .trainers/, from the package index, beside the packages of the
 environment that runs this. TRL trains a few steps there, and verl computes advantages. The results
-are in tests/adapters/trainer_versions.json, to be committed.
+are in tests/adapters/trainer_versions.json, to be committed; see `record` for the newest version.
 """
 
 import json
@@ -31,7 +31,7 @@ LOADED = {
     "VERL_USE_EXTERNAL_MODULES": "rspo.adapters.verl_estimators,rspo.adapters.verl_validation"
 }
 CONTRACTS = {
-    "trl": ("trl_contract.py", "trl_pass_at_k_contract.py"),
+    "trl": ("trl_contract.py", "trl_pass_at_k_contract.py", "trl_page_contract.py"),
     "verl": ("verl_contract.py",),
 }
 
@@ -59,8 +59,11 @@ class Case:
         return (chosen,)
 
 
-CASES = [Case("trl", version) for version in versions.TRL + (NEWEST,)]
-CASES += [Case("verl", version) for version in versions.VERL + (NEWEST,)]
+TESTED = {"trl": versions.TRL, "verl": versions.VERL}
+CASES = []
+for package, tested in TESTED.items():
+    CASES += [Case(package, version) for version in tested]
+    CASES.append(Case(package, NEWEST))
 
 
 def environment_of(case: Case) -> Path:
@@ -82,6 +85,7 @@ def installed(python: Path, package: str) -> str:
 
 def result_of(case: Case) -> tuple[str, str]:
     """The version, and the number of tests that passed or what failed."""
+    found = case.version
     try:
         python = environment_of(case)
         found = installed(python, case.package)
@@ -94,9 +98,22 @@ def result_of(case: Case) -> tuple[str, str]:
         return found, f"{count} passed"
     except AssertionError as error:
         print(error, file=sys.stderr)
-        return case.version, "failed"
+        return found, "failed"
     except subprocess.TimeoutExpired:
-        return case.version, f"took more than {SECONDS} s"
+        return found, f"took more than {SECONDS} s"
+
+
+def record(results: dict[str, dict[str, str]], case: Case, found: str, result: str) -> None:
+    """Put the result of a version into the results of all, by package and version.
+
+    A version that is only the newest one of today counts as long as it passes: the file has no
+    failure of it. Each tested version keeps its row, also if it fails.
+    """
+    of_package = results.setdefault(case.package, {})
+    if case.version != NEWEST or result.endswith(" passed"):
+        of_package[found] = result
+    elif found not in TESTED[case.package]:
+        of_package.pop(found, None)
 
 
 def main(names: list[str]) -> int:
@@ -115,7 +132,7 @@ def main(names: list[str]) -> int:
         found, result = result_of(case)
         print(f"{case.package:6}{found:10}{result:24}{time.monotonic() - start:4.0f} s", flush=True)
         failed = failed or not result.endswith(" passed")
-        results.setdefault(case.package, {})[found] = result
+        record(results, case, found, result)
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     return 1 if failed else 0
 

@@ -5,11 +5,14 @@ dependencies, and imports the other sources from the folder SOURCES, which has a
 repository by its name, such as SOURCES/slime; without SOURCES, they keep their results. The results
 of the named projects, or of all, replace those in docs/scoreboard.json. A source that cannot run is
 an error, and keeps the result that it had; the others are still written.
+
+Each call also runs in a copy of its source with a planted fault, which the check should find.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +23,13 @@ from typing import Any
 
 import yaml
 
-from benchmarks.scoreboard import page
+from benchmarks.scoreboard import page, plant
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = Path(__file__).with_name("projects.yaml")
 LIMIT = 120  # processor seconds for one source
 LONGEST = 900  # seconds for one source, on a busy machine
+DOWNLOAD = 300  # seconds for the installation of one package
 Source = dict[str, Any]
 
 
@@ -52,7 +56,15 @@ def folder_of(entry: Source, version: str, checkouts: Path | None, scratch: Path
         target = scratch / f"{entry['package']}-{version}"
         words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
         words += [str(target), f"{entry['package']}=={version}"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                words, capture_output=True, text=True, timeout=DOWNLOAD, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise Failure(
+                f"pip did not install {entry['package']}=={version} in {DOWNLOAD} seconds; is the "
+                "package index reachable?"
+            ) from None
         if done.returncode:
             raise Failure(reason(done))
         return target
@@ -102,10 +114,33 @@ def run(entry: Source, folder: Path) -> list[dict[str, Any]]:
     return results
 
 
-def rows(entry: Source, version: str, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def run_faults(entry: Source, folder: Path, scratch: Path) -> list[dict[str, Any]]:
+    """What the calls of a source maximize, each in a copy of the source with its fault.
+
+    Raises: Failure as `run`, or if the source has no place for a fault.
+    """
+    found = []
+    for call in entry["calls"]:
+        copy = scratch / "with_fault"
+        fault = {"module": entry["module"], **call["fault"]}
+        try:
+            words = plant.plant(folder, copy, fault)
+            without_correction = {key: call[key] for key in call if key != "correction"}
+            (result,) = run({**entry, "calls": [without_correction]}, copy)
+        except plant.NotPlanted as error:
+            raise Failure(f"fault in {call['call']}: {error}") from None
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        found.append({"fault": words, "with_fault": result["by_k"]})
+    return found
+
+
+def rows(
+    entry: Source, version: str, results: list[dict[str, Any]], faults: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The rows of the result file for one source."""
     found = []
-    for call, result in zip(entry["calls"], results, strict=True):
+    for call, result, fault in zip(entry["calls"], results, faults, strict=True):
         row = {
             "project": entry["project"],
             "source": entry.get("package") or entry["checkout"],
@@ -116,9 +151,9 @@ def rows(entry: Source, version: str, results: list[dict[str, Any]]) -> list[dic
             "stubs": entry["stubs"],
             **result,
         }
-        if "mend" in call:
-            row["mend"] = call["mend"]["words"]
-        found.append(row)
+        if "correction" in call:
+            row["correction"] = call["correction"]["words"]
+        found.append(row | fault)
     return found
 
 
@@ -150,7 +185,9 @@ def main() -> int:
             print(f"running {name}", file=sys.stderr, flush=True)
             try:
                 folder = folder_of(entry, version, checkouts, Path(scratch))
-                found[entry["project"], version] = rows(entry, version, run(entry, folder))
+                results = run(entry, folder)
+                faults = run_faults(entry, folder, Path(scratch))
+                found[entry["project"], version] = rows(entry, version, results, faults)
             except Failure as failure:
                 failed += 1
                 print(f"FAILED {name}: {failure}", file=sys.stderr, flush=True)

@@ -64,8 +64,8 @@ def main() -> None:
     results = []
     for call in source["calls"]:
         result: dict[str, Any] = {"by_k": of_call(adapter, call)}
-        if "mend" in call:
-            result["mended"] = of_call(adapter, {**call, **call["mend"]})
+        if "correction" in call:
+            result["corrected"] = of_call(adapter, {**call, **call["correction"]})
         results.append(result)
     file = sys.modules[source["module"]].__file__
     if file is None or not Path(file).is_relative_to(source["folder"]):

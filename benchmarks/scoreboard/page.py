@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 
 from benchmarks.scoreboard import N
 
@@ -51,16 +52,40 @@ def right_ks(row: Row, by_k: str = "by_k") -> list[str]:
     return [k for k, found in row[by_k].items() if is_meant(row["meant"], k, found)]
 
 
-def is_right(row: Row) -> bool:
+def is_right(row: Row, by_k: str = "by_k") -> bool:
     """Whether a call maximizes what it is meant to with every k that it accepts."""
-    accepted = [k for k, found in row["by_k"].items() if "refused" not in found]
-    return bool(accepted) and right_ks(row) == accepted
+    accepted = [k for k, found in row[by_k].items() if "refused" not in found]
+    return bool(accepted) and right_ks(row, by_k) == accepted
+
+
+def same(one: Row, other: Row) -> bool:
+    """Whether two results are equal up to rounding, or both a refusal."""
+    if "refused" in one or "refused" in other:
+        return "refused" in one and "refused" in other
+    close = np.allclose(one["slopes"], other["slopes"], rtol=0.02, atol=2e-6)
+    return one["j"] == other["j"] and bool(close)
+
+
+def fault_is_found(row: Row) -> bool:
+    """Whether the check tells the copy of a source with a fault from the source.
+
+    A call that is right must not be with the fault, and one that is not right must maximize another
+    thing. It does not count if the copy only raises an error.
+    """
+    with_fault = row["with_fault"]
+    if all("failed for rewards" in found.get("refused", "") for found in with_fault.values()):
+        return False
+    if is_right(row):
+        return not is_right(row, "with_fault")
+    return not all(same(found, row["by_k"][k]) for k, found in with_fault.items())
 
 
 def words(found: Row) -> str:
     """What a call maximizes, in a few words, or as F'(p)."""
     if "refused" in found:
-        return "no function of the group alone" if "other groups" in found["refused"] else "refused"
+        if "other groups" in found["refused"]:
+            return "no function of the group alone"
+        return "unequal for equal rewards" if "order" in found["refused"] else "refused"
     if found["mixture"] is None:
         return f"F' = {', '.join(f'{slope:.2g}' for slope in found['slopes'])}"
     target: str = found["target"]
@@ -81,6 +106,7 @@ def page() -> str:
     )
     environment.filters |= {"words": words, "right_ks": right_ks}
     environment.tests["right"] = is_right
+    environment.tests["found"] = fault_is_found
     return environment.get_template(TEMPLATE).render(rows=results(), n=N)
 
 

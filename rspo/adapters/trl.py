@@ -35,10 +35,15 @@ except ModuleNotFoundError as error:
     raise InputError(f"{error.name} is not installed: `{command}`") from None
 
 VERSION = getattr(trl, "__version__", "of an unknown version")
+
+
+def _tested() -> str:
+    return f"rspo was tested with {', '.join(versions.TRL)}"
+
+
 for name in ("GRPOConfig", "GRPOTrainer"):
     if not hasattr(trl, name):
-        tested = ", ".join(versions.TRL)
-        raise InputError(f"trl {VERSION} has no {name}; rspo was tested with {tested}")
+        raise InputError(f"trl {VERSION} has no {name}; {_tested()}")
 
 GROUPS = 16  # with which `depends_on_differences` compares
 ROUNDING = 1e-4  # of TRL's advantages, which are float32, relative to the largest reward
@@ -135,8 +140,8 @@ class RSPOTrainer(trl.GRPOTrainer):
             return rewards_from_differences(centred, self._objective)
         if known is None:
             raise InputError(
-                f"trl {VERSION} has no _calculate_rewards, which {self._objective} needs; rspo was "
-                f"tested with {', '.join(versions.TRL)}"
+                f"trl {VERSION} has no _calculate_rewards, which {self._objective} needs; "
+                f"{_tested()}"
             )
         return known
 
@@ -156,7 +161,8 @@ class RSPOTrainer(trl.GRPOTrainer):
 def depends_on_differences(objective: str, k: int | None, n: int) -> bool:
     """Whether the weights stay the same if a constant is added to all rewards of a group of n.
 
-    For rewards of 0 and 1, the only such groups are those of equal rewards.
+    For rewards of 0 and 1, the only such groups are those of equal rewards. An objective that
+    refuses some rewards, such as negative ones, does not: the differences do not tell them.
     """
     if OBJECTIVES[objective].binary:
         groups = np.zeros((1, n))
@@ -164,8 +170,12 @@ def depends_on_differences(objective: str, k: int | None, n: int) -> bool:
     else:
         groups = np.random.default_rng(0).integers(-3, 5, (GROUPS, n)) / 4
         moved = groups + 0.75
-    weights = response_weights(groups, objective, k)
-    return np.allclose(weights, response_weights(moved, objective, k), rtol=1e-9, atol=1e-12)
+    try:
+        weights = response_weights(groups, objective, k)
+        of_moved = response_weights(moved, objective, k)
+    except ValueError:
+        return False
+    return np.allclose(weights, of_moved, rtol=1e-9, atol=1e-12)
 
 
 def rewards_from_differences(centred: Tensor, objective: str) -> Tensor:
@@ -224,7 +234,7 @@ def require_centred(centred: Tensor, rewards: Tensor | None) -> None:
         of_rewards = "" if rewards is None else f" of the rewards {rewards[group].tolist()}"
         raise InputError(
             f"trl {VERSION} gives the advantages {centred[group].tolist()}{of_rewards}; expected: "
-            f"{expected[group].tolist()}; rspo was tested with {', '.join(versions.TRL)}"
+            f"{expected[group].tolist()}; {_tested()}"
         )
 
 

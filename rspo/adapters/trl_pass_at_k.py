@@ -8,7 +8,7 @@ This module imports nothing of TRL. It uses the trainer's `reward_funcs`, `rewar
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import torch.distributed
 import transformers
 
+from rspo.adapters.versions import LOGGER
 from rspo.core.errors import InputError
 from rspo.estimators import max_at_k, mean_with_errors
 from rspo.passk import Floats
@@ -29,7 +30,8 @@ class PassAtKCallback(transformers.TrainerCallback):
     The metrics are `eval_max@k` of the total reward and, with `correct`, `eval_pass@k`. With the
     suffix `_error` they are the standard error over the prompts, and with `_within` the part of it
     from sampling, which needs 2k <= n. A metric without an estimate is not logged. All can be
-    `metric_for_best_model`. Prompts with a response that has no reward are left out.
+    `metric_for_best_model`. Prompts with a response that has no reward are left out: their numbers
+    are `eval_max_left_out` and `eval_pass_left_out`, and a warning names them if they are not 0.
 
     Args:
         trainer: a GRPOTrainer whose reward functions are all functions. It evaluates n =
@@ -105,6 +107,8 @@ class PassAtKCallback(transformers.TrainerCallback):
         self._forget()
         groups = rewards.reshape(-1, n, len(self._names))
         found = self._estimates(groups)
+        if state.is_world_process_zero:
+            warn_of_left_out(found, len(groups))
         prefix = next(name for name in metrics if name.endswith("_runtime"))
         prefix = prefix.removesuffix("runtime")
         added = {prefix + name: value for name, value in found.items()}
@@ -152,7 +156,7 @@ class PassAtKCallback(transformers.TrainerCallback):
     def _of_values(self, name: str, values: Floats) -> dict[str, float]:
         """Metrics of one reward, (prompts, n); only those that have an estimate."""
         whole = values[np.isfinite(values).all(axis=1)]
-        found: dict[str, float] = {}
+        found: dict[str, float] = {f"{name}_left_out": float(len(values) - len(whole))}
         if len(whole) == 0:
             return found
         for k in self._ks:
@@ -161,3 +165,16 @@ class PassAtKCallback(transformers.TrainerCallback):
             found[f"{name}@{k}_error"] = mean.error
             found[f"{name}@{k}_within"] = mean.within
         return {key: value for key, value in found.items() if np.isfinite(value)}
+
+
+def warn_of_left_out(found: Mapping[str, float], prompts: int) -> None:
+    """Log a line for each metric that leaves out some of the prompts."""
+    for name in ("max", "pass"):
+        left_out = int(found.get(f"{name}_left_out", 0))
+        if left_out:
+            LOGGER.warning(
+                "%s@k is of %d of %d prompts: the others have a response without a reward",
+                name,
+                prompts - left_out,
+                prompts,
+            )

@@ -57,7 +57,11 @@ def process_validation_metrics(
     *further: Any,
     **options: Any,
 ) -> Metrics:
-    """verl's function of the values of all validated responses, with the metrics above."""
+    """verl's function of the values of all validated responses, with the metrics above.
+
+    Raises: InputError for a value of `acc` or `reward` that is not finite.
+    """
+    require_finite(data_sources, sample_uids, infos_dict)
     versions.warn_unless_tested("verl", verl_check.version(), versions.VERL)
     metrics: Metrics = _process(data_sources, sample_uids, infos_dict, *further, **options)
     # The numbers of responses that should have a value of `acc`; verl 0.9 counts others as wrong.
@@ -71,6 +75,19 @@ def process_validation_metrics(
             if variable != "acc" or np.isin(np.concatenate(groups), (0, 1)).all():
                 metrics[source][variable].update(estimates(groups, NAMES[variable]))
     return metrics
+
+
+def require_finite(
+    data_sources: Sequence[str], sample_uids: Sequence[str], infos_dict: Mapping[str, Sequence[Any]]
+) -> None:
+    """Raises: InputError that names the first response with a value that is not finite."""
+    for variable in NAMES:
+        for row, value in enumerate(infos_dict.get(variable, ())):
+            if value is not None and not np.isfinite(value):
+                raise InputError(
+                    f"validation: {variable} of response {row} is {value}, to prompt "
+                    f"{sample_uids[row]} of {data_sources[row]}; allowed: a finite number"
+                )
 
 
 def groups_of(

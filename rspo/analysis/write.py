@@ -185,7 +185,7 @@ def study_contents(
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
         "margin": experiment.config.evaluation.equivalence_margin,
-        "base_per_seed": experiment.has_base_per_seed,
+        "varied_by_seed": experiment.varied_by_seed,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,

@@ -28,6 +28,7 @@ from rspo.cli.options import (
     load_experiment,
 )
 from rspo.config.names import EXTRACTIONS, VERIFIERS, Metric
+from rspo.core.checkout import named_checkout
 from rspo.core.errors import InputError, errors_of
 from rspo.core.files import require_output
 
@@ -104,7 +105,11 @@ def verify(
     suite: SuiteOfPolicies = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="JSON lines to write. Default: FILE.verdicts.jsonl; for a policy, none."),
+        typer.Option(
+            "--output",
+            "--out",
+            help="JSON lines to write. Default: FILE.verdicts.jsonl; for a policy, none.",
+        ),
     ] = None,
     verifier: Annotated[
         str,
@@ -153,6 +158,11 @@ def verify(
     experiment = None
     names = {name.strip() for name in verifier.split(",")}
     may_be_extension = not names <= set(VERIFIERS) and has_config(scale)
+    if "xverify" in names and not has_config(scale) and not has_config(None):
+        raise InputError(
+            "--verifier xverify: the config of a scale names the judge model; run this in the "
+            f"project's folder{named_checkout()} with --scale paper"
+        )
     if "xverify" in names or may_be_extension or scale or overrides:
         experiment = load_experiment(scale, overrides, results)
     reading = Reading(
@@ -260,6 +270,8 @@ def compare(
 
     if out is not None:
         require_output(out, ".png", ".pdf", ".svg")
+    if first == second or (first.exists() and second.exists() and first.samefile(second)):
+        raise InputError(f"{first} would be compared with itself; name two files or policies")
     reading = Reading(
         format, problem_column, answer_column, response_column, correct_column, answers
     )

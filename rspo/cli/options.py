@@ -11,6 +11,7 @@ import typer
 from rspo.config.given import DEFAULT_SCALE, EXPERIMENT_VARIABLE
 from rspo.config.merge import parse_overrides
 from rspo.core.checkout import require_same_checkout
+from rspo.core.errors import InputError
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -109,6 +110,8 @@ def load_experiment(
     from rspo.config.experiment import Experiment
 
     require_same_checkout(Path())
+    if scale == "":  # such as --scale "$SCALE" without the variable
+        raise InputError("--scale is empty; expected the name of a file in config/, such as tiny")
     from_snakemake = json.loads(os.environ.get(EXPERIMENT_VARIABLE, "{}"))
     by_hand = parse_overrides(overrides)
     scale = scale or from_snakemake.get("scale", DEFAULT_SCALE)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rspo.cli.command import command
-from rspo.cli.options import Force
+from rspo.cli.options import Force, has_config, load_experiment
+from rspo.core.errors import InputError
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -79,6 +80,34 @@ def trace(
     ] = None,
 ) -> Iterable[str]:
     """Show how a file was made: code, settings and inputs, back to the data."""
+    from rspo.pipeline.provenance import provenance_path
     from rspo.pipeline.trace import trace
 
+    if not file.name:  # such as "."
+        raise InputError(f"{file}: expected a result, such as reports/fig_main.pdf")
+    if not file.exists() or not provenance_path(file).exists():
+        _require_made(file)
     return trace(file, depth)
+
+
+def _require_made(file: Path) -> None:
+    """Raises: InputError that names the result that was meant, or the command that makes it."""
+    from rspo.pipeline.provenance import provenance_path
+    from rspo.status.targets import inside, target_meant
+
+    for folder in file.parents[:-1]:  # without the last one, which is "." or "/"
+        if file.exists() and provenance_path(folder).exists():
+            raise InputError(f"{file}: is part of a result: `rspo trace {folder}` shows it")
+    target = target_meant(file, load_experiment()) if has_config(None) else None
+    if target is None:
+        return
+    meant = Path(target.path)
+    is_made = meant.exists() and provenance_path(meant).exists()
+    if file.exists() and is_made:  # such as a copy of a figure
+        raise InputError(f"{file}: has no provenance; did you mean {target.path}?")
+    if file.exists():
+        raise InputError(f"{file}: has no provenance; `{target.command}` makes a file that has it")
+    if not is_made:
+        raise InputError(f"{file}: is not made; `{target.command}` makes it")
+    if meant != inside(file):
+        raise InputError(f"{file}: no such file or folder; did you mean {target.path}?")

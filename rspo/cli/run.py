@@ -4,6 +4,7 @@ The program `rspo` calls `main`.
 """
 
 import os
+import re
 import select
 import signal
 import sys
@@ -83,9 +84,22 @@ def parse(words: list[str]) -> Callable[[], Output]:
             message += f"; got {error.__cause__.errors()[0]['input']!r}"
             if error.param.multiple:  # type: ignore[attr-defined]
                 message += "; repeat it for several: --k 2 --k 4"
-        raise InputError(message) from None
+        raise InputError(message + _hint(words)) from None
     # For --help, Typer itself prints the text and returns a status, which is the output then.
     return result if callable(result) else lambda: result
+
+
+def _hint(words: list[str]) -> str:
+    """What to write instead of options of Snakemake, and of options before the command."""
+    are_of_snakemake = any(re.match("(scale|results|set|seeds|replace)=", word) for word in words)
+    if are_of_snakemake or any(word.split("=")[0] in ("--config", "-C") for word in words):
+        return (
+            "; rspo takes --scale SCALE, --results DIR and --set KEY=VALUE, and Snakemake takes "
+            "--config scale=SCALE results=DIR set=KEY=VALUE"
+        )
+    if words[0].split("=")[0] in ("--scale", "--results", "--set"):
+        return "; options come after the command: rspo COMMAND --scale SCALE"
+    return ""
 
 
 def _print_output(output: Output) -> int:

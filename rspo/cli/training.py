@@ -78,7 +78,7 @@ def _print_config(experiment: "Experiment", cell: str) -> None:
         raise InputError("--print-config needs engine = 'verl'; config has engine = 'local'")
     from rspo.training.verl.run import config_text
 
-    print(config_text(experiment, cell), end="")
+    print(config_text(experiment.for_cell(cell), cell), end="")
 
 
 @command(PANEL, "rspo status")

@@ -204,13 +204,31 @@ class Experiment:
     def for_cell(self, name: str) -> "Experiment":
         """The experiment with the settings of a cell's variant, with which the cell is trained.
 
+        Its `verl.ranks` is the number of GPUs of the cell's model.
+
         Raises: InputError if the settings of the variant make the config invalid, or do not suit
             the cell.
         """
         cell = self.cell(name)
         experiment = self._for_variant(cell.variant)
         self._require_k_schedule(cell, experiment.config.training)
-        return experiment
+        return experiment._for_model(cell.model)
+
+    def _for_model(self, model: str) -> "Experiment":
+        """The experiment in which `verl.ranks` is the number of GPUs of a model."""
+        gpus = self.config.models[model].gpus
+        verl = self.config.verl
+        if verl is None or gpus is None or not self.trains_on_gpus or gpus == verl.ranks:
+            return self
+        changed = verl.model_copy(update={"ranks": gpus})
+        return replace(self, config=self.config.model_copy(update={"verl": changed}))
+
+    def gpus_of(self, cell: str) -> int:
+        """The number of GPUs that train a cell; 0 if it is trained on CPUs."""
+        verl = self.for_cell(cell).config.verl
+        if verl is None or not self.trains_on_gpus:
+            return 0
+        return verl.ranks
 
     def _for_variant(self, variant: str) -> "Experiment":
         """The experiment in which the settings of a variant replace those of the config."""
@@ -267,17 +285,30 @@ class Experiment:
     def _has_base_per_seed(self, model: str) -> bool:
         """Whether each training seed of a model has a base policy of its own.
 
-        A published model has one base policy, and so has every model with `engine: verl`.
+        A published model has one base policy unless it has a supervised start, and every model has
+        one with `engine: verl`.
         """
         if not self.config.base_per_seed or self.config.engine != "local":
             return False
-        return self.config.models[model].scratch is not None
+        section = self.config.models[model]
+        return section.scratch is not None or section.start is not None
 
     @property
     def has_base_per_seed(self) -> bool:
         """Whether each training seed has a base policy of its own, of every model with cells."""
         models = {model for model, _ in self.bases.values()}
         return all(map(self._has_base_per_seed, models))
+
+    @property
+    def varied_by_seed(self) -> str:
+        """What of the base policies differs between training seeds, in words; empty if nothing.
+
+        It is the "base model", or only the "supervised start" if any of them is a published model.
+        """
+        if not self.has_base_per_seed:
+            return ""
+        is_published = any(self.config.models[model].start for model, _ in self.bases.values())
+        return "supervised start" if is_published else "base model"
 
     @cached_property
     def bases(self) -> dict[str, tuple[str, int]]:
@@ -339,7 +370,8 @@ class Experiment:
     def pretrained(self, name: str) -> tuple[str, Model]:
         """The model that `rspo pretrain NAME` makes: its name in the config, and its section.
 
-        The model of training seed s has the seed of its pretraining, plus s.
+        The model of training seed s has the seed of its pretraining, or of its supervised start,
+        plus s.
 
         Raises: InputError if the config has no such model, or no base policy for the seed.
         """
@@ -352,10 +384,7 @@ class Experiment:
                 allowed.append(name)
         self.require_name("model", name, dict.fromkeys(allowed))
         section = self.config.models[model]
-        if not seed or section.scratch is None:
-            return model, section
-        scratch = section.scratch.model_copy(update={"seed": section.scratch.seed + int(seed)})
-        return model, section.model_copy(update={"scratch": scratch})
+        return model, section.for_training_seed(int(seed)) if seed else section
 
     def seed_of(self, policy: str) -> int:
         """The training seed of a cell, or of the cells that begin with a base policy."""

@@ -48,6 +48,9 @@ class Given:
         _require_no_misspelling(config)
         results = config.get("results")
         mirror = config.get("mirror")
+        for key in ("scale", "mirror"):  # such as scale=$SCALE without the variable
+            if key in config and config[key] in (None, ""):
+                raise InputError(f"{key} is empty; leave it out for the default")
         if "results" in config and not results:
             raise InputError("results is empty; expected a folder, such as results=trial")
         return cls(

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from rspo.config.merge import merge
 from rspo.config.schema import Config, Section
+from rspo.core.checkout import named_checkout
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.own_function import EXTENSION
@@ -74,7 +75,8 @@ def _read(path: Path) -> dict[str, Any]:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
         scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        hint = f"scales here: {scales}" if scales else "run this in the project's folder"
+        elsewhere = f"run this in the project's folder{named_checkout()}".rstrip(",")
+        hint = f"scales here: {scales}" if scales else elsewhere
         raise InputError(f"{path}: no such config file; {hint}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None

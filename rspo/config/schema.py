@@ -308,6 +308,8 @@ class Model(Section):
     scratch: Scratch | None = None
     hub: HubModel | None = None
     start: Start | None = None  # only for a model of the hub
+    # GPUs of a node that train a cell of this model, with verl.device: cuda; null: verl.ranks.
+    gpus: Positive | None = None
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
     parameters: Positive | None = None  # their number, for `rspo plan`, `rspo doctor` and the MFU
 
@@ -317,6 +319,19 @@ class Model(Section):
             raise ValueError("needs exactly one of: scratch, hub")
         if self.start is not None and self.hub is None:
             raise ValueError("start is for a model of the hub")
+        return self
+
+    def for_training_seed(self, seed: int) -> "Model":
+        """The model from which the cells of a training seed start, with `base_per_seed`.
+
+        Its pretraining, or its supervised start, has the seed of the config plus `seed`.
+        """
+        if self.scratch is not None:
+            scratch = self.scratch.model_copy(update={"seed": self.scratch.seed + seed})
+            return self.model_copy(update={"scratch": scratch})
+        if self.start is not None:
+            start = self.start.model_copy(update={"seed": self.start.seed + seed})
+            return self.model_copy(update={"start": start})
         return self
 
 
@@ -429,7 +444,8 @@ class VerlSettings(Section):
     """Settings that only `engine: verl` has."""
 
     device: Literal["cpu", "cuda"]
-    ranks: Positive  # processes per policy; on cuda, one GPU each
+    # Processes that train a cell. On cuda, each has a GPU, and models.<model>.gpus comes first.
+    ranks: Positive
     gpu: Annotated[str, _one_of(lambda: GPUS)] = "h800"  # the kind, for `rspo plan` only
     hang_seconds: float = Field(1800, gt=0)  # a step that takes longer ends the job, which resumes
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
@@ -746,9 +762,10 @@ class Config(Section):
     """The config of a scale: all sections, and what must hold between them."""
 
     seeds: Positive
-    # Training seed s starts from a base policy of its own, whose pretraining has the seed of the
-    # model's plus s, so that intervals over seeds cover base policies. A published model has one
-    # base policy, and so has every model with `engine: verl`.
+    # Training seed s starts from a base policy of its own, whose pretraining or supervised start
+    # has the seed of the model's plus s, so that intervals over seeds cover base policies. A
+    # published model without a start has one base policy, and so has every model with
+    # `engine: verl`.
     base_per_seed: bool = False
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]

@@ -32,6 +32,12 @@ def install_hint(extra: str) -> str:
     return f"pip install '{place}[{extra}]'"
 
 
+def named_checkout() -> str:
+    """The folder of this package's checkout after a comma, for messages; empty if there is none."""
+    folder = package_folder()
+    return f", {folder}," if is_checkout(folder) else ""
+
+
 def checkout_above(path: Path) -> Path | None:
     """The nearest folder above a file that is a checkout of this package; None if there is none."""
     for folder in path.resolve().parents:

@@ -192,6 +192,8 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def require_output(path: Path, *suffixes: str) -> None:
     """Raises: InputError for a file to write that has none of the suffixes, or no folder."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; expected a file with the suffix {suffixes[0]}")
     if path.suffix not in suffixes:
         allowed = ", ".join(suffixes)
         raise InputError(f"{path}: has the suffix {path.suffix!r}; allowed: {allowed}")

@@ -1,5 +1,6 @@
 """Kinds of GPUs, and the GPUs of a SLURM job as PyTorch and vLLM see them."""
 
+import os
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -93,7 +94,10 @@ def _granted() -> str:
 
 
 def gpu_bytes(which: Literal["used", "total"]) -> int:
-    """The used or total memory of a GPU in bytes, the largest of this host's GPUs.
+    """The used or total memory of a GPU in bytes, the largest of this process's GPUs.
+
+    These are the GPUs in CUDA_VISIBLE_DEVICES, because another job may use the others, or else all
+    GPUs of this host.
 
     This calls the library of NVIDIA's driver. nvidia-smi has the same numbers, but is a process,
     which takes a fraction of a second to start, during which the GPUs of a training are idle.
@@ -103,7 +107,7 @@ def gpu_bytes(which: Literal["used", "total"]) -> int:
     import pynvml  # installed by `make setup-gpu`
 
     try:
-        devices = _devices()
+        devices = _devices(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         found = [pynvml.nvmlDeviceGetMemoryInfo(one, pynvml.nvmlMemory_v2) for one in devices]
     except pynvml.NVMLError:
         return 0
@@ -111,24 +115,36 @@ def gpu_bytes(which: Literal["used", "total"]) -> int:
 
 
 def gpu_name() -> str:
-    """The name of this host's first GPU, such as NVIDIA H800; empty if the driver does not answer.
+    """The name of the first of these GPUs, such as NVIDIA H800; empty if the driver is silent.
 
     PyTorch would reserve memory of the GPU to tell it.
     """
     import pynvml
 
     try:
-        devices = _devices()
+        devices = _devices(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         return str(pynvml.nvmlDeviceGetName(devices[0])) if devices else ""
     except pynvml.NVMLError:
         return ""
 
 
 @cache
-def _devices() -> list[Any]:
-    """This host's GPUs, as pynvml names them. The library stays initialized in this process."""
+def _devices(visible: str) -> list[Any]:
+    """GPUs, as pynvml names them. The library stays initialized in this process.
+
+    Args:
+        visible: numbers or UUIDs, separated by commas; empty for all GPUs of this host.
+    """
     import pynvml
 
     pynvml.nvmlInit()
-    numbers = range(pynvml.nvmlDeviceGetCount())
-    return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in numbers]
+    if not visible:
+        numbers = range(pynvml.nvmlDeviceGetCount())
+        return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in numbers]
+    devices = []
+    for name in visible.split(","):
+        if name.isdigit():
+            devices.append(pynvml.nvmlDeviceGetHandleByIndex(int(name)))
+        else:
+            devices.append(pynvml.nvmlDeviceGetHandleByUUID(name))
+    return devices

@@ -182,7 +182,17 @@ def _draw_pair(
         differences.set(ylabel=f"minus {reference} (points)", xlabel="k of Pass@k")
     for axes in pair:
         style.make_log2(axes, rows["k"])
-        place = axes.get_subplotspec()
+    _remove_repeated_labels(pair)
+
+
+def _remove_repeated_labels(pair: Sequence[Axes]) -> None:
+    """Keep the labels of the y axes of the first column only, and those of both panels of a row."""
+    places = [axes.get_subplotspec() for axes in pair]
+    levels, differences = pair
+    if places[0] and places[1] and places[0].rowspan == places[1].rowspan:
+        levels.set_xlabel(differences.get_xlabel())
+        return
+    for axes, place in zip(pair, places, strict=True):
         if place and not place.is_first_col():
             axes.set_ylabel("")
 

@@ -32,6 +32,12 @@ OBJECTIVES_SHOWN = {
     "hitchhiking": f"Baseline, k = {K}",
     "rspo_pass_at_k": f"RSPO, k = {K}",
 }
+# Where the report cuts the picture for a phone, as fractions of its width and height: between the
+# second and the third method, and between the panels and the small print.
+MIDDLE = 0.537
+BOTTOM = 0.936
+HEIGHT = 3.3  # of the picture, in inches
+ASPECT = style.TEXT_WIDTH / HEIGHT
 _RIGHT = "\u2713"
 _WRONG = "\u2717"
 
@@ -56,7 +62,7 @@ def table() -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Picture:
-    picture = style.new_picture(style.TEXT_WIDTH, 3.3)
+    picture = style.new_picture(style.TEXT_WIDTH, HEIGHT)
     panels = picture.subplots(len(GROUPS), len(OBJECTIVES_SHOWN), sharey=True)
     for row, group in zip(panels, GROUPS, strict=True):
         for axes, objective in zip(row, OBJECTIVES_SHOWN, strict=True):

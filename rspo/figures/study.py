@@ -14,6 +14,7 @@ import pandas as pd
 
 from rspo.analysis import studies
 from rspo.analysis.comparisons import Method
+from rspo.analysis.labels import label_of
 from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, read_rows, shown_by
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
@@ -45,8 +46,9 @@ _IN_PERCENT = ["estimate", "low", "high"]
 _COUNTS = ["seeds", "problems", "samples"]
 _PANEL_LIMIT = 3  # if there are more k, the first, the middle and the last have a panel
 _LABEL_LIMIT = 16  # if the frontier has more points, only the ends of lines have labels
+_PG = label_of("policy_gradient")
 # The paper's methods and the base model; other methods are faint in the frontier.
-_PAPER_METHODS = ("RSPO", "PG", "Baseline", BASE)
+_PAPER_METHODS = (label_of("rspo_pass_at_k"), _PG, label_of("grpo"), label_of("hitchhiking"), BASE)
 _CLAIM_LOOK = style.Look(style.INK, marker="o")
 # The offsets (x, y) of a label from its point, in 1/72 inch, in the order in which they are tried:
 # beside the point, then further and further above and below. The last one, beside the point again,
@@ -176,7 +178,9 @@ def _draw_forests(
     for panel in axes:
         panel.margins(x=margin)
         panel.label_outer()
-    axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)")
+    # Below the middle panel, or between the two panels in the middle.
+    place = 0.5 if len(axes) % 2 else 0.0
+    axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)", x=place)
 
 
 def _panels(forest: pd.DataFrame) -> list[str]:
@@ -248,14 +252,17 @@ def _note(
     over = interval_over(table[~is_over_models])
     if is_over_models.any():
         over += "; of means over models, also over these"
-    style.note(
-        picture,
+    parts = [
         f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
         f"{seeds} seed{'s' if seeds > 1 else ''}",
         f"{first['problems']} problems, {first['samples']} samples each",
         f"{intervals}: 95 %, over {over}",
-        *more,
-    )
+    ]
+    parts.extend(more)
+    named = pd.concat([table["method"], table["against"]])
+    if _PG in set(named.map(_without_k_and_n)):
+        parts.append(f"{_PG}: policy gradient")
+    style.note(picture, *parts)
 
 
 def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -366,14 +373,18 @@ def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     rows = []
     for method in dict.fromkeys(levels["method"]):
         lines = _lines(levels["variant"][levels["method"] == method])
-        # The label without k and n is the name of the objective.
-        faint = method.split(" k=")[0].split(", n=")[0] not in _PAPER_METHODS
+        faint = _without_k_and_n(method) not in _PAPER_METHODS
         for stem, variants in lines.items():
             name = method if len(lines) == 1 else f"{method}, {stem}"
             for variant in variants:
                 values = by_k.loc[(method, variant)]
                 rows.append((name, method, variant, faint, values[x], values[y]))
     return pd.DataFrame(rows, columns=["line", "method", "variant", "faint", "x", "y"])
+
+
+def _without_k_and_n(method: str) -> str:
+    """The label of a method without its k and n, which is that of its objective."""
+    return method.split(" k=")[0].split(", n=")[0]
 
 
 def _named(points: pd.DataFrame) -> pd.DataFrame:

@@ -83,6 +83,7 @@ def text_warnings(responses: Sequence[Response]) -> Iterator[str]:
     yield from _lists_as_text(responses)
     yield from _problems_that_are_responses(responses)
     yield from _repeated(responses)
+    yield from _empty(responses)
 
 
 def _texts_of_several_ids(question_of: Mapping[str, str]) -> Iterator[str]:
@@ -122,6 +123,18 @@ def _problems_that_are_responses(responses: Sequence[Response]) -> Iterator[str]
         yield (
             "warning: the problem of each response is its own text, so that each is alone; "
             "--problem-column names the key of the problem, such as messages.-2 in a conversation"
+        )
+
+
+def _empty(responses: Sequence[Response]) -> Iterator[str]:
+    """A warning about responses without text, which failed requests leave, too."""
+    empty = [response for response in responses if not response.text.strip()]
+    if empty:
+        problems = len({response.problem for response in empty})
+        yield (
+            f"warning: {len(empty)} of {len(responses)} responses are empty or null, to "
+            f"{problems} problem{'s' * (problems > 1)}: they count as responses without an answer; "
+            "leave them out if they were never sampled"
         )
 
 

@@ -150,12 +150,21 @@ def _tree(path: Path, notes: History, depth: float) -> Iterator[str]:
 
 
 def _how_made(note: Mapping[str, Any]) -> str:
-    """Words for how a file was made: command, settings, code, time and machine."""
+    """Words for how a file was made: command, settings, code, time and machine.
+
+    A base policy may be a copy of one that comes with the project, or of an earlier run's.
+    """
+    command = " ".join(note["command"][:2])
+    text = f"{command}, settings {note['settings_hash']}, {_when(note)}"
+    copied = note["notes"].get("copied")
+    if copied:
+        text += f", a copy of {copied['from']}, which was made with {_when(copied)}"
+    return text
+
+
+def _when(note: Mapping[str, Any]) -> str:
+    """Words for the code, the time and the machine with which a file was made."""
     commit = note["git_commit"][:_SHOWN_DIGITS] or "unknown"
     if note["git_commit"].endswith(UNCOMMITTED):
         commit += UNCOMMITTED
-    command = " ".join(note["command"][:2])
-    return (
-        f"{command}, settings {note['settings_hash']}, "
-        f"commit {commit}, {note['written']} on {note['host']}"
-    )
+    return f"commit {commit}, {note['written']} on {note['host']}"

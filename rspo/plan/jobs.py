@@ -12,18 +12,9 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import problems_of_file
-from rspo.plan.hours import (
-    EVALUATION_SPEED,
-    EVALUATION_START_SECONDS,
-    JUDGE_SPEED,
-    TRAINING_OVERHEAD,
-    Range,
-    as_text,
-    evaluation_tokens,
-    sampling_seconds,
-    sizes_of,
-    step_seconds,
-)
+from rspo.plan.assumptions import EVALUATION_START_SECONDS, JUDGE_SPEED, TRAINING_OVERHEAD
+from rspo.plan.hours import Range, as_text, evaluation_tokens, gpus_text, sampling_seconds, sizes_of
+from rspo.plan.step import measured, step_seconds, table
 from rspo.status.policies import is_finished
 from rspo.training.verl.checkpoints import PEAK_BYTES_PER_PARAMETER, POLICY_BYTES_PER_PARAMETER
 
@@ -70,7 +61,7 @@ def _training(experiment: Experiment, cell: str) -> Job:
     # The hours of the training for each second that a step takes.
     hours_per_step_second = experiment.config.training.steps / 3600 * TRAINING_OVERHEAD
     hours = hours_per_step_second * step_seconds(experiment, cell, sizes)
-    return Job("train", cell, "", sizes.ranks, hours)
+    return Job("train", cell, "", sizes.gpus, hours)
 
 
 def _sampling(experiment: Experiment, policy: str, suite: str, tokens: Range) -> Job:
@@ -78,7 +69,7 @@ def _sampling(experiment: Experiment, policy: str, suite: str, tokens: Range) ->
     sizes = sizes_of(experiment, policy)
     if sizes is None:
         return Job("sample", policy, suite, gpus=0, hours=None, tokens=tokens[1])
-    seconds = sampling_seconds(sizes, tokens, EVALUATION_SPEED) + EVALUATION_START_SECONDS
+    seconds = sampling_seconds(sizes, tokens) + EVALUATION_START_SECONDS
     return Job("sample", policy, suite, gpus=1, hours=seconds / 3600, tokens=tokens[1])
 
 
@@ -174,23 +165,26 @@ def text(experiment: Experiment) -> str:
     gpu_hours = np.zeros(2)
     for rule, title in RULE_TITLES.items():
         count = sum(job.rule == rule for job in work)
-        # All jobs of a rule that need GPUs need the same number.
-        gpus = max((job.gpus for job in work if job.rule == rule), default=0)
+        numbers = sorted({job.gpus for job in work if job.rule == rule}) or [0]
+        gpus = " or ".join(map(str, numbers))
         hours = hours_of(work, rule)
         # Hours are unknown if there are jobs without an estimate, and 0 if there are no jobs.
         used = "?" if count else as_text([])
         longest = ""
         if hours:
-            gpu_hours = gpu_hours + gpus * sum(hours)
+            of_jobs = [
+                job.gpus * job.hours for job in work if job.rule == rule and job.hours is not None
+            ]
+            gpu_hours = gpu_hours + sum(of_jobs)
             # If all cells run at the same time, each rule takes as long as its longest job.
             longest_hours = longest_hours + np.max(hours, axis=0)
-            used = as_text([gpus * estimate for estimate in hours])
+            used = as_text(of_jobs)
             longest = f"{as_text([np.max(hours, axis=0)])} h"
-        lines.append(f"{title:14}{count:6}{gpus:11}{used:>18}{longest:>18}".rstrip())
-    if gpus := max((job.gpus for job in work), default=0):
+        lines.append(f"{title:14}{count:6}{gpus:>11}{used:>18}{longest:>18}".rstrip())
+    if most := max((job.gpus for job in work), default=0):
         lines.append(
-            f"together {as_text([gpu_hours])} GPU-hours: {as_text([gpu_hours / gpus])} h on {gpus} "
-            f"GPUs, {as_text([longest_hours])} h if all cells run at the same time"
+            f"together {as_text([gpu_hours])} GPU-hours: {as_text([gpu_hours / most])} h on "
+            f"{gpus_text(most)}, {as_text([longest_hours])} h if all cells run at the same time"
         )
     if unfinished(experiment) and not hours_of(work, "train"):
         lines.append("unknown duration: set verl.device: cuda and models.<name>.parameters")
@@ -199,4 +193,6 @@ def text(experiment: Experiment) -> str:
             f"disk: {space[0] / 1e9:,.0f} GB for policies and samples, "
             f"and {space[1] / 1e9:,.0f} GB for each cell while it trains"
         )
+    lines += table(experiment, unfinished(experiment))
+    lines += measured(experiment)
     return "\n".join(lines)

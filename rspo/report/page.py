@@ -16,6 +16,7 @@ from rspo.analysis.study_columns import bases, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, write_text
 from rspo.evaluation.statistics import LEVEL
+from rspo.figures import group
 from rspo.pipeline.provenance import WRITTEN, read_provenance
 from rspo.pipeline.run import run
 from rspo.report import page_data, results_inputs, task, text
@@ -74,7 +75,7 @@ def write_readme(experiment: Experiment, file: Path, tables: Path) -> None:
     if not begin or not end:
         return
     results = pages.fill(environment(experiment, html=False), "readme.md.jinja", {})
-    write_text(file, f"{before}{begin}\n\n{results}\n{end}{after}")
+    write_text(file, f"{before}{begin}\n{results}{end}{after}")
     WRITTEN.append(file)
 
 
@@ -85,5 +86,5 @@ def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
     templates.tests["known"] = isfinite  # `{% if x is known %}`
     templates.globals |= {"experiment": experiment, "config": experiment.config}
     templates.globals |= {"LEVEL": LEVEL, "inf": inf}
-    templates.globals["data"] = page_data
+    templates.globals |= {"data": page_data, "group": group}
     return templates

@@ -62,7 +62,7 @@ _VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_
 # The methods of the table in README.md: from their labels in figures to what the table calls them.
 _IN_README = {
     "Base": "nothing: the base model",
-    "PG": "policy gradient",
+    "PG": "policy gradient (PG)",
     "GRPO": "GRPO",
     "Baseline k=4": "the paper's baseline, k = 4",
     "RSPO k=4": "RSPO, k = 4",

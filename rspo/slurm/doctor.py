@@ -14,7 +14,7 @@ from rspo.slurm.launch import ERROR, INFO, Finding, Kind, Launch
 
 CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.missing_gpus,
-    profile_checks.gpus_of_ranks,
+    profile_checks.gpus_of_cells,
     profile_checks.signals,
     input_checks.verl_configs,
     input_checks.settings_of_cells,

@@ -46,6 +46,11 @@ def work_on_gpus(experiment: Experiment) -> dict[str, str]:
     return work
 
 
+def gpus_by_model(experiment: Experiment) -> dict[str, int]:
+    """The number of GPUs that train a cell, by the models that have cells in the grid."""
+    return {cell.model: experiment.gpus_of(name) for name, cell in experiment.cells.items()}
+
+
 # Without `eq`, a launch is hashed by its identity, which caches of functions need: a mapping has no
 # hash.
 @dataclass(frozen=True, eq=False)
@@ -93,12 +98,18 @@ class Launch:
     def used(self) -> list[Request]:
         """The requests that have jobs in this run, each once.
 
-        If the rules are not known, some rule may use `default-resources`.
+        Trainings have a request for each number of GPUs. If the rules are not known, some rule may
+        use `default-resources`.
         """
         requests = []
         if self.rules is None or self.rules - self.requests.keys():
             requests.append(self.requests[DEFAULT])
         for rule, request in self.requests.items():
-            if rule != DEFAULT and self.runs(rule):
+            if rule == DEFAULT or not self.runs(rule):
+                continue
+            if rule == "train" and self.experiment.trains_on_gpus:
+                numbers = set(gpus_by_model(self.experiment).values())
+                requests += [request.share(gpus) for gpus in sorted(numbers, reverse=True)]
+            else:
                 requests.append(request)
-        return requests
+        return list(dict.fromkeys(requests))

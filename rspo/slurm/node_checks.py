@@ -12,7 +12,7 @@ from rspo.core.errors import InputError
 from rspo.core.locks import LOCK, exclusive_lock
 from rspo.slurm.cluster import NoAnswer, run
 from rspo.slurm.cluster_checks import accepted
-from rspo.slurm.launch import ERROR, INFO, Finding, Launch, work_on_gpus
+from rspo.slurm.launch import ERROR, INFO, Finding, Launch, gpus_by_model, work_on_gpus
 from rspo.slurm.prerequisites import IMPORT_SECONDS, MARK, Needs, Prerequisite
 from rspo.slurm.profile import options_of_all_jobs
 
@@ -28,8 +28,13 @@ RULES = ("train", "sample", "score")  # the rules whose jobs need more than this
 _PACKAGES = ("torch", "vllm", "verl")  # in the order of their imports
 
 
-def needs_of(experiment: Experiment, rules: Collection[str]) -> Needs:
-    """What the jobs of some rules need on a node."""
+def needs_of(experiment: Experiment, rules: Collection[str], gpus: int = 0) -> Needs:
+    """What the jobs of some rules need on a node.
+
+    Args:
+        gpus: the GPUs of the node; if it is less than the largest number on which a cell trains,
+            that number.
+    """
     config = experiment.config
     on_gpus = work_on_gpus(experiment).keys() & set(rules)
     judges = config.starts_judge and {"train", "score"} & set(rules)
@@ -45,6 +50,9 @@ def needs_of(experiment: Experiment, rules: Collection[str]) -> Needs:
     needs = Needs(
         gpus=bool(on_gpus), packages=tuple(name for name in _PACKAGES if name in packages)
     )
+    if "train" in on_gpus:
+        of_cells = gpus_by_model(experiment).values()
+        needs = replace(needs, cells=max(gpus, *of_cells) // min(of_cells))
     judge = config.xverify
     if judge is not None and judge.url and {"train", "score"} & set(rules):
         needs = replace(needs, judge=judge.url, judge_model=judge.model)
@@ -57,9 +65,9 @@ def nodes(launch: Launch) -> Iterator[Finding]:
         try:
             with exclusive_lock(Path(folder)):
                 for options, rules in _placements(launch).items():
-                    needs = replace(
-                        needs_of(launch.experiment, rules), lock=str(Path(folder, LOCK))
-                    )
+                    # The entry of `train` has the GPUs of a node.
+                    needs = needs_of(launch.experiment, rules, launch.request("train").gpus)
+                    needs = replace(needs, lock=str(Path(folder, LOCK)))
                     yield from _check_node(launch, options, needs)
         except InputError as error:
             yield Finding(ERROR, str(error))
@@ -139,6 +147,6 @@ def _placements(launch: Launch) -> dict[tuple[str, ...], set[str]]:
         placement = tuple(options + options_of_all_jobs(launch.profile))
         rules = placements.setdefault(placement, set())
         for rule in RULES:
-            if launch.runs(rule) and launch.request(rule) == request:
+            if launch.runs(rule) and launch.request(rule).rule == request.rule:
                 rules.add(rule)
     return dict(sorted(placements.items()))

@@ -72,6 +72,7 @@ class Needs:
     judge: the address of the judge's server in the config; empty if there is none.
     judge_model: the model that this server must serve.
     lock: a file that another host holds locked; empty if there is none.
+    cells: how many cells may train there at the same time.
     """
 
     gpus: bool = False
@@ -79,6 +80,7 @@ class Needs:
     judge: str = ""
     judge_model: str = ""
     lock: str = ""
+    cells: int = 1
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def check(needs: Needs) -> Iterator[Prerequisite]:
         yield driver()
         yield compiler()
         yield headers()
-        yield temporary_space()
-        yield shared_memory()
+        yield temporary_space(needs.cells)
+        yield shared_memory(needs.cells)
     yield from imports(needs.packages)
     if needs.judge:
         yield judge_server(needs.judge, needs.judge_model)
@@ -214,17 +216,17 @@ def headers() -> Prerequisite:
     return Prerequisite("Python.h", str(file) if exists else "none", "" if exists else fault)
 
 
-def temporary_space() -> Prerequisite:
-    """Whether the folder for temporary files has space."""
+def temporary_space(cells: int) -> Prerequisite:
+    """Whether the folder for temporary files has space for so many trainings at the same time."""
     folder = tempfile.gettempdir()
     fix = "delete old files there, or set TMPDIR to another disk of the node by the precommand"
-    return _space(folder, LEAST_TEMPORARY, fix)
+    return _space(folder, cells * LEAST_TEMPORARY, fix)
 
 
-def shared_memory() -> Prerequisite:
-    """Whether the file system for shared memory has space."""
+def shared_memory(cells: int) -> Prerequisite:
+    """Whether the file system for shared memory has space for so many trainings."""
     fix = "end what uses it, or enlarge it (in a container: --shm-size)"
-    return _space(str(_SHARED), LEAST_SHARED, fix)
+    return _space(str(_SHARED), cells * LEAST_SHARED, fix)
 
 
 def _space(folder: str, least: float, fix: str) -> Prerequisite:
@@ -233,7 +235,7 @@ def _space(folder: str, least: float, fix: str) -> Prerequisite:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return Prerequisite(f"space in {folder}", "none", f"{error.strerror}: {fix}")
-    fault = f"a training needs {least / 1e9:g} GB: {fix}" if free < least else ""
+    fault = f"the trainings of a node need {least / 1e9:g} GB: {fix}" if free < least else ""
     return Prerequisite(f"space in {folder}", f"{free / 1e9:.1f} GB free", fault)
 
 

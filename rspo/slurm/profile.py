@@ -11,10 +11,12 @@ compares the values with those of a run (see `rspo.snakemake.patches`).
 """
 
 import ast
+import math
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,11 @@ _VARIABLES = {"attempt", "input", "threads", "wildcards"}
 # These resources decide where a job may run. An expression with one of `_VARIABLES` is not allowed
 # for them, because the checks need one value for all jobs of a rule.
 _FIXED = {"slurm_partition", "slurm_account", "constraint", "qos", "gres", "slurm_extra"}
+# A job that trains on fewer GPUs than its entry in the profile requests gets that share of these.
+SHARED = ("gres", "slurm_extra", "mem_mb", "cpus_per_task")
+# The number of GPUs on each node, in `gres` and in `slurm_extra`, is the last group.
+_GRES = re.compile(r"gpu:(?:[\w.-]+:)?(\d+)")
+_PER_NODE = re.compile(r"--gpus-per-node=(?:[\w.-]+:)?(\d+)\b")
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
 
@@ -68,6 +75,7 @@ class Request:
     gpus: the number of GPUs on each node, by `gres` or `--gpus-per-node`.
     extra: the options of `sbatch` in the resource slurm_extra.
     options: all options of `sbatch`, those in `extra` included, except the number of nodes.
+    values: the resources from which the options are made, under Snakemake's keys.
     """
 
     rule: str
@@ -77,6 +85,21 @@ class Request:
     gpus: int
     extra: tuple[str, ...]
     options: tuple[str, ...]
+    values: Mapping[str, Any] = field(compare=False)
+
+    def share(self, gpus: int) -> "Request":
+        """The request of a job that needs `gpus` of the GPUs of each node.
+
+        It has the same share of the CPUs and of the memory. A request without a number of GPUs, and
+        one with no more than these, stay as they are.
+        """
+        if self.gpus <= gpus:
+            return self
+        values = dict(self.values)
+        for name in SHARED:
+            if values.get(name):
+                values[name] = share_of(values[name], gpus, self.gpus)
+        return _request_of(self.rule, f"{self.key} for {gpus} GPUs", values)
 
     @property
     def partitions(self) -> list[str]:
@@ -204,11 +227,15 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
 
 def _request(rule: str, key: str, section: Mapping[str, Any]) -> Request:
     """The request of a rule whose resources, with the default ones, are `section`."""
-    values = _values(key, section)
+    return _request_of(rule, key, _values(key, section))
+
+
+def _request_of(rule: str, key: str, values: Mapping[str, Any]) -> Request:
+    """The request of a rule with these resources."""
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "")))
     except ValueError as error:  # an unclosed quotation mark
-        raise InputError(f"{key}.slurm_extra = {section['slurm_extra']!r}: {error}") from None
+        raise InputError(f"{key}.slurm_extra = {values['slurm_extra']!r}: {error}") from None
     minutes = values.get("runtime")
     options = [f"{_OPTIONS[name]}={values[name]}" for name in _OPTIONS if values.get(name)]
     if minutes:
@@ -222,6 +249,7 @@ def _request(rule: str, key: str, section: Mapping[str, Any]) -> Request:
         gpus=_gpus(key, values, extra),
         extra=extra,
         options=tuple(options) + extra,
+        values=values,
     )
 
 
@@ -297,6 +325,34 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> int:
             f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
     return int(match[1])
+
+
+def gpus_in(resources: Mapping[str, Any]) -> int:
+    """The number of GPUs on each node that resources request, as Snakemake has evaluated them.
+
+    Returns: 0 if neither `gres` nor `--gpus-per-node` in `slurm_extra` says it.
+    """
+    for pattern, name in ((_GRES, "gres"), (_PER_NODE, "slurm_extra")):
+        match = pattern.search(str(resources.get(name) or ""))
+        if match:
+            return int(match[1])
+    return 0
+
+
+def share_of(value: Any, gpus: int, of: int) -> Any:
+    """A resource of a job that needs `gpus` of the `of` GPUs for which the profile states it.
+
+    In a text, the number of GPUs is replaced. A number, of CPUs or of megabytes, is multiplied by
+    gpus / of and rounded up.
+    """
+    if isinstance(value, str):
+        return _PER_NODE.sub(partial(_replaced, gpus), _GRES.sub(partial(_replaced, gpus), value))
+    return math.ceil(value * gpus / of)
+
+
+def _replaced(number: int, match: re.Match[str]) -> str:
+    """The text of a match with another number in place of its last group, which ends it."""
+    return match[0].removesuffix(match[1]) + str(number)
 
 
 def format_hours(minutes: float) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from rspo.slurm.launch import ERROR, WARNING, Finding, Launch, work_on_gpus
+from rspo.slurm.launch import ERROR, WARNING, Finding, Launch, gpus_by_model, work_on_gpus
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 
 # The recommended option: SLURM sends SIGUSR1 600 seconds before the time limit. In this time, a job
@@ -22,17 +22,26 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
             )
 
 
-def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
-    """Check whether a training job has one GPU for each rank; verl refuses fewer."""
-    settings = launch.experiment.config.verl
+def gpus_of_cells(launch: Launch) -> Iterator[Finding]:
+    """Check whether a training can get the GPUs of its cell; verl refuses fewer."""
     request = launch.entry("train")
-    if not launch.experiment.trains_on_gpus or settings is None or request is None:
+    if not launch.experiment.trains_on_gpus or request is None:
         return
-    if request.gpus and request.gpus != settings.ranks:
+    gpus = gpus_by_model(launch.experiment)
+    for model, number in gpus.items():
+        if 0 < request.gpus < number:
+            yield Finding(
+                ERROR,
+                f"{request.key} requests {request.gpus} GPUs, and a cell of {model} trains on "
+                f"{number}: set gres to the GPUs of a node, or models.{model}.gpus (or verl.ranks) "
+                "to fewer",
+            )
+    if request.requests_gpus and not request.gpus and len(set(gpus.values())) > 1:
         yield Finding(
-            ERROR if request.gpus < settings.ranks else WARNING,
-            f"{request.key} requests {request.gpus} GPUs, and verl.ranks = {settings.ranks} uses "
-            "one each: set both to the same number",
+            WARNING,
+            f"{request.key} requests as many GPUs for every cell, because only gres and "
+            "--gpus-per-node have a number that is adapted: models train on "
+            f"{', '.join(map(str, sorted(set(gpus.values()))))} GPUs",
         )
 
 

@@ -5,11 +5,13 @@ package snakemake_logger_plugin_rspo. It imports this package before it parses i
 every run. So this module imports other parts of `rspo` only when it shows something.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from logging import DEBUG, ERROR, WARNING, LogRecord
+from functools import cache
+from logging import DEBUG, ERROR, WARNING, FileHandler, LogRecord
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ SELECTING_JOBS = "Select jobs to execute..."  # comes with every job
 # This begins a warning about files that may be incomplete. Jobs of this workflow leave whole files.
 KEPT = "--keep-incomplete mode is set"
 INTERRUPTED = "Terminating processes on user request"  # begins the message after Ctrl-C
+ENDING = "Will exit after finishing currently running jobs"  # begins the message after SIGTERM
 EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # first lines of our executor plugin's errors
 RESUMES = "The same command resumes."
 
@@ -49,6 +52,7 @@ class LogHandler(LogHandlerBase):
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        _report_a_full_log_once()
         settings = self.common_settings
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
@@ -57,10 +61,12 @@ class LogHandler(LogHandlerBase):
         self.conclusions: list[str] = []  # what a dry run ends with, below the tables of its jobs
         self.is_shown = False  # whether the display is on
         self.is_interrupted = False
+        self.is_ending = False
         self.display = ExitStack()
         self.print: Callable[[str], None] = self._print_line
-        self.times: Any = None  # the times of jobs, while bars are shown
+        self.times: Any = None  # the times of jobs, from which the time left is estimated
         self.pace: Any = None
+        self.has_bars = False
 
     def emit(self, record: Any) -> None:
         """Print a record. Raises nothing, because that would end Snakemake's logging thread."""
@@ -69,11 +75,14 @@ class LogHandler(LogHandlerBase):
             self._note_times(record, event)
             if event == LogEvent.RUN_INFO:
                 self.jobs = (0, record.stats["total"])
-                self._show_bars(record.stats)
+                self._begin_times(record.stats)
+                self._show_bars()
             elif event == LogEvent.PROGRESS:
                 self.jobs = (record.done, record.total)
             elif record.getMessage().startswith(INTERRUPTED):
                 self.is_interrupted = True
+            elif record.getMessage().startswith(ENDING):
+                self.is_ending = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
                 self._show_progress(record.experiment)
             elif self.common_settings.dryrun and hasattr(record, "is_conclusion"):
@@ -120,32 +129,36 @@ class LogHandler(LogHandlerBase):
         if "ALL" in self.quiet or self.is_shown:
             return
         self.is_shown = True
-        if self.times is None:  # no bars
+        if not self.has_bars:
             from rspo.status.display import shown
 
             self.display.enter_context(shown(self._line))
 
-    def _show_bars(self, jobs: Mapping[str, int]) -> None:
-        """Show bars from now on, in a terminal, for a run with so many jobs of each rule.
-
-        This is before the first job starts, because jobs inherit the standard output that the bars
-        replace.
-        """
-        is_shown = self.times is not None
-        if is_shown or "ALL" in self.quiet or self.common_settings.dryrun:
+    def _begin_times(self, jobs: Mapping[str, int]) -> None:
+        """Note the times of jobs from now on, for a run with so many jobs of each rule."""
+        if self.times is not None or "ALL" in self.quiet or self.common_settings.dryrun:
             return
-        if not sys.stderr.isatty():
-            return
-        from rspo.status.bars import shown_as_bars
         from rspo.status.time_left import JobTimes, Pace
 
         self.times = JobTimes()
         self.times.plan(jobs)
         self.pace = Pace()
+
+    def _show_bars(self) -> None:
+        """Show bars from now on, in a terminal.
+
+        This is before the first job starts, because jobs inherit the standard output that the bars
+        replace.
+        """
+        if self.times is None or self.has_bars or not sys.stderr.isatty():
+            return
+        from rspo.status.bars import shown_as_bars
+
+        self.has_bars = True
         self.print = self.display.enter_context(shown_as_bars(self._bars))
 
     def _note_times(self, record: Any, event: LogEvent | None) -> None:
-        """Note when jobs start and end, from which the bars estimate the time left."""
+        """Note when jobs start and end, from which the time left is estimated."""
         if self.times is None:
             return
         if event == LogEvent.JOB_INFO:
@@ -171,24 +184,49 @@ class LogHandler(LogHandlerBase):
         """The progress of all experiments; the first one has the number of jobs in front."""
         from rspo.status.display import line
 
-        parts = [line(self.experiments[0], self.jobs)]
-        parts += [line(experiment) for experiment in self.experiments[1:]]
+        seconds_left = self.times.seconds_left() if self.times is not None else None
+        parts = [line(self.experiments[0], self.jobs, seconds_left, self.pace)]
+        parts += [line(experiment, pace=self.pace) for experiment in self.experiments[1:]]
         return " | ".join(part for part in parts if part)
 
     def close(self) -> None:
         """End the display. Snakemake calls this at the end of every run, even after Ctrl-C."""
         self.display.close()
         self.print = self._print_line
-        if self.times is not None and self.experiments:
+        if self.has_bars and self.experiments:
             self.print(self._line())  # what the bars showed last
         for text in self.conclusions:
             self.print(text)
         self.conclusions.clear()
-        if self.is_shown and self.is_interrupted:
+        if self.is_shown and (self.is_interrupted or self.is_ending):
             print(RESUMES, file=self.stream, flush=True)
         self.is_shown = False
+        self.has_bars = False
         self.times = None
         super().close()
+
+
+@cache
+def _report_a_full_log_once() -> None:
+    """Print one line if a log file cannot be written. A second call has no effect.
+
+    Snakemake keeps a log in .snakemake/log. On a full disk, Python's logging would print a
+    traceback for each message that the log misses.
+    """
+    handle_error = FileHandler.handleError
+    reported = set()
+
+    def handle(handler: FileHandler, record: LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError) or error.errno is None:
+            handle_error(handler, record)
+        elif handler.baseFilename not in reported:
+            reported.add(handler.baseFilename)
+            reason = os.strerror(error.errno)
+            text = f"rspo: {handler.baseFilename}: {reason}; this log misses messages"
+            print(text, file=sys.stderr, flush=True)
+
+    FileHandler.handleError = handle  # type: ignore[assignment, method-assign]
 
 
 def _without_places(text: str) -> str:

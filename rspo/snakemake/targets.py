@@ -8,7 +8,8 @@ from typing import Any
 from snakemake.exceptions import MissingRuleException, WorkflowError
 
 from rspo.config.experiment import Experiment
-from rspo.figures import SUFFIXES, figures_of
+from rspo.config.given import OWN_KEYS
+from rspo.status.targets import inside, target_meant, targets_by_name
 
 _EXPERIMENTS: list[Experiment] = []  # those of this run; a Snakefile with modules has several
 
@@ -51,34 +52,24 @@ def _patch() -> None:
 
 
 def _meant(target: str, rules: list[str]) -> str | None:
-    """The target of this run that is most like a given one; None if nothing is like it."""
+    """The target that is most like a given one, with the key of --config that it needs, if any.
+
+    Returns: None if nothing is like it.
+    """
+    key, _, value = target.partition("=")
+    if key in OWN_KEYS and value:
+        return f"--config {target}"
+    path = inside(Path(target))
+    for experiment in _EXPERIMENTS:
+        meant = target_meant(path, experiment)
+        if meant is not None:
+            return meant.words
     targets: dict[str, str] = {rule: rule for rule in rules}
     for experiment in _EXPERIMENTS:
         targets |= targets_by_name(experiment)
-    path = Path(target)
-    if path.is_absolute() and path.is_relative_to(Path.cwd()):
-        return str(path.relative_to(Path.cwd()))
-    if path.name in targets:
-        return targets[path.name]
+    for part in path.parts[:-1]:  # such as the cell in a path of a scale that lacks it
+        if part in targets and part not in rules:
+            return targets[part]
     for close in get_close_matches(path.name, list(targets), n=1):
         return targets[close]
     return None
-
-
-def targets_by_name(experiment: Experiment) -> dict[str, str]:
-    """The targets of an experiment, by the names that a user may give without their folders."""
-    files = experiment.files
-    targets = {}
-    for name in list(experiment.policies) + list(experiment.every_cell):
-        targets[name] = str(files.policy(name))
-    for name in experiment.data_sets:
-        targets[files.problems(name).name] = str(files.problems(name))
-    for name in list(figures_of(experiment)):
-        targets[name] = str(files.reports / f"{name}{SUFFIXES[0]}")
-        for suffix in SUFFIXES:
-            targets[f"{name}{suffix}"] = str(files.reports / f"{name}{suffix}")
-    for table in ["cost"] + list(experiment.config.studies):
-        targets[f"{table}.csv"] = str(files.table(table))
-    for page in ("report.html", "claims.csv", "claim_comparisons.csv"):
-        targets[page] = str(files.reports / page)
-    return targets

@@ -60,20 +60,30 @@ def _last_step(experiment: Experiment, status: Status) -> Snapshot | None:
         return None
 
 
-def line(experiment: Experiment, jobs: tuple[int, int] | None = None) -> str:
+def line(
+    experiment: Experiment,
+    jobs: tuple[int, int] | None = None,
+    seconds_left: float | None = None,
+    pace: Pace | None = None,
+) -> str:
     """One line about a run, with some of the running policies; empty if there is nothing to say.
 
     Args:
         jobs: how many jobs of Snakemake are done, and how many there are.
+        seconds_left: the time that the jobs still take; None if it is unknown.
+        pace: estimates the time left of each policy; None for a line without times.
     """
     parts = []
     if jobs:
         done, total = jobs
-        parts.append(f"{done} of {total} jobs done")
+        run_left = left(seconds_left) if done < total else ""
+        parts.append(", ".join(filter(None, [f"{done} of {total} jobs done", run_left])))
     at_work = running(experiment)
     for policy, snapshot in list(at_work.items())[:POLICIES_IN_LINE]:
         details = [f"{name} {text}" for name, text in _details(snapshot).items()]
-        parts.append(f"{policy} {' '.join(details)}")
+        text = f"{policy} {' '.join(details)}"
+        policy_left = left(pace.seconds_left(policy, snapshot.step, snapshot.steps)) if pace else ""
+        parts.append(", ".join(filter(None, [text, policy_left])))
     if len(at_work) > POLICIES_IN_LINE:
         parts.append(f"{len(at_work) - POLICIES_IN_LINE} more are running")
     return " | ".join(parts)

@@ -62,15 +62,16 @@ class JobTimes:
 
     def seconds_left(self) -> float | None:
         """The estimate; None before the first job is finished."""
-        every = [seconds for times in self._seconds.values() for seconds in times]
+        # Copies, because another thread notes the jobs.
+        every = [seconds for times in list(self._seconds.values()) for seconds in times]
         if not every:
             return None
         now = self._clock()
         ages: defaultdict[str, list[float]] = defaultdict(list)
-        for rule, start in self._running.values():
+        for rule, start in list(self._running.values()):
             ages[rule].append(now - start)
         work = 0.0
-        for rule, count in self._left.items():
+        for rule, count in list(self._left.items()):
             if self._seconds[rule]:
                 each = fmean(self._seconds[rule])
             else:

@@ -20,7 +20,7 @@ DEFAULTS = Path(__file__).with_name("verl") / "cuda.yaml"
 # less than 4 %, which is 3.2 of 80 GB, remains for the rest of a job, the job fails before it
 # samples or after its first update: the CUDA contexts of both servers and the actor take 0.3 GB
 # each, and the weights and Adam's moments of 1.5B parameters in float32 take 2.3 GB on each of 8
-# GPUs. Most jobs need far more, such as for activations.
+# GPUs and 4.6 GB on each of 4. Most jobs need far more, such as for activations.
 MOST_MEMORY_OF_SERVERS = 0.96
 # The tokens of two prompts with responses, if each fills the 4,096 tokens of the context of the
 # paper's models.

@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,9 @@ def make_base_policy(
             finished = _finished_elsewhere(experiment, model)
             if finished is not None:
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
-                origin = read_provenance(finished)["notes"]["sources"][0]
+                note = read_provenance(finished)
+                origin = note["notes"]["sources"][0]
+                notes["copied"] = note["notes"].get("copied") or _made(finished, note)
             elif source.scratch is not None:
                 _train(source.scratch, config.sampling, checkpoint, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
@@ -99,6 +101,14 @@ def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
     if experiment.config.base_policies is None:
         return None
     return _shipped(experiment, model, experiment.root / experiment.config.base_policies)
+
+
+def _made(policy: Path, note: Mapping[str, Any]) -> dict[str, str]:
+    """Where a base policy is, and when and by what code it was trained, from its provenance."""
+    made = {"from": str(policy)}
+    for name in ("git_commit", "written", "host"):
+        made[name] = note[name]
+    return made
 
 
 def _shipped(experiment: Experiment, model: str, folder: Path) -> Path | None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.adapters import own_environment
 from tests.support import ROOT
+from tests.trainers import CONTRACTS
 
 pytestmark = pytest.mark.ci
 
@@ -19,12 +20,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return own_environment.make(tmp_path_factory.mktemp("trl"), PACKAGES)
 
 
-@pytest.mark.parametrize("contract", ["trl_contract.py", "trl_pass_at_k_contract.py"])
+@pytest.mark.parametrize("contract", CONTRACTS["trl"])
 def test_the_contract_with_trl(python: Path, contract: str) -> None:
     own_environment.run_tests(python, f"tests/adapters/{contract}")
 
 
-@pytest.mark.long
 def test_groups_may_lie_on_two_ranks(python: Path, tmp_path: Path) -> None:
     ranks = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     own_environment.run(python, *ranks, "tests/adapters/trl_ranks.py", str(tmp_path))

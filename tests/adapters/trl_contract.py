@@ -15,6 +15,7 @@ from rspo.adapters.trl import RSPOTrainer
 from rspo.adapters.trl_reward import accuracy_reward
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, policy_loss, response_weights
+from rspo.objectives.objective import KRule, Objective
 
 PROMPTS, N, TOKENS = 6, 4, 3
 
@@ -191,6 +192,51 @@ def test_rewards_of_0_and_1_are_seen_in_their_differences(
     trainer = trainer_of(tmp_path, "rspo_pass_at_k", reward_funcs=half)
     with pytest.raises(InputError, match=r"must be 0 or 1, got two that differ by 0\.5"):
         first_batch(trainer)
+
+
+def of_square_roots(rewards: np.ndarray, k: int) -> np.ndarray:
+    """Weights that depend on differences of square roots; negative rewards are refused."""
+    if (rewards < 0).any():
+        raise ValueError(f"rewards must not be negative, got {rewards.min()}")
+    roots = np.sqrt(rewards)
+    return (roots - roots.mean(axis=-1, keepdims=True)) / rewards.shape[-1]
+
+
+def of_positive_parts(rewards: np.ndarray, k: int) -> np.ndarray:
+    """Weights that depend on differences of rewards, where no reward is negative."""
+    parts = np.maximum(rewards, 0)
+    return (parts - parts.mean(axis=-1, keepdims=True)) / rewards.shape[-1]
+
+
+@pytest.mark.parametrize("function", [of_square_roots, of_positive_parts])
+def test_weights_that_change_with_a_constant_are_made_of_the_rewards(
+    tmp_path: Path, function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OBJECTIVES, "own", Objective("own", function, KRule.NONE))
+    assert not adapter.depends_on_differences("own", None, N)
+    trainer = trainer_of(tmp_path, "own", k=None, reward_funcs=one_or_two)
+    _, batch = first_batch(trainer)
+    rewards = np.tile([1.0, 2.0], (PROMPTS, N // 2))
+    expected = N * function(rewards, 1)
+    np.testing.assert_allclose(batch["advantages"].view(PROMPTS, N).numpy(), expected, atol=1e-6)
+
+
+def test_negative_rewards_that_an_objective_refuses_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OBJECTIVES, "own", Objective("own", of_square_roots, KRule.NONE))
+    trainer = trainer_of(tmp_path, "own", k=None, reward_funcs=score)
+    with pytest.raises(InputError, match=r"reward_funcs: .*rewards must not be negative, got -"):
+        first_batch(trainer)
+
+
+def test_which_objectives_depend_on_differences_only() -> None:
+    """A constant c adds k c/n to PKPO's s, and k c/(n-1) to its baseline, which is another one."""
+    without = {"policy_gradient", "hitchhiking", "pkpo_s", "pkpo_s_loo", "maxrl_uncentred"}
+    assert not any(adapter.depends_on_differences(name, 2, N) for name in without)
+    with_differences = {"rspo_pass_at_k", "rspo_max_at_k", "grpo", "maxpo"}
+    assert all(adapter.depends_on_differences(name, 2, N) for name in with_differences)
+    assert not adapter.depends_on_differences("rspo_max_at_k", 1, N)
 
 
 @pytest.fixture

@@ -82,6 +82,12 @@ def test_an_evaluation_logs_estimates_of_all_prompts_with_errors(tmp_path: Path)
                 assert found == [trainer.state.log_history[-1][key] for key in keys]
 
 
+def mean_reward(trainer: trl.GRPOTrainer) -> float:
+    """TRL's own mean reward of the last evaluation, which old versions log and do not return."""
+    rewards = [row["eval_reward"] for row in trainer.state.log_history if "eval_reward" in row]
+    return float(rewards[-1])
+
+
 def test_reward_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
     def of_value(value: float) -> Any:
         def reward(completions: list[str], **_: object) -> list[float]:
@@ -96,8 +102,8 @@ def test_reward_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
     ):
         PassAtKCallback(trainer, [1], "reward")
     trainer.add_callback(PassAtKCallback(trainer, [1]))
-    metrics = trainer.evaluate()
-    assert metrics["eval_max@1"] == metrics["eval_reward"] == 11.0
+    assert trainer.evaluate()["eval_max@1"] == 11.0
+    assert mean_reward(trainer) == 11.0
 
 
 def test_an_evaluation_that_ended_with_an_error_is_not_counted(tmp_path: Path) -> None:
@@ -138,8 +144,8 @@ def all_right(completions: list[str], **_: object) -> Any:
 def test_rewards_may_come_later_or_one_by_one(tmp_path: Path, function: Any) -> None:
     trainer = trainer_of(tmp_path, [function])
     trainer.add_callback(PassAtKCallback(trainer, [1], function.__name__))
-    metrics = trainer.evaluate()
-    assert metrics["eval_pass@1"] == metrics["eval_reward"] == 1.0
+    assert trainer.evaluate()["eval_pass@1"] == 1.0
+    assert mean_reward(trainer) == 1.0
 
 
 def test_an_object_may_be_a_reward_function_that_returns_a_tensor_later(tmp_path: Path) -> None:
@@ -169,14 +175,24 @@ def test_training_between_evaluations_is_not_counted(tmp_path: Path) -> None:
     assert logged == [pytest.approx(np.mean(evaluated))]
 
 
-def test_prompts_without_a_reward_are_left_out(tmp_path: Path) -> None:
+def test_prompts_without_a_reward_are_left_out_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def some(completions: list[str], answer: list[str], **_: object) -> list[float | None]:
         return [None if word == "red" else 1.0 for word in answer]
 
-    trainer = trainer_of(tmp_path, [some], eval_dataset=questions(9))
-    assert {"red"} < set(trainer.eval_dataset["answer"])
+    trainer = trainer_of(tmp_path, [some, right], eval_dataset=questions(9))
+    without = list(trainer.eval_dataset["answer"]).count("red")
+    assert 0 < without < 9
     trainer.add_callback(PassAtKCallback(trainer, [1], "some"))
-    assert trainer.evaluate()["eval_pass@1"] == 1.0
+    metrics = trainer.evaluate()
+    assert metrics["eval_pass@1"] == 1.0
+    assert metrics["eval_pass_left_out"] == without
+    assert metrics["eval_max_left_out"] == 0  # the other function has a reward for each
+    lines = [line for line in caplog.messages if "prompts" in line]
+    whole = 9 - without
+    expected = f"pass@k is of {whole} of 9 prompts: the others have a response without a reward"
+    assert lines == [expected]
 
 
 def test_the_best_checkpoint_may_be_that_of_pass_at_k(tmp_path: Path) -> None:

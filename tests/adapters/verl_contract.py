@@ -206,6 +206,20 @@ def test_a_lost_response_counts_as_wrong_where_verl_says_how_many_there_should_b
     assert verl_validation.groups_of(rows, counts) == {"a": [[1.0, 0.0, 0.0], [0.0]]}
 
 
+@pytest.mark.parametrize(("variable", "value"), [("reward", np.nan), ("acc", np.inf)])
+def test_a_value_that_is_not_finite_is_one_line_that_names_its_response(
+    variable: str, value: float
+) -> None:
+    sources = ["a", "a", "b", "b"]
+    uids = ["a0", "a0", "b0", "b0"]
+    infos = {"reward": [0.0, 1.0, 0.0, 1.0], "acc": [0.0, 1.0, 0.0, 1.0]}
+    infos[variable][2] = value
+    message = f"{variable} of response 2 is {value}, to prompt b0 of b; allowed: a finite number"
+    trainer: Any = ray_trainer.RayPPOTrainer
+    with pytest.raises(InputError, match=message):
+        trainer._val_metrics_update(None, sources, uids, infos, [])
+
+
 def test_a_verl_with_other_metrics_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def renamed(*_: Any) -> dict[str, Any]:
         return {"known": {"acc": {"avg@4": 0.5}}}

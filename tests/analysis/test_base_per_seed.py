@@ -89,17 +89,33 @@ def test_only_seeds_that_a_grid_has_need_a_base_model(tmp_path: Path) -> None:
     assert list(experiment.bases) == ["small--base"]
 
 
-def test_a_published_model_has_one_base_policy() -> None:
+def test_a_published_model_with_a_start_has_one_for_each_training_seed() -> None:
     """Of the scale of published models."""
-    overrides = {"seeds": 2, "engine": "local", "base_per_seed": True}
+    experiment = Experiment.load("pretrained", {"seeds": 2}, root=ROOT)
+    bases = ["smollm2-135m--base", "smollm2-135m--s1--base"]
+    assert experiment.bases_of("main") == bases
+    seeds = []
+    for name in ("smollm2-135m", "smollm2-135m--s1"):
+        start = experiment.pretrained(name)[1].start
+        assert start is not None
+        seeds.append(start.seed)
+    assert seeds == [0, 1]
+    # Intervals over seeds do not cover base models then.
+    assert experiment.varied_by_seed == "supervised start"
+
+
+def test_a_published_model_without_a_start_has_one_base_policy() -> None:
+    overrides = {"seeds": 2, "models": {"smollm2-135m": {"start": None}}}
     experiment = Experiment.load("pretrained", overrides, root=ROOT)
-    models = {cell.model for cell in experiment.every_cell.values()}
-    assert set(experiment.bases) == {f"{model}--base" for model in models}
+    assert set(experiment.bases) == {"smollm2-135m--base"}
     assert not experiment.has_base_per_seed
+    assert experiment.varied_by_seed == ""
 
 
 def test_with_verl_all_seeds_start_from_one_base_policy(tmp_path: Path) -> None:
     experiment = load(tmp_path, engine="verl")
     assert experiment.bases_of("main") == ["small--base"]
     assert not experiment.has_base_per_seed
-    assert load(tmp_path / "local").has_base_per_seed
+    local = load(tmp_path / "local")
+    assert local.has_base_per_seed
+    assert local.varied_by_seed == "base model"

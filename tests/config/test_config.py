@@ -216,9 +216,8 @@ def test_an_unknown_scale_is_named(scale: str, message: str) -> None:
 def test_outside_a_project_the_folder_is_the_mistake(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         Experiment.load("tiny", root=tmp_path)
-    assert str(caught.value) == (
-        f"{tmp_path}/config/tiny.yaml: no such config file; run this in the project's folder"
-    )
+    where = f"run this in the project's folder, {ROOT}"
+    assert str(caught.value) == f"{tmp_path}/config/tiny.yaml: no such config file; {where}"
 
 
 @pytest.mark.parametrize(
@@ -468,6 +467,7 @@ def test_only_operational_settings_of_verl_leave_the_fingerprint_as_it_is() -> N
     for operational in (
         "verl.overrides.trainer.logger=[wandb]",
         "verl.ranks=2",
+        "models.small.gpus=2",
         f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5",
         "verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1",
         f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192",

@@ -79,6 +79,8 @@ def test_a_shell_passes_the_experiment_of_a_command_on(
         ({"set": "a.b.c=1", "a": {"b": {"c": 1}}}, "a.b.c is also given outside of `set`"),
         ({"set": "grid.main=null", "grid": {"main": {"k": 1}}}, "grid.main is also given outside"),
         ({"results": ""}, "results is empty; expected a folder, such as results=trial"),
+        ({"scale": None}, "scale is empty; leave it out for the default"),
+        ({"mirror": ""}, "mirror is empty; leave it out for the default"),
         ({"replace": "ture"}, "replace = 'ture': expected true or false"),
     ],
 )

@@ -95,6 +95,10 @@ class FakeNvml(ModuleType):
         self._call("handle")
         return number
 
+    def nvmlDeviceGetHandleByUUID(self, name: str) -> int:
+        self._call("handle")
+        return int(name.removeprefix("GPU-"))
+
     def nvmlDeviceGetName(self, handle: int) -> str:
         self._call("name")
         return f"GPU {handle}"
@@ -114,6 +118,7 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     gpus._devices.cache_clear()
     yield
     gpus._devices.cache_clear()
@@ -174,6 +179,17 @@ def test_a_host_without_gpus_has_no_memory_of_them(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([]))
     assert gpu_bytes("used") == 0
     assert gpu_name() == ""
+
+
+@pytest.mark.parametrize("visible", ["1,3", "GPU-1,GPU-3"])
+@pytest.mark.usefixtures("no_process")
+def test_the_memory_is_not_that_of_another_job_on_the_node(
+    monkeypatch: pytest.MonkeyPatch, visible: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([900, 4, 900, 6]))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu_bytes("used") == 3
+    assert gpu_name() == "GPU 1"
 
 
 @pytest.mark.long

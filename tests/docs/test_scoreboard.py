@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
-from benchmarks.scoreboard import SLOPES, N, page
+from benchmarks.scoreboard import SLOPES, N, page, plant
 from benchmarks.scoreboard import __main__ as running
 from benchmarks.scoreboard.child import found
 from tests.support import ROOT
@@ -63,18 +62,18 @@ def test_the_results_have_every_call_of_every_source_once() -> None:
     assert [(row["project"], row["version"], row["call"]) for row in ROWS] == expected
 
 
-def test_every_biased_call_without_a_k_has_a_mend_that_makes_it_right() -> None:
+def test_every_biased_call_without_a_k_has_a_correction_that_makes_it_right() -> None:
     biased = [row for row in ROWS if "none" in row["by_k"] and not page.is_right(row)]
     assert biased
     for row in biased:
-        assert page.right_ks(row, "mended") == ["none"], row
+        assert page.right_ks(row, "corrected") == ["none"], row
 
 
-def test_a_mend_of_a_call_with_a_k_makes_more_k_right() -> None:
-    mended = [row for row in ROWS if "none" not in row["by_k"] and "mend" in row]
-    assert mended
-    for row in mended:
-        assert set(page.right_ks(row)) < set(page.right_ks(row, "mended"))
+def test_a_correction_of_a_call_with_a_k_makes_more_k_right() -> None:
+    corrected = [row for row in ROWS if "none" not in row["by_k"] and "correction" in row]
+    assert corrected
+    for row in corrected:
+        assert set(page.right_ks(row)) < set(page.right_ks(row, "corrected"))
 
 
 def test_calls_that_are_right_and_calls_that_are_not_are_both_there() -> None:
@@ -106,20 +105,12 @@ RUN = [
 ]
 
 
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two results are equal up to rounding, or both a refusal."""
-    if "refused" in one or "refused" in other:
-        return "refused" in one and "refused" in other
-    close = np.allclose(one["slopes"], other["slopes"], rtol=0.02, atol=2e-6)
-    return one["j"] == other["j"] and bool(close)
-
-
 @pytest.mark.parametrize(("name", "row"), RUN)
 def test_a_running_source_maximizes_what_its_formula_does(name: str, row: dict[str, Any]) -> None:
     advantages = advantages_of(ALL_FORMULAS[name])
     for k, result in row["by_k"].items():
         expected = found(advantages, 1 if k == "none" else int(k))
-        assert same(result, expected), (k, result, expected)
+        assert page.same(result, expected), (k, result, expected)
 
 
 def test_every_formula_without_a_source_is_named_on_the_page() -> None:
@@ -132,7 +123,104 @@ def test_every_formula_without_a_source_is_named_on_the_page() -> None:
     assert N == FORMULAS.N
 
 
-# --- Faults -----------------------------------------------------------------------------------
+# --- Faults in copies of the running sources ----------------------------------------------------
+
+
+def test_a_fault_in_a_copy_of_each_source_was_found() -> None:
+    for row in ROWS:
+        assert page.fault_is_found(row), (row["project"], row["version"], row["call"])
+
+
+def test_each_call_of_each_source_has_a_fault() -> None:
+    for entry_ in ENTRIES:
+        for call in entry_["calls"]:
+            assert call["fault"]["text"] != call["fault"]["becomes"], call["call"]
+
+
+PASS_AT_1 = {"j": 1, "slopes": [1.0, 1.0, 1.0], "mixture": {"1": 1.0}}
+HALF_OF_IT = {"j": 1, "slopes": [0.5, 0.5, 0.5], "mixture": {"1": 0.5}}
+BIASED = {"j": None, "slopes": [2.2, 1.7, 2.2], "mixture": None}
+MORE_BIASED = {"j": None, "slopes": [2.2, 1.8, 2.2], "mixture": None}
+UNEQUAL = {"refused": "weights must not depend on the order of the responses"}
+ERROR = {"refused": "weights failed for rewards of shape (9, 8): ZeroDivisionError"}
+
+
+@pytest.mark.parametrize(
+    ("without", "with_fault", "expected"),
+    [
+        (PASS_AT_1, BIASED, True),
+        (PASS_AT_1, HALF_OF_IT, False),  # a factor is a learning rate
+        (PASS_AT_1, UNEQUAL, True),
+        (PASS_AT_1, ERROR, False),
+        (BIASED, MORE_BIASED, True),
+        (BIASED, BIASED, False),
+        (BIASED, PASS_AT_1, True),
+        (UNEQUAL, PASS_AT_1, True),
+        (UNEQUAL, UNEQUAL, False),
+    ],
+)
+def test_a_fault_is_found_if_it_changes_what_is_maximized(
+    without: dict[str, Any], with_fault: dict[str, Any], expected: bool
+) -> None:
+    row = {"meant": "Pass@1", "by_k": {"none": without}, "with_fault": {"none": with_fault}}
+    assert page.fault_is_found(row) is expected
+
+
+TO_PLANT = """
+class Part:
+    def of_group(self, rewards, é="-"):
+        rewards = rewards - 1  # - not this one
+        kept = (
+            (rewards
+             - 2) - 3
+        )
+        return kept - 4
+
+
+def other(rewards):
+    return rewards - 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"number": 1}, "rewards = rewards * 1"),
+        ({"number": 2}, "(rewards\n             * 2) - 3"),
+        ({"number": 3}, "- 2) * 3"),
+        ({"number": 4}, "return kept * 4"),
+        ({"number": 2, "assigned": "kept"}, "- 2) * 3"),
+        ({"number": 1, "function": "other"}, "return rewards * 5"),
+        ({"number": 1, "text": "3", "becomes": "7"}, "- 2) - 7"),
+    ],
+)
+def test_a_fault_is_planted_in_the_operator_or_number_of_this_place(
+    changed: dict[str, Any], expected: str
+) -> None:
+    fault = {"function": "Part.of_group", "text": "-", "becomes": "*", **changed}
+    code = plant.with_fault(TO_PLANT, fault)
+    assert code.count(expected) == 1
+    assert len(code) == len(TO_PLANT)
+    assert sum(one != other for one, other in zip(code, TO_PLANT, strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"number": 5}, "Part.of_group has - 4 times"),
+        ({"text": "/"}, "Part.of_group has / 0 times"),
+        ({"function": "Part.gone"}, "no Part.gone"),
+    ],
+)
+def test_a_source_without_the_place_of_a_fault_is_an_error(
+    changed: dict[str, Any], message: str
+) -> None:
+    fault = {"function": "Part.of_group", "text": "-", "becomes": "*", "number": 1, **changed}
+    with pytest.raises(plant.NotPlanted, match=message):
+        plant.with_fault(TO_PLANT, fault)
+
+
+# --- Faults in the formulas -----------------------------------------------------------------------
 
 # For each formula a key, a text in its formula, and what a slip of the pen makes of it.
 FAULTS = {
@@ -164,7 +252,7 @@ def test_a_fault_in_a_copy_of_an_implementation_is_found(name: str) -> None:
     for k in range(2, N):
         right = found(advantages_of(formula), k)
         wrong = found(advantages_of(changed), k)
-        if not same(right, wrong):
+        if not page.same(right, wrong):
             differs.append(k)
         # What was unbiased for Pass@k no longer is.
         assert right.get("j") != k or wrong.get("j") != k
@@ -182,7 +270,7 @@ def test_a_formula_with_a_fault_is_told_from_the_running_source(
     for k, result in row["by_k"].items():
         if k != str(N):
             number = 1 if k == "none" else int(k)
-            results.append(same(result, found(advantages_of(changed), number)))
+            results.append(page.same(result, found(advantages_of(changed), number)))
     assert not all(results)
 
 
@@ -207,6 +295,10 @@ def wrong(rewards, k):
     return rewards / max(rewards.sum(), 1)
 
 
+def centred(rewards, k):
+    return (rewards - rewards.mean()) / len(rewards)
+
+
 def slow(rewards, k):
     __import__("time").sleep(60)
 
@@ -228,6 +320,34 @@ def test_a_source_runs_with_stand_ins_for_what_is_not_installed(tmp_path: Path) 
     assert result["by_k"]["none"]["target"] == "unbiased for Pass@1"
     (result,) = running.run(entry("wrong"), tmp_path)
     assert result["by_k"]["none"]["j"] is None
+
+
+def test_a_call_runs_in_a_copy_of_its_source_with_the_fault(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "pkpo_core.py").write_text(SOURCE)
+    centred = entry("centred")
+    fault = {"function": "centred", "text": "-", "becomes": "*", "number": 1}
+    centred["calls"][0]["fault"] = fault
+    (result,) = running.run(centred, source)
+    assert result["by_k"]["none"]["j"] == 1
+    (found_,) = running.run_faults(centred, source, tmp_path)
+    assert found_["fault"] == "`*` for `-` in `centred`"
+    assert found_["with_fault"]["none"]["j"] is None
+    assert (source / "pkpo_core.py").read_text() == SOURCE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+    centred["calls"][0]["fault"] = {**fault, "number": 2}
+    with pytest.raises(running.Failure, match="centred has - 1 times"):
+        running.run_faults(centred, source, tmp_path)
+
+
+def test_an_installation_has_a_limit_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "DOWNLOAD", 0.01)
+    expected = r"pip did not install trl==1\.0\.0 in 0\.01 seconds; is the package index reachable"
+    with pytest.raises(running.Failure, match=expected):
+        running.folder_of({"package": "trl"}, "1.0.0", None, tmp_path)
 
 
 def test_a_source_that_cannot_run_is_a_failure_with_its_error(tmp_path: Path) -> None:

@@ -192,10 +192,13 @@ def test_files_are_compared_on_the_problems_that_both_have(
     [
         (["a.jsonl", "b.jsonl"], "b.jsonl: no such file"),
         (["a.jsonl", "other.jsonl"], "a.jsonl and other.jsonl have no problem in common; the"),
-        (["a.jsonl", "a.jsonl", "--metric=max_at_k"], "a.jsonl: max_at_k needs the key 'reward'"),
-        (["a.jsonl", "a.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
-        (["a.jsonl", "a.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
-        (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
+        (
+            ["a.jsonl", "again.jsonl", "--metric=max_at_k"],
+            "a.jsonl: max_at_k needs the key 'reward'",
+        ),
+        (["a.jsonl", "again.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
+        (["a.jsonl", "again.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
+        (["a.jsonl", "again.jsonl", "--metric=best"], "--metric"),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
         (["a.jsonl"], "Missing argument"),
     ],
@@ -209,7 +212,8 @@ def test_mistakes_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_verdicts("other.jsonl", {"p": [True]})
-    write_verdicts("a.jsonl", random_responses(0, 0.0)[0])
+    for name in ("a", "again"):
+        write_verdicts(f"{name}.jsonl", random_responses(0, 0.0)[0])
     Path("raw.jsonl").write_text('{"problem": "p0"}\n')
     assert main(["compare", *words]) == 2
     output = capsys.readouterr()
@@ -264,7 +268,8 @@ def test_curves_that_do_not_cross_say_who_stays_ahead(
     full = write_verdicts(str(tmp_path / "full.jsonl"), {name: [True, True] for name in better})
     _, output = compared(capsys, half, full)
     assert "crossing: none, B is ahead at first, the curves are equal at k = 2; 95 %" in output
-    _, output = compared(capsys, files[0], files[0])
+    copy = write_verdicts(str(tmp_path / "copy.jsonl"), better)
+    _, output = compared(capsys, files[0], copy)
     assert "crossing: none, the curves are equal up to k = 2" in output
     assert "gain of B at Pass@1, B - A: +0.000" in output
     _, output = compared(capsys, *files, "--metric=pass_hat_k")
@@ -413,7 +418,9 @@ def test_sides_that_were_judged_differently_are_warned_about(
         f"warning: {verdicts} has verdicts of other software, {responses} those of rules; "
         "--verifier rules verifies both alike\n"
     ) in output
-    _, output = compared(capsys, str(responses), str(responses))
+    again = tmp_path / "again.jsonl"
+    again.write_text(responses.read_text())
+    _, output = compared(capsys, str(responses), str(again))
     assert "warning: verdicts" not in output
     assert "other software" not in output
 

@@ -64,10 +64,11 @@ def test_good_responses_have_no_warning(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_no_response_has_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row("a", "It is 5."), row("b", None)]
-    (warning,) = warnings_of(capsys, rows)
+    empty, warning = warnings_of(capsys, rows)
+    assert empty.startswith("warning: 1 of 2 responses are empty or null, to 1 problem: ")
     assert warning.startswith("warning: no response has an answer, such as 'It is 5.': rules reads")
     assert "--response-column" in warning
-    assert warnings_of(capsys, [*rows, row("c", RIGHT)]) == []
+    assert len(warnings_of(capsys, [*rows, row("c", RIGHT)])) == 1  # that one is empty
 
 
 def test_an_answer_that_is_the_text_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,5 +173,22 @@ def test_problems_of_two_runs_that_differ_by_spaces(capsys: pytest.CaptureFixtur
     assert main(["compare", "c.jsonl", "d.jsonl"]) == 2
     error = capsys.readouterr().err
     assert "in common; some differ by spaces only, such as 'p  1' and 'p 1'\n" in error
-    assert main(["compare", "a.jsonl", "a.jsonl"]) == 0
+    Path("again.jsonl").write_text(Path("a.jsonl").read_text())
+    assert main(["compare", "a.jsonl", "again.jsonl"]) == 0
     assert "differ by spaces" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["verify", "pass-at-k"])
+def test_empty_and_null_responses_are_counted(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [None, "", " \n", "\\boxed{1}"]
+    for problem, shown in (("p", "3 of 4 responses are empty or null, to 1 problem: "), ("q", "")):
+        rows = [{"problem": problem, "answer": "1", "response": text} for text in texts]
+        if problem == "q":
+            rows = rows[-1:]
+        Path("own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert main([command, "own.jsonl", *(["--force"] if command == "verify" else [])]) == 0
+        output = capsys.readouterr().out
+        assert ("empty or null" in output) == bool(shown)
+        assert shown in output

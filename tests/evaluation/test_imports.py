@@ -49,7 +49,10 @@ def test_verify_and_compare_import_neither_torch_nor_pandas(tmp_path: Path) -> N
     line = {"problem": "a", "answer": "5", "response": "\\boxed{5}"}
     (tmp_path / "mine.jsonl").write_text(json.dumps(line))
     verdicts = "mine.verdicts.jsonl"
-    for command in (("verify", "mine.jsonl", "--verifier=exact"), ("compare", verdicts, verdicts)):
+    for command in (
+        ("verify", "mine.jsonl", "--verifier=exact"),
+        ("compare", verdicts, "mine.jsonl"),
+    ):
         assert not imported(tmp_path, *command) & (SLOW | {"torch"}), command
 
 

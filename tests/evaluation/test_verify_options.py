@@ -205,12 +205,13 @@ def test_a_file_of_bare_answers_is_not_compared_but_has_a_hint(
 
 
 @pytest.mark.parametrize(
-    "command", [["pass-at-k", "own.jsonl"], ["compare", "own.jsonl", "own.jsonl"]]
+    "command", [["pass-at-k", "own.jsonl"], ["compare", "own.jsonl", "again.jsonl"]]
 )
 def test_commands_that_verify_take_the_places(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(("7", "Answer: 7"), ("8", "#### 8"))
+    shutil.copy("own.jsonl", "again.jsonl")
     assert main(command + ["--extract", "box,answer-line"]) == 0
     lines = capsys.readouterr().out.splitlines()
     share = "50.0% of the responses have no answer"

@@ -53,3 +53,15 @@ def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
     texts = [label.get_text() for label in labels]
     assert {"RSPO", "PG", "base"} <= {re.split(" k=|, ", text)[0] for text in texts}
     assert set(VARIANTS[name]) <= {text.rpartition(", ")[2] for text in texts}
+
+
+def test_the_papers_methods_stand_out_and_others_are_faint() -> None:
+    """GRPO is among the paper's methods."""
+    (axes,) = frontier("peers", "16").axes
+    opacities: dict[str, set[float | None]] = {}
+    for line in axes.lines:
+        method = re.split(" k=|, ", str(line.get_label()))[0]
+        opacities.setdefault(method, set()).add(line.get_alpha())
+    for method in ("PG", "GRPO", "RSPO", "Baseline", "base"):
+        assert opacities.pop(method) == {1.0}, method
+    assert set.union(*opacities.values()) == {0.4}

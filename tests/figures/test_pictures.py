@@ -1,5 +1,6 @@
 """The pictures: each one is drawn, tells what it shows, and can be read, also in grey."""
 
+import io
 import os
 import re
 import subprocess
@@ -25,7 +26,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
-from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, study, style
+from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, group, study, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.planted import PAPER, experiment_in, load, write_inputs
@@ -351,6 +352,67 @@ def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
     assert study._labels(FOREST).tolist() == ["RSPO k=4, default", "RSPO k=4, slow", "GRPO, slow"]
     assert study._labels(FOREST[1:]).tolist() == ["RSPO k=4", "GRPO"]
     assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
+
+
+def test_both_panels_of_a_single_benchmark_keep_their_labels() -> None:
+    """Of several benchmarks, only the first column has labels of the y axes."""
+    beside = style.new_picture(style.TEXT_WIDTH, 3).subplots(1, 2)
+    grid = style.new_picture(style.TEXT_WIDTH, 3).subplots(2, 2)
+    for levels, differences in (beside, grid[:, 0], grid[:, 1]):
+        levels.set_ylabel("Pass@k (%)")
+        differences.set(xlabel="k of Pass@k", ylabel="minus PG (points)")
+        curves._remove_repeated_labels((levels, differences))
+    assert [axes.get_xlabel() for axes in beside] == ["k of Pass@k", "k of Pass@k"]
+    assert [axes.get_ylabel() for axes in beside] == ["Pass@k (%)", "minus PG (points)"]
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["Pass@k (%)", "minus PG (points)"]
+    assert [axes.get_ylabel() for axes in grid[:, 1]] == ["", ""]
+
+
+@pytest.mark.parametrize("panels", [1, 2, 3])
+def test_the_label_below_a_forest_is_in_the_middle_of_its_panels(panels: int) -> None:
+    rows = pd.DataFrame(
+        {
+            "method": "GRPO",
+            "label": "GRPO",
+            "panel": [str(k + 1) for k in range(panels)],
+            "against": "PG",
+            "claim": "",
+            "estimate": 1.0,
+            "low": 0.0,
+            "high": 2.0,
+            **dict.fromkeys(("p_adjusted", "p_tie_adjusted"), 1.0),
+        }
+    )
+    picture = style.new_picture(style.TEXT_WIDTH, 2)
+    study._draw_forests(picture, rows, {"GRPO": style.Look("#000000", marker="o")}, margin=0.1)
+    picture.draw_without_rendering()
+    (label,) = [axes.xaxis.label for axes in picture.axes if axes.get_xlabel()]
+    assert label.get_text() == "difference, minus PG (percentage points)"
+    middle = (picture.axes[0].bbox.x0 + picture.axes[-1].bbox.x1) / 2
+    box = label.get_window_extent()
+    assert (box.x0 + box.x1) / 2 == pytest.approx(middle, abs=0.02 * picture.bbox.width)
+
+
+def test_the_weights_can_be_cut_between_two_methods_and_above_the_small_print() -> None:
+    """The report shows the two halves below each other on a phone."""
+    with style.applied():
+        picture = group.draw(group.table())
+        pixels = io.BytesIO()
+        picture.savefig(pixels, dpi=100)
+    pixels.seek(0)
+    grey = np.array(Image.open(pixels).convert("L"))
+    height, width = grey.shape
+    assert width / height == pytest.approx(group.ASPECT)
+    bottom, middle = round(group.BOTTOM * height), round(group.MIDDLE * width)
+    assert (grey[: bottom - 1, middle - 1 : middle + 1] == 255).all()
+    assert (grey[bottom - 1 : bottom + 1] == 255).all()
+    panels = [axes.bbox.x0 for axes in picture.axes[:4]]
+    assert panels[1] < group.MIDDLE * picture.bbox.width < panels[2]
+
+
+def test_the_small_print_says_what_the_short_name_stands_for(drawn: Drawn) -> None:
+    _, picture = drawn("tiny", "fig_peers")
+    assert "PG: policy gradient" in picture.get_supxlabel().replace("\n", " ")
 
 
 def test_of_many_points_only_the_end_of_each_line_is_labelled() -> None:

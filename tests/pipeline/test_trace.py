@@ -12,6 +12,7 @@ from rspo.core.errors import InputError
 from rspo.evaluation.curves import curves
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, draw
+from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.trace import trace
 from tests.support import ROOT, small_paper
 
@@ -162,3 +163,100 @@ def test_a_history_is_valid_again_after_its_steps_ran_again(experiment: Experime
         curves(changed, policy, "standard", force=True)
     draw(changed, "fig_main", force=True)
     list(trace(figure_of(experiment)))
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("reports/fig_main.pdf", "reports/fig_main.pdf"),
+        ("fig_main.pdf", "reports/fig_main.pdf"),
+        (CELL, f"results/tiny/cells/{CELL}/policy"),
+        ("trial/reports/fig_main.pdf", "trial/reports/fig_main.pdf --config results=trial"),
+        (
+            "results/quick/tables/quick.csv",
+            "results/quick/tables/quick.csv --config scale=quick",
+        ),
+        (
+            "results/quick/cells/small--base",
+            "results/quick/cells/small--base/policy --config scale=quick",
+        ),
+    ],
+)
+def test_a_file_that_is_not_made_is_named_with_its_command(
+    file: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The folder `trial` has results of a trial run."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    (tmp_path / "trial" / "cells").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    cell = CELL.replace("n8", "n16")  # of config/tiny.yaml
+    file, command = file.replace(CELL, cell), command.replace(CELL, cell)
+    for name in (file, str(tmp_path / file)):
+        assert main(["trace", name]) == 2
+        expected = f"rspo: error: {name}: is not made; `snakemake {command}` makes it\n"
+        assert capsys.readouterr().err == expected
+
+
+def test_a_copy_of_a_result_exists_but_has_no_provenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as a figure in the folder of a paper, before and after the figure itself is made."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    copy = Path("paper/fig_main.pdf")
+    copy.parent.mkdir()
+    copy.write_text("copied")
+    error = f"rspo: error: {copy}: has no provenance; "
+    assert main(["trace", str(copy)]) == 2
+    command = "`snakemake reports/fig_main.pdf` makes a file that has it\n"
+    assert capsys.readouterr().err == error + command
+    made = Path("reports/fig_main.pdf")
+    made.parent.mkdir()
+    made.write_text("made")
+    provenance_path(made).write_text("{}")
+    assert main(["trace", str(copy)]) == 2
+    assert capsys.readouterr().err == error + "did you mean reports/fig_main.pdf?\n"
+    copy.unlink()
+    assert main(["trace", str(copy)]) == 2
+    missing = f"rspo: error: {copy}: no such file or folder; did you mean reports/fig_main.pdf?\n"
+    assert capsys.readouterr().err == missing
+
+
+def test_other_files_have_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", "reports/fig_main.pdf"]) == 2  # in a folder without config/
+    assert capsys.readouterr().err.endswith("fig_main.pdf: no such file or folder\n")
+    shutil.copytree(ROOT / "config", "config")
+    shipped = "config/quick/cells/small--base/policy"
+    for name, message in (
+        ("config/tiny.yaml", "tiny.yaml: has no provenance"),
+        (".", "rspo: error: .: expected a result, such as reports/fig_main.pdf"),
+        (f"{shipped}/config.json", f"is part of a result: `rspo trace {shipped}` shows it"),
+    ):
+        assert main(["trace", name]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_copied_base_policy_is_shown_as_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The copy of a copy names the first one."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    shipped = "config/quick/cells/small--base/policy"
+    written = json.loads(Path(f"{shipped}.provenance.json").read_text())["written"]
+    for options, folder in (([], "results/quick"), (["--results", "trial"], "trial")):
+        assert main(["pretrain", "small", "--scale", "quick", *options]) == 0
+        capsys.readouterr()
+        assert main(["trace", f"{folder}/cells/small--base/policy"]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert f", a copy of {shipped}, which was made with commit " in first
+        assert f", {written} on " in first
+    assert main(["trace", shipped]) == 0
+    assert "copy" not in capsys.readouterr().out

@@ -71,6 +71,34 @@ def test_wide_pictures_take_the_whole_width_of_a_laptop(page: browser.Page) -> N
     assert min(widths) >= least
 
 
+def test_no_column_of_a_table_is_outside_the_window(page: browser.Page) -> None:
+    """On a phone, each row is a block whose cells name their columns."""
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert page.evaluate("document.querySelectorAll('.scroll').length") > 3
+    assert page.evaluate(f"{cut}.map(e => e.ariaLabel)") == []
+    named = """[...document.querySelectorAll("td:not(:first-child)")].map(cell => {
+      const heads = cell.closest("table").querySelectorAll("th");
+      const shown = getComputedStyle(cell, "::before").content;
+      return [heads[cell.cellIndex].textContent, shown];
+    })"""
+    is_phone = page.evaluate("window.innerWidth") == WIDTHS["phone"]
+    for head, shown in page.evaluate(named):
+        assert shown == (f'"{head}: "' if is_phone else "none")
+
+
+def test_nothing_of_a_wide_picture_is_missed_on_a_phone(page: browser.Page) -> None:
+    """The weights are below each other in two halves; a line says that other pictures scroll."""
+    is_phone = page.evaluate("window.innerWidth") == WIDTHS["phone"]
+    shown = "[...document.querySelectorAll(%r)].map(e => e.getBoundingClientRect().height > 0)"
+    assert page.evaluate(shown % ".group > .half") == 2 * [is_phone]
+    assert page.evaluate(shown % ".group > img") == [not is_phone]
+    hints = page.evaluate(shown % ".figures .wide .swipe")
+    assert len(hints) > 3
+    assert set(hints) == {is_phone}
+    assert page.evaluate("document.querySelectorAll('figure:not(.wide) .swipe').length") == 0
+
+
 def test_verdicts_differ_in_colour_and_in_grey(page: browser.Page) -> None:
     classes = ["supported", "supported one-seed", "not-resolved"]
     looks = page.evaluate(

@@ -114,19 +114,24 @@ def test_the_headers_of_this_python_must_exist(
 
 
 @pytest.mark.parametrize(
-    ("function", "folder", "least"),
-    [("temporary_space", "/own", 5e9), ("shared_memory", "/dev/shm", 4e9)],
+    ("function", "folder", "cells", "least"),
+    [
+        ("temporary_space", "/own", 1, 5e9),
+        ("shared_memory", "/dev/shm", 1, 4e9),
+        ("temporary_space", "/own", 2, 10e9),
+        ("shared_memory", "/dev/shm", 2, 8e9),
+    ],
 )
-def test_space_below_the_least_is_a_fault(
-    monkeypatch: pytest.MonkeyPatch, function: str, folder: str, least: float
+def test_space_below_the_least_of_all_cells_of_a_node_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch, function: str, folder: str, cells: int, least: float
 ) -> None:
     free = {folder: least}
     monkeypatch.setattr("tempfile.gettempdir", lambda: "/own")
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free[path]))
-    result = getattr(prerequisites, function)()
+    result = getattr(prerequisites, function)(cells)
     assert result == Prerequisite(f"space in {folder}", f"{least / 1e9:.1f} GB free")
     free[folder] = least - 1
-    assert f"a training needs {least / 1e9:g} GB: " in getattr(prerequisites, function)().fault
+    assert f"need {least / 1e9:g} GB: " in getattr(prerequisites, function)(cells).fault
 
 
 def test_commands_of_slurm_are_tried_as_a_job_has_them(
@@ -205,21 +210,32 @@ ALL = ("train", "sample", "score")
 
 
 @pytest.mark.parametrize(
-    ("rules", "changes", "gpus", "imported"),
+    ("rules", "changes", "gpus", "imported", "cells"),
     [
-        (ALL, {}, True, "torch vllm verl"),
-        (["sample"], {}, True, "torch vllm"),
-        (["score"], {}, True, "torch vllm"),
-        ([], {}, False, ""),
-        (ALL, {"verl": {"device": "cpu", "ranks": 1}}, False, "torch vllm verl"),
-        (["train"], {"verifier": "rules", "engine": "local"}, False, ""),
+        (ALL, {}, True, "torch vllm verl", 2),  # of 1.5B, on 4 of the 8 GPUs of a cell of 7B
+        (ALL, {"models": {"qwen2.5-math-1.5b": {"gpus": 8}}}, True, "torch vllm verl", 1),
+        (["sample"], {}, True, "torch vllm", 1),
+        (["score"], {}, True, "torch vllm", 1),
+        ([], {}, False, "", 1),
+        (ALL, {"verl": {"device": "cpu", "ranks": 1}}, False, "torch vllm verl", 1),
+        (["train"], {"verifier": "rules", "engine": "local"}, False, "", 1),
     ],
 )
 def test_needs_are_those_of_the_rules(
-    tmp_path: Path, rules: list[str], changes: dict[str, Any], gpus: bool, imported: str
+    tmp_path: Path,
+    rules: list[str],
+    changes: dict[str, Any],
+    gpus: bool,
+    imported: str,
+    cells: int,
 ) -> None:
     needs = needs_of(paper_scale.load(tmp_path, **changes), rules)
-    assert needs == Needs(gpus=gpus, packages=tuple(imported.split()))
+    assert needs == Needs(gpus=gpus, packages=tuple(imported.split()), cells=cells)
+
+
+def test_a_node_of_the_profile_may_have_more_cells_than_the_largest_one(tmp_path: Path) -> None:
+    experiment = paper_scale.load(tmp_path)
+    assert needs_of(experiment, ["train"], gpus=16).cells == 4
 
 
 def test_a_shared_judge_is_needed_where_responses_are_verified(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rspo.training.verl.config_check import ConfigCheck
 from tests.support import ROOT, slurm_run, slurm_world
 
 ON_JUDGE = {"xverify": {"url": "http://judge:8000"}}
+SAME_GPUS = {"models": {"qwen2.5-math-1.5b": {"gpus": 8}}}
 ON_CPUS = {"verl": {"device": "cpu", "ranks": 1}}
 
 
@@ -62,10 +63,28 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
         ({"score.gres": None}, {}, [(ERROR, r"score requests no GPU.*xverify\.url: null")]),
         ({"score.gres": None}, ON_JUDGE, []),
         ({f"{rule}.gres": None for rule in ("train", "sample", "score")}, ON_CPUS, []),
-        ({"train.gres": None, "train.slurm_extra": "'-G 8 --signal=USR1@600'"}, {}, []),
+        (
+            {"train.gres": None, "train.slurm_extra": "'-G 8 --signal=USR1@600'"},
+            {},
+            [(WARNING, "train requests as many GPUs for every cell, .* train on 4, 8 GPUs")],
+        ),
+        (
+            {"train.gres": None, "train.slurm_extra": "'-G 8 --signal=USR1@600'"},
+            SAME_GPUS,
+            [],
+        ),
         # verl refuses to start with fewer GPUs than ranks.
-        ({"train.gres": "gpu:h800:4"}, {}, [(ERROR, r"train requests 4 .*verl\.ranks")]),
-        ({"train.gres": "gpu:h800:16"}, {}, [(WARNING, "train requests 16 .* same number")]),
+        (
+            {"train.gres": "gpu:h800:4"},
+            {},
+            [
+                (
+                    ERROR,
+                    r"train requests 4 GPUs, and a cell of qwen2\.5-math-7b trains on 8: .*ranks",
+                )
+            ],
+        ),
+        ({"train.gres": "gpu:h800:16"}, {}, []),
         # The signal.
         (
             {"train.slurm_extra": "'--open-mode=append'"},

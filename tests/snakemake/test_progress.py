@@ -7,7 +7,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,30 @@ def test_a_home_folder_that_cannot_be_written_is_one_line(
     assert "Traceback" in printed(capsys, a_record(elsewhere, logging.ERROR))[0]
 
 
+FULL = Path("/dev/full")  # every write to it fails, as on a full disk
+
+
+def test_a_log_on_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    LogHandler(OutputSettings(), None)
+    log = logging.FileHandler(FULL)
+    for text in ("first", "second"):
+        log.handle(a_record(text))
+    line = f"rspo: {FULL}: No space left on device; this log misses messages\n"
+    assert capsys.readouterr().err == line
+    with suppress(OSError):
+        log.close()
+
+
+def test_other_errors_of_a_log_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LogHandler(OutputSettings(), None)
+    log = logging.FileHandler(tmp_path / "log")
+    log.handle(logging.LogRecord("name", logging.INFO, "", 0, "%d", ("no number",), None))
+    log.close()
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_errors_after_ctrl_c_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     interrupt = a_record(f"{INTERRUPTED}, this might take some time.")
     error = a_record("Error in rule train:", logging.ERROR)
@@ -231,10 +255,29 @@ def test_one_display_counts_the_jobs_of_the_run(
     assert capsys.readouterr().err == ""
 
 
+def test_the_line_has_the_time_left_once_a_job_is_finished(
+    tmp_path: Path, lines: list[Callable[[], str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of three jobs took 100 s."""
+    handler = LogHandler(OutputSettings(**RULES_ARE_QUIET), None)
+    handler.emit(a_record("", event=LogEvent.RUN_INFO, stats={"train": 3, "total": 3}))
+    handler.times._clock = lambda: 1000.0
+    handler.emit(a_record("start", experiment=tiny_world.load(tmp_path)))
+    handler.emit(a_record("", event=LogEvent.JOB_INFO, jobid=1, rule_name="train"))
+    (line,) = lines
+    assert line() == "0 of 3 jobs done"
+    handler.times._clock = lambda: 1100.0
+    handler.emit(a_record("", event=LogEvent.JOB_FINISHED, job_id=1))
+    handler.emit(a_record("", event=LogEvent.PROGRESS, done=1, total=3))
+    assert line() == "1 of 3 jobs done, 3 min left"
+    handler.emit(a_record("", event=LogEvent.PROGRESS, done=3, total=3))
+    assert line() == "3 of 3 jobs done"
+
+
 def test_the_policies_of_every_module_are_in_the_display(
     monkeypatch: pytest.MonkeyPatch, lines: list[Callable[[], str]]
 ) -> None:
-    def describe(experiment: str, jobs: object = None) -> str:
+    def describe(experiment: str, jobs: object = None, *_: object, **__: object) -> str:
         return f"{experiment} at work" if jobs is None else f"jobs {jobs}, {experiment} at work"
 
     monkeypatch.setattr(display, "line", describe)

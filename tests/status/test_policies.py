@@ -20,6 +20,7 @@ from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.task import Task
 from rspo.status.display import line, shown_in_terminal, table_text
 from rspo.status.policies import statuses
+from rspo.status.time_left import Pace
 from rspo.training.checkpoint import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress, shown_metrics
 from rspo.training.records import record_of
@@ -164,6 +165,12 @@ def test_the_line_has_jobs_and_some_of_the_running_policies(
         assert line(experiment, (3, 9)) == (
             f"3 of 9 jobs done | {RUNNING} step 50/200 reward 0.250 Pass@k 0.500 entropy 0.125"
         )
+        times = iter([0.0, 30.0])  # ten steps in half a minute: the other 150 take 7.5
+        pace = Pace(lambda: next(times))
+        pace.seconds_left(RUNNING, 40, 200)
+        text = line(experiment, (3, 9), 7200.0, pace)
+        assert text.startswith("3 of 9 jobs done, 2 h 0 min left | ")
+        assert text.endswith(" entropy 0.125, 8 min left")
         monkeypatch.setattr("rspo.status.display.POLICIES_IN_LINE", 0)
         assert line(experiment) == "1 more are running"
 

@@ -1,5 +1,6 @@
 """`make quick`: the base policy that comes with it, and what its two commands make and print."""
 
+import json
 import re
 import shlex
 import shutil
@@ -23,7 +24,8 @@ from rspo.training import pretraining
 from rspo.training.pretraining import make_base_policy
 from rspo.training.supervised import backward
 from tests.support import ROOT
-from tests.support.snakemake_project import jobs, make_project, setting, snakemake
+from tests.support.snakemake_project import PROGRAMS, jobs, make_project, setting, snakemake
+from tests.support.terminal import run_in_terminal
 
 SHIPPED = ROOT / "config" / "quick" / "cells" / "small--base" / "policy"
 METHODS = {"PG": "policy-gradient--k1", "GRPO": "grpo--k1", "RSPO k=4": "rspo-pass--k4"}
@@ -64,6 +66,14 @@ def test_the_base_policy_has_the_settings_of_tiny_and_is_copied(
     assert digest(task.outputs[0]) == digest(SHIPPED)
     assert sum(file.stat().st_size for file in SHIPPED.iterdir()) < 500_000
     assert "trained" not in capsys.readouterr().out
+
+
+def test_the_scale_tiny_and_its_trials_begin_with_it_too(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    for results in (None, tmp_path / "trial"):
+        tiny = Experiment.load("tiny", root=tmp_path, results=results)
+        make_base_policy(tiny, "small")
+        assert digest(tasks.pretrain(tiny, "small").outputs[0]) == digest(SHIPPED)
 
 
 def test_with_other_settings_it_is_trained(
@@ -118,6 +128,24 @@ def test_its_command_plans_three_trainings_and_no_other_scale(tmp_path: Path) ->
     counts = {"prepare": 3, "pretrain": 1, "train": 3, "sample": 4, "score": 4}
     assert plan == counts | {"study": 1, "figure": 1, "total": 17}
     assert show == "cat results/quick/tables/quick.md"
+
+
+@pytest.mark.ci
+def test_after_ctrl_c_the_same_command_finishes(tmp_path: Path) -> None:
+    """The second run resumes the trainings from their checkpoints."""
+    project = make_project(tmp_path / "project")
+    command, _ = recipe()
+    words = [str(PROGRAMS / "snakemake"), *shlex.split(command.replace("$(ARGS)", ""))[1:]]
+    words.append("--cores=1")
+    policy = project / "results" / "quick" / "cells" / "small--rspo-pass--k4--n16--s0"
+    status, output = run_in_terminal(words, project, policy / "checkpoint")
+    assert status != 0
+    assert output.splitlines()[-1] == "The same command resumes."
+    assert not (policy / "policy").exists()
+    assert run_in_terminal(words, project)[0] == 0
+    steps = [json.loads(line)["step"] for line in (policy / "training.jsonl").open()]
+    assert steps == list(range(1, 76))
+    assert (project / "reports" / "fig_quick.pdf").is_file()
 
 
 @pytest.mark.ci

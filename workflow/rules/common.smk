@@ -12,6 +12,7 @@ from rspo.config.given import Given
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
+from rspo.snakemake.gpus import share_gpus
 from rspo.snakemake.patches import config_as_typed, sources_of
 from snakemake.exceptions import WorkflowError
 

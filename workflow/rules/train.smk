@@ -47,3 +47,8 @@ rule derive:
 
 
 ruleorder: derive > train
+
+
+# The profile of SLURM says what a training requests for all GPUs of a node. A cell of a model with
+# fewer `gpus` requests its share.
+share_gpus(rules.train.rule, experiment)

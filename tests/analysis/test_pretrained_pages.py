@@ -1,0 +1,70 @@
+"""The pages of the scale of a published model, from tables that are made up."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from rspo.analysis import pages, studies
+from rspo.analysis.results import write_comparisons
+from rspo.analysis.write import study_contents
+from rspo.config.experiment import Experiment
+from tests.support import ROOT, planted
+
+SEEDS = 3
+RATES = {"default": 1e-5, "lr-third": 3.3e-6, "lr-triple": 3e-5}
+
+
+def page(experiment: Experiment, name: str, root: Path, **columns: Any) -> str:
+    """The page of a study whose methods have the given columns, each a value by variant."""
+    lines = studies.lines_of(experiment, name)
+    rows = planted.made_up(studies.planned(experiment, name, lines))
+    for row in rows:
+        row["seeds"] = SEEDS
+    table = write_comparisons(root / "table.csv", rows)
+    methods = []
+    for line in lines:
+        row: dict[str, Any] = {"method": line.label, "variant": line.variant}
+        row |= {column: by_variant[line.variant] for column, by_variant in columns.items()}
+        methods.append(row)
+    contents = study_contents(experiment, name, table, pd.DataFrame(methods))
+    template = ROOT / "docs" / "studies" / f"{name}.md.jinja"
+    return pages.render(template, contents | {"origins": {}, "bases": []})
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return planted.experiment_in(tmp_path, "pretrained")
+
+
+def test_the_main_page_has_the_rates_that_its_methods_have(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    text = page(experiment, "pretrained", tmp_path, learning_rate=RATES)
+    assert f"Learning rate: 1e{pages.MINUS}05 ([the grid of rates](pretrained_rates.md))." in text
+    assert "3 training seeds, each from a supervised start of its own: intervals and p-" in text
+    assert "base models" not in text
+    assert "Compared with the policy after the start, at Pass@1, 4, 16: of 21 intervals, " in text
+    assert text.count(" at Pass@2") == 1
+    for k in (2, 4, 8):
+        assert f" at Pass@{k}" in text
+
+
+def test_the_page_of_the_grid_has_the_rates_that_validation_chose(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    text = page(
+        experiment,
+        "pretrained_rates",
+        tmp_path,
+        learning_rate=RATES,
+        validation=dict.fromkeys(RATES, 0.25),
+        chosen={"default": "no", "lr-third": "no", "lr-triple": "yes"},
+        at_edge={"default": "no", "lr-third": "yes", "lr-triple": "yes"},
+    )
+    chosen = "Of 3.3e-06, 1e-05, 3e-05, validation chooses at Pass@4 3e-05 for GRPO, "
+    assert chosen.replace("e-", f"e{pages.MINUS}") in text
+    assert "the lowest or the highest rate of the grid is chosen: " in text
+    # The main comparison has one rate for all, so this page says nothing about its rates.
+    assert "have these rates" not in text
