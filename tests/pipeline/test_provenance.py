@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import rspo
 from rspo.core.files import digest, fingerprint
 from rspo.core.slurm_job import Job
-from rspo.pipeline import provenance
+from rspo.pipeline import provenance, usage
 from rspo.pipeline.provenance import (
     code_version,
     inputs_of,
@@ -93,6 +94,7 @@ def test_the_provenance_of_a_file_tells_how_it_was_made(
     monkeypatch.setenv("SLURMD_NODENAME", "node7")
     job = Job("12", "node[7-8]", "gpu:8", 8)
     monkeypatch.setattr(provenance, "this_job", lambda: job)
+    monkeypatch.setattr(usage, "_STARTED", time.time() - 1)  # seconds are rounded to hundredths
     file = tmp_path / "result.csv"
     file.write_text("1\n")
     source = tmp_path / "source.csv"
