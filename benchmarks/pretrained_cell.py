@@ -6,10 +6,8 @@ evaluates ten problems of each task. Memory is resident memory, without the part
 share.
 """
 
-import json
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import Row
+from benchmarks import Row, make_mirror, rspo_command
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SAMPLES, read_table
@@ -59,8 +57,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
-        mirror = [sys.executable, str(ROOT / "benchmarks" / "smollm_mirror.py"), "mirror"]
-        subprocess.run(mirror, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        make_mirror(folder)
         return [row for scale in SCALES for row in _rows(scale, folder)]
 
 
@@ -107,10 +104,7 @@ def _row(scale: Scale, phase: str, tokens_per_second: float, memory: int) -> Row
 def _peak(scale: Scale, folder: Path, words: Sequence[str]) -> int:
     """Run a command of `rspo`, and return the largest memory of its process in bytes."""
     changes = {"training.steps": STEPS, "training.validation.every": None} | scale.changes
-    command = [str(Path(sys.executable).with_name("rspo"))]
-    command += words
-    command += ["--scale", scale.name]
-    command += [f"--set={key}={json.dumps(value)}" for key, value in changes.items()]
+    command = rspo_command(list(words) + ["--scale", scale.name], changes)
     process = psutil.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:

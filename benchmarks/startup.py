@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from benchmarks import Row, child_cpu_seconds, readable
+from benchmarks import Row, child_cpu_seconds, readable, rspo_command
 
 ROOT = Path(__file__).resolve().parent.parent
 POLICY = "small--base"
@@ -58,7 +58,4 @@ def measure(folder: Path) -> dict[str, float]:
 
 def rspo(*arguments: str) -> list[str]:
     """The words of a command of `rspo` with the small settings."""
-    words = [str(Path(sys.executable).with_name("rspo"))]
-    words += arguments
-    words += SMALL
-    return words
+    return rspo_command(arguments) + list(SMALL)

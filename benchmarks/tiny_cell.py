@@ -6,7 +6,6 @@ of a shared machine can change by a factor of two within an hour.
 """
 
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +13,7 @@ from statistics import fmean
 import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from benchmarks import Row, child_cpu_seconds, median_cpu_seconds, readable
+from benchmarks import Row, child_cpu_seconds, median_cpu_seconds, readable, rspo_command
 from rspo.config.experiment import Experiment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,6 +98,4 @@ class ReferenceStep:
 
 def _cpu_seconds(folder: Path, *arguments: str) -> float:
     """Run a command of `rspo` in a folder, and return its processor seconds."""
-    words = [str(Path(sys.executable).with_name("rspo"))]
-    words += arguments
-    return child_cpu_seconds(words, cwd=folder)
+    return child_cpu_seconds(rspo_command(arguments), cwd=folder)

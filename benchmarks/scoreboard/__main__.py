@@ -122,11 +122,11 @@ def run_faults(entry: Source, folder: Path, scratch: Path) -> list[dict[str, Any
     found = []
     for call in entry["calls"]:
         copy = scratch / "with_fault"
-        fault = {"module": entry["module"], **call["fault"]}
+        fault = {"module": entry["module"]} | call["fault"]
         try:
             words = plant.plant(folder, copy, fault)
             without_correction = {key: call[key] for key in call if key != "correction"}
-            (result,) = run({**entry, "calls": [without_correction]}, copy)
+            (result,) = run(entry | {"calls": [without_correction]}, copy)
         except plant.NotPlanted as error:
             raise Failure(f"fault in {call['call']}: {error}") from None
         finally:

@@ -83,14 +83,20 @@ def trace(
     ] = None,
 ) -> Iterable[str]:
     """Show how a file was made: code, settings and inputs, back to the data."""
-    from rspo.pipeline.provenance import provenance_path
     from rspo.pipeline.trace import trace
 
     if not file.name:  # such as "."
         raise InputError(f"{file}: expected a result, such as reports/fig_main.pdf")
-    if not file.exists() or not provenance_path(file).exists():
+    if not _is_made(file):
         _require_made(file)
     return trace(file, depth)
+
+
+def _is_made(file: Path) -> bool:
+    """Whether a file or folder exists, and the record of how it was made."""
+    from rspo.pipeline.provenance import provenance_path
+
+    return file.exists() and provenance_path(file).exists()
 
 
 def _require_made(file: Path) -> None:
@@ -111,7 +117,7 @@ def _require_made(file: Path) -> None:
     if target is None:
         return
     meant = Path(target.path)
-    is_made = meant.exists() and provenance_path(meant).exists()
+    is_made = _is_made(meant)
     if file.exists() and is_made:  # such as a copy of a figure
         raise InputError(f"{file}: has no provenance; did you mean {target.path}?")
     if file.exists():

@@ -164,17 +164,16 @@ def text(experiment: Experiment) -> str:
     longest_hours = np.zeros(2)
     gpu_hours = np.zeros(2)
     for rule, title in RULE_TITLES.items():
-        count = sum(job.rule == rule for job in work)
-        numbers = sorted({job.gpus for job in work if job.rule == rule}) or [0]
+        of_rule = [job for job in work if job.rule == rule]
+        count = len(of_rule)
+        numbers = sorted({job.gpus for job in of_rule}) or [0]
         gpus = " or ".join(map(str, numbers))
         hours = hours_of(work, rule)
         # Hours are unknown if there are jobs without an estimate, and 0 if there are no jobs.
         used = "?" if count else as_text([])
         longest = ""
         if hours:
-            of_jobs = [
-                job.gpus * job.hours for job in work if job.rule == rule and job.hours is not None
-            ]
+            of_jobs = [job.gpus * of_job for job, of_job in zip(of_rule, hours, strict=True)]
             gpu_hours = gpu_hours + sum(of_jobs)
             # If all cells run at the same time, each rule takes as long as its longest job.
             longest_hours = longest_hours + np.max(hours, axis=0)

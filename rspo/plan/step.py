@@ -53,13 +53,14 @@ _OF_LOG = {
 
 def step_phases(experiment: Experiment, cell: str, sizes: Sizes) -> dict[str, Range]:
     """The seconds of each phase of a training step of a cell, by the names of `PHASES`."""
-    config = experiment.for_cell(cell).config
+    of_cell = experiment.for_cell(cell)
+    config = of_cell.config
     training = config.training
     responses = training.prompts_per_step * experiment.cell(cell).n
     longest = config.sampling.max_response_tokens
     tokens = min(RESPONSE_TOKENS, longest)
     of_each = responses / sizes.gpus
-    at_once = actor_rollout_ref(experiment.for_cell(cell), cell)["rollout"]["max_num_seqs"]
+    at_once = actor_rollout_ref(of_cell, cell)["rollout"]["max_num_seqs"]
     rounds = longest + max(0.0, of_each / at_once - 1) * tokens
     # Dropped responses need neither log-probabilities nor an update.
     read = of_each * (tokens + PROMPT_TOKENS)

@@ -110,8 +110,8 @@ def check_plan(dag: Any, interrupted: Collection[Any]) -> None:
 def _name_first(what: str, refusals: Mapping[Any, str]) -> None:
     """Warn of the first of some results, if there is one, and say how many more there are."""
     if refusals:
-        first, *others = sorted(refusals.values())
-        logger.warning(f"{what}: {first}{_and_more(len(others))}.")
+        lines = sorted(refusals.values())
+        logger.warning(f"{what}: {lines[0]}{_and_more(len(lines) - 1)}.")
 
 
 def name_what_touch_leaves(dag: Any) -> None:

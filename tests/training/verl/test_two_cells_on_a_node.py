@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from rspo.config.schema import XVerifySettings
 from rspo.rewards.xverify.server import serving
 from rspo.training.verl import trainer
 from rspo.training.verl.ray_cluster import folder_of, key_of
@@ -125,14 +126,19 @@ def _end(process: "subprocess.Popen[str]") -> None:
         child.kill()
 
 
-def test_judges_of_two_jobs_have_their_own_sockets_and_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the same TMPDIR, as two jobs of a user on a node have, and GPUs of the same number."""
+@pytest.fixture
+def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
+    """The settings of a judge that a fake vLLM serves."""
     monkeypatch.setenv("PYTHONPATH", fake_vllm.PATH)
     model = tmp_path / "model"
     model.mkdir()
-    judge = settings(model=str(model), start_seconds=60)
+    return settings(model=str(model), start_seconds=60)
+
+
+def test_judges_of_two_jobs_have_their_own_sockets_and_logs(
+    tmp_path: Path, judge: XVerifySettings
+) -> None:
+    """With the same TMPDIR, as two jobs of a user on a node have, and GPUs of the same number."""
     with ExitStack() as stack:
         jobs = [
             stack.enter_context(
@@ -149,12 +155,8 @@ def test_judges_of_two_jobs_have_their_own_sockets_and_logs(
 
 
 def test_the_end_of_one_job_leaves_the_judges_of_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, judge: XVerifySettings
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", fake_vllm.PATH)
-    model = tmp_path / "model"
-    model.mkdir()
-    judge = settings(model=str(model), start_seconds=60)
     with serving(judge, tmp_path / "first.log", gpus=["0"]) as staying:
         with serving(judge, tmp_path / "second.log", gpus=["0"]) as leaving:
             assert leaving[0].socket != staying[0].socket
