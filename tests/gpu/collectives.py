@@ -10,6 +10,27 @@ import torch.distributed as dist
 
 ELEMENTS = {"cuda": 2**26, "cpu": 2**20}  # float32
 _TIMEOUT = timedelta(seconds=60)
+# The least bandwidth between GPUs with NVLink, in bytes per second, by a part of their name: these
+# are guesses, 20 to 30 % of what their links have in both directions (H800: 400 GB/s, H100 and
+# H200: 900, A100: 600). Slower ones hint at a missing link or a wrong topology.
+LEAST_BANDWIDTH = {"H800": 120e9, "H100": 200e9, "H200": 200e9, "A100": 120e9}
+
+
+def bandwidth(ranks: int, device: str, seconds: float) -> float:
+    """The bandwidth of each GPU's links in an all-reduce, in bytes per second.
+
+    In a ring, each rank sends 2 (ranks - 1) / ranks times the tensor ("bus bandwidth" of NCCL's own
+    tests).
+    """
+    return 2 * (ranks - 1) / ranks * ELEMENTS[device] * 4 / seconds
+
+
+def least_bandwidth(name: str) -> float:
+    """What the links of the GPU with this name must have; 0 if they may be PCIe's."""
+    if "PCIe" in name or "NVL" in name:
+        return 0.0
+    found = [least for part, least in LEAST_BANDWIDTH.items() if part in name]
+    return max(found, default=0.0)
 
 
 def all_reduce_seconds(ranks: int, device: str) -> float:
