@@ -23,8 +23,8 @@ MOST_DIFFERENCE = 0.02
 # How many times the difference in the last third of the steps may be that in the first third. If
 # the sampler has old weights, it is about six times as large (docs/verl.md).
 MOST_GROWTH = 1.5
-# The least first difference with which a later one is compared. In float32, differences are rounding
-# errors of 1e-6, and one may be ten times another one.
+# The least first difference with which a later one is compared. In float32, differences are
+# rounding errors of 1e-6, and one may be ten times another one.
 LEAST_DIFFERENCE = 0.001
 # By how much the fraction of tokens that PPO clips may grow from the first third to the last.
 MOST_MORE_CLIPPED = 0.05

@@ -32,8 +32,13 @@ def last_step(checkpoints: Path) -> int:
     return max(_folders(checkpoints))
 
 
-def require_ranks(checkpoints: Path, ranks: int) -> None:
-    """Raises: InputError unless the last checkpoint has one shard per rank.
+def require_ranks(checkpoints: Path, ranks: int, key: str) -> None:
+    """Require that the last checkpoint has one shard per rank.
+
+    Args:
+        key: the key of the config that has the number of ranks, for the message.
+
+    Raises: InputError if it was written by another number of ranks.
 
     Depends on verl/utils/checkpoint/fsdp_checkpoint_manager.py, which names the shards.
     """
@@ -44,7 +49,7 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
         if written_by != ranks:
             raise InputError(
                 f"{folder}: written by {written_by} ranks; {ranks} ranks cannot read it. Set "
-                f"verl.ranks = {written_by} to resume, or remove {checkpoints} to start over"
+                f"{key} = {written_by} to resume, or remove {checkpoints} to start over"
             )
 
 
