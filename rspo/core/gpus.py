@@ -31,11 +31,11 @@ GPUS = {
 def peak_flops(name: str) -> float | None:
     """Dense operations in bfloat16 per second of the GPU that its driver names `name`.
 
-    Returns: None for a GPU that is not in `GPUS`, and for PCIe and NVL boards, which are slower
-        than others of the same name.
+    Returns: None for a GPU that is not in `GPUS`, for PCIe and NVL boards, which are slower than
+        others of the same name, and for a part of a GPU (MIG).
     """
     words = name.lower().replace("-", " ").split()
-    if "pcie" in words or "nvl" in words:
+    if "pcie" in words or "nvl" in words or "mig" in words:
         return None
     joined = "".join(words)  # GeForce RTX 4090
     for kind, gpu in GPUS.items():
@@ -142,7 +142,8 @@ def _devices(visible: str) -> list[Any]:
         numbers = range(pynvml.nvmlDeviceGetCount())
         return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in numbers]
     devices = []
-    for name in visible.split(","):
+    for word in visible.split(","):
+        name = word.strip()  # as CUDA reads "0, 1"
         if name.isdigit():
             devices.append(pynvml.nvmlDeviceGetHandleByIndex(int(name)))
         else:

@@ -157,6 +157,7 @@ def test_a_driver_that_does_not_answer_is_no_memory(
         ("NVIDIA GeForce RTX 4090", 165e12),
         ("NVIDIA H100 PCIe", None),
         ("NVIDIA H100 NVL", None),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", None),  # a part of the GPU
         ("NVIDIA L4", None),
         ("", None),
     ],
@@ -181,7 +182,7 @@ def test_a_host_without_gpus_has_no_memory_of_them(monkeypatch: pytest.MonkeyPat
     assert gpu_name() == ""
 
 
-@pytest.mark.parametrize("visible", ["1,3", "GPU-1,GPU-3"])
+@pytest.mark.parametrize("visible", ["1,3", "1, 3", "GPU-1,GPU-3"])
 @pytest.mark.usefixtures("no_process")
 def test_the_memory_is_not_that_of_another_job_on_the_node(
     monkeypatch: pytest.MonkeyPatch, visible: str
