@@ -88,27 +88,41 @@ def test_flash_attn(settings: Settings, note: Note) -> None:
 
 
 @needs_packages
-@pytest.mark.timeout(180)
 def test_all_reduce(settings: Settings, note: Note) -> None:
+    from tests.gpu import collectives
+
+    most = _ranks_of_all_reduce(settings)
+    for ranks in range(1, most + 1):
+        seconds = collectives.all_reduce_seconds(ranks, settings.device)
+    megabytes = collectives.ELEMENTS[settings.device] * 4 / 1e6
+    library = "NCCL" if settings.device == "cuda" else "gloo"
+    numbers = "1 rank" if most == 1 else f"1 to {most} ranks"
+    note(f"{library}, {numbers}; {megabytes:.0f} MB in {1000 * seconds:.1f} ms with {most}")
+
+
+@pytest.mark.needs("test_all_reduce")
+def test_bandwidth_of_links(settings: Settings, note: Note) -> None:
+    """No training needs this test: slow links, or a limit that is too high, make none wrong."""
     import torch
 
     from tests.gpu import collectives
 
-    cuda = settings.device == "cuda"
-    most = settings.ranks if cuda else max(2, settings.ranks)
-    for ranks in range(1, most + 1):
-        seconds = collectives.all_reduce_seconds(ranks, settings.device)
-    megabytes = collectives.ELEMENTS[settings.device] * 4 / 1e6
-    measured = [
-        f"{'NCCL' if cuda else 'gloo'}, {'1 rank' if most == 1 else f'1 to {most} ranks'}",
-        f"{megabytes:.0f} MB in {1000 * seconds:.1f} ms with {most}",
-    ]
-    if most > 1:
-        bandwidth = collectives.bandwidth(most, settings.device, seconds)
-        measured.append(f"{bandwidth / 1e9:.2g} GB/s")
-        least = collectives.least_bandwidth(torch.cuda.get_device_name()) if cuda else 0.0
-        assert bandwidth >= least, f"{'; '.join(measured)}; expected: {least / 1e9:.0f} GB/s"
-    note("; ".join(measured))
+    ranks = _ranks_of_all_reduce(settings)
+    if ranks == 1:
+        pytest.skip("one GPU has no links to others")
+    seconds = collectives.all_reduce_seconds(ranks, settings.device)
+    bandwidth = collectives.bandwidth(ranks, settings.device, seconds)
+    least = 0.0
+    if settings.device == "cuda":
+        least = collectives.least_bandwidth(torch.cuda.get_device_name())
+    measured = f"{bandwidth / 1e9:.2g} GB/s between {ranks} ranks"
+    assert bandwidth >= least, f"{measured}; expected: {least / 1e9:.0f} GB/s"
+    note(measured)
+
+
+def _ranks_of_all_reduce(settings: Settings) -> int:
+    """All GPUs that may be used; at least two ranks on a CPU."""
+    return settings.ranks if settings.device == "cuda" else max(2, settings.ranks)
 
 
 @needs_packages

@@ -33,7 +33,7 @@ COMMANDS = [
     "rspo doctor --scale paper",
     "rspo plan --scale paper",
     "snakemake -n all --profile slurm",
-    "srun --partition=gpu --gres=gpu:8 --cpus-per-task=64 --mem=100G --time=60 make gpu-check",
+    "srun --partition=gpu --gres=gpu:8 --cpus-per-task=64 --mem=500G --time=60 make gpu-check",
     "snakemake stress --profile slurm",
     'squeue -o "%i %T %M %k"',
     "scontrol requeue NUMBER",
