@@ -123,6 +123,8 @@ def test_verl_accepts_the_steps_of_paper_shape(
     assert (config.trainer.device, config.trainer.n_gpus_per_node) == (device, ranks)
     assert rollout.ignore_eos
     assert not of_cell.config.training.drop_zero_weights
+    assert config.trainer.total_training_steps == paper_step.STEPS
+    assert config.trainer.save_freq == paper_step.STEPS  # one checkpoint, after the last step
     if device == "cuda":
         # What a GPU gets is what it gets in the paper's scale, with 128 prompts on 8 GPUs.
         assert of_cell.config.training.prompts_per_step == 16 * ranks

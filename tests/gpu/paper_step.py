@@ -1,11 +1,12 @@
 """Two steps of the paper's scale, with models of the paper's shapes that need no download.
 
 The config is config/paper.yaml with the settings of its variant `stress`: every response has its
-full length, and none is dropped. Only the number of prompts, the problems and the files of the
-models are other ones. On a CPU, the models and the responses are tiny.
+full length, and none is dropped. Only the number of prompts and of checkpoints, the problems and
+the files of the models are other ones. On a CPU, the models and the responses are tiny.
 """
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from tests.support import hub_model
 SCALE = "paper"
 MODEL = "qwen2.5-math-1.5b"
 TRIAL = "gpu_check"
+VARIANT = "stress"
 N = 16
 # Prompts of each rank: an eighth of the paper's 128, in two mini-batches.
 PROMPTS = {"cuda": 16, "cpu": 2}
 MINI_BATCHES = 2
+STEPS = 2  # of the variant
 RESPONSE_TOKENS_ON_A_CPU = 48
 # Bytes. The settings of config/paper.yaml are made for GPUs of 80 GB.
 LEAST_MEMORY = 75e9
@@ -84,9 +87,7 @@ def endless_answers() -> dict[str, list[str]]:
 def write_models(settings: Settings) -> Path:
     """Write the policy and the judge; returns the mirror that has the policy."""
     mirror = settings.folder / "mirror"
-    hub = Experiment.load(SCALE, root=CHECKOUT).config.models[MODEL].hub
-    assert hub is not None
-    policy = mirror / hub.id
+    policy = mirror / _hub_name()
     if settings.device == "cpu":
         hub_model.write(policy, endless_answers())
         judge.write_random_judge(judge_folder(settings))
@@ -94,6 +95,13 @@ def write_models(settings: Settings) -> Path:
     hub_model.write(policy, endless_answers(), POLICY, DEVIATION, MIXING, torch.bfloat16)
     judge.write_random_judge(judge_folder(settings), JUDGE, DEVIATION, torch.bfloat16)
     return mirror
+
+
+def _hub_name() -> str:
+    """The name of the model on the hub, which is that of its folder in a mirror."""
+    hub = Experiment.load(SCALE, root=CHECKOUT).config.models[MODEL].hub
+    assert hub is not None
+    return hub.id
 
 
 def judge_folder(settings: Settings) -> Path:
@@ -119,6 +127,8 @@ def overrides(settings: Settings) -> dict[str, Any]:
         "models": {MODEL: {"gpus": ranks}},
         "verl": {"device": settings.device, "ranks": ranks},
         "xverify": judge.xverify(settings, judge_folder(settings)),
+        # The variant has one after each step, and two on the disk at the same time, of 28 GB each.
+        "variants": {VARIANT: {"training": {"checkpoint_every": STEPS}}},
         "trials": {
             TRIAL: {
                 "cells": [
@@ -127,7 +137,7 @@ def overrides(settings: Settings) -> dict[str, Any]:
                         "objective": "rspo_pass_at_k",
                         "k": 4,
                         "n": N,
-                        "variant": "stress",
+                        "variant": VARIANT,
                     }
                 ],
                 "checks": ["sampler", "full_length", "judge"],
@@ -150,7 +160,7 @@ def experiment_of(settings: Settings) -> Experiment:
 
 
 def train(settings: Settings) -> str:
-    """Train the two steps; returns what was measured.
+    """Train the two steps; returns what was measured, and removes the models and the results.
 
     Raises: AssertionError if a gradient is not finite or zero, or a check of the trial fails.
     """
@@ -174,7 +184,11 @@ def train(settings: Settings) -> str:
     outcomes = trials.outcomes(experiment, TRIAL)
     failed = [f"{outcome.check}: {outcome.found}" for outcome in outcomes if not outcome.is_met]
     assert not failed, "; ".join(failed)
-    return _measured(records[-1], settings.ranks, experiment)
+    measured = _measured(records[-1], settings.ranks, experiment)
+    shutil.rmtree(mirror / _hub_name())
+    shutil.rmtree(judge_folder(settings))
+    shutil.rmtree(experiment.files.results)
+    return measured
 
 
 def _measured(step: dict[str, Any], ranks: int, experiment: Experiment) -> str:
