@@ -54,8 +54,8 @@ class RunLog:
     def add(self, record: Record) -> None:
         """Add the record of the next step.
 
-        When this returns, the line is in the file. It is written at once, so a reader finds whole
-        lines only, and the file is closed, so hosts that share a file system see it.
+        When this returns, the line is in the file. It is written by a single call, so a reader does
+        not find a part of it, and the file is closed, so hosts that share a file system see it.
         """
         self.records.append(record)
         with self.path.open("a") as file:
