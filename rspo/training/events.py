@@ -4,6 +4,7 @@ TensorBoard reads these files without a network: `tensorboard --logdir FOLDER`.
 """
 
 import importlib.util
+import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
+
+_log = logging.getLogger(__name__)
 
 
 def scalars_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -50,12 +53,20 @@ class Events:
         print(f"to watch this training: tensorboard --logdir {folder}", flush=True)
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Write the numbers of a step, so that they are in the file when this returns."""
+        """Write the numbers of a step, so that they are in the file when this returns.
+
+        After an error this warns, and writes no more: training.jsonl has the same numbers, and a
+        training must not end because somebody removed its charts from a shared disk.
+        """
         if self.writer is None:
             return
-        for name, number in scalars_of(record).items():
-            self.writer.add_scalar(name, number, record["step"])
-        self.writer.flush()
+        try:
+            for name, number in scalars_of(record).items():
+                self.writer.add_scalar(name, number, record["step"])
+            self.writer.flush()
+        except OSError as error:
+            _log.warning("TensorBoard shows no further steps of this training: %s", error)
+            self.writer = None
 
     def close(self) -> None:
         """End the thread that writes the file."""

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -137,6 +138,22 @@ def test_tensorboard_shows_each_step_once_after_a_resume(
     with RunLog(experiment, CELL, []) as log:
         log.add(record(1))
     assert read_events(folder)["training/reward"] == [(1, pytest.approx(0.1))]  # a new training
+
+
+# The thread that writes the file ends with the error, which `add` gets too.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_training_does_not_end_because_its_charts_were_removed(
+    experiment: Experiment, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("tensorboard")
+    with RunLog(experiment, CELL, []) as log:
+        log.add(record(1))
+        shutil.rmtree(experiment.files.events(CELL))
+        for step in range(2, 5):
+            log.add(record(step))
+    assert len(lines(experiment)) == 4
+    (warning,) = caplog.messages
+    assert warning.startswith("TensorBoard shows no further steps of this training: ")
 
 
 def test_every_number_of_a_record_has_a_name() -> None:
