@@ -13,7 +13,7 @@ OUTCOME_FILE = "outcome.json"  # how the last run of the driver ended: its kind 
 
 # Disk space in bytes per parameter of the model.
 POLICY_BYTES_PER_PARAMETER = 4  # float32
-# The weights, Adam's two moments, and the weights again as a Hugging Face folder.
+# The weights, Adam's two moments, and in the last one the weights again as a Hugging Face folder.
 CHECKPOINT_BYTES_PER_PARAMETER = 4 * POLICY_BYTES_PER_PARAMETER
 # Two checkpoints: `keep_the_last` removes the previous one only when the next one is complete.
 PEAK_BYTES_PER_PARAMETER = 2 * CHECKPOINT_BYTES_PER_PARAMETER

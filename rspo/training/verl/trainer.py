@@ -161,11 +161,14 @@ class RSPOTrainer(PPOTrainerSync):
     def _save_checkpoint(self) -> None:
         """Write the records, then verl's checkpoint, then remove the previous one.
 
-        verl marks its checkpoint as complete at the end, so a kill at any time leaves one complete
-        checkpoint with its records.
+        Only the checkpoint of the last step has the policy as a Hugging Face folder. verl marks its
+        checkpoint as complete at the end, so a kill at any time leaves one complete checkpoint with
+        its records.
         """
         self._records_file.parent.mkdir(parents=True, exist_ok=True)
         self._records_file.write_text(json.dumps(self.run_log.records))
+        is_last = self.global_steps == self.config.trainer.total_training_steps
+        self.actor_rollout_wg.set_policy_in_checkpoints(is_last)
         super()._save_checkpoint()
         keep_the_last(Path(self.config.trainer.default_local_dir))
 

@@ -2,7 +2,8 @@
 
 Depends on verl/workers/engine_workers.py (base classes of `Actor` and `PolicyWorker`),
 verl/workers/engine/fsdp/transformer_impl.py (the scheduler; `get_per_tensor_param` calls the
-model's `state_dict` and gathers each weight afterwards), and on verl/workers/rollout/base.py and
+model's `state_dict` and gathers each weight afterwards), on the list of a checkpoint's contents in
+verl/utils/checkpoint/checkpoint_manager.py, and on verl/workers/rollout/base.py and
 verl/workers/rollout/replica.py (registries).
 """
 
@@ -16,6 +17,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
+from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.device import get_device_name
 from verl.utils.distributed import initialize_global_process_group_ray
 from verl.workers.config import TrainingWorkerConfig
@@ -43,6 +45,8 @@ def _replica(module: str) -> type[RolloutReplica]:
     replica: type[RolloutReplica] = importlib.import_module(module).Replica
     return replica
 
+
+POLICY = "hf_model"  # in verl's list of what a checkpoint contains
 
 # The driver and every rank import this module, so all of them know the rollouts. The registries get
 # names and functions instead of classes: a rollout is imported only where it is used, so CPUs need
@@ -151,3 +155,15 @@ class PolicyWorker(ActorRolloutRefWorker):
             timeout=self.config.nccl_timeout,
             sampling_dtype=sampling_dtype_of(self.config.rollout),
         )
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def set_policy_in_checkpoints(self, included: bool) -> None:
+        """Set whether later checkpoints contain the policy, as a Hugging Face folder.
+
+        Only that of the last step becomes the cell's policy. Rank 0 gathers and writes it, 30 GB
+        for 7B, while the other GPUs wait.
+        """
+        contents = list(self.config.actor.checkpoint.save_contents)
+        if not included:
+            contents.remove(POLICY)
+        self.actor.engine.checkpoint_manager.checkpoint_save_contents = contents
