@@ -35,7 +35,7 @@ COMMANDS = [
     "snakemake -n all --profile slurm",
     "srun --partition=gpu --gres=gpu:8 --cpus-per-task=64 --mem=500G --time=60 make gpu-check",
     "snakemake stress --profile slurm",
-    'squeue -o "%i %T %M %k"',
+    'squeue --me -o "%i %T %M %k"',
     "scontrol requeue NUMBER",
     "snakemake pilot --profile slurm",
     "snakemake reports/fig_main.pdf --profile slurm",
