@@ -382,3 +382,29 @@ def test_the_utilization_counts_the_tokens_of_the_updates(
     scored = SimpleNamespace(lengths=lengths, weights=weights)
     found = trainer.utilization(batch, scored, seconds=0.5, peak=1e6)
     assert found == pytest.approx(6 * 16 * tokens / (0.5 * 1e6))
+
+
+def test_records_have_the_utilization_where_the_peak_is_known(tmp_path: Path) -> None:
+    world = tiny_world.load(
+        tmp_path,
+        training=tiny_world.OVERRIDES["training"] | {"steps": 1, "prompts_per_step": 4},
+    )
+    tokenizer = make_tokenizer(tmp_path)
+
+    def is_correct(texts: list[str], *_: object, **__: object) -> list[Verdict]:
+        return [Verdict(CORRECT if text.count("1") % 2 else INCORRECT) for text in texts]
+
+    tokens = make_rollout(make_model(), "rspo_pass_at_k", 4).prompts.tolist()
+    prompts = Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
+    records = []
+    for peak in (None, 1e12):
+        trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, is_correct)
+        trainer.peak = peak
+        records.append(next(trainer.train(prompts)))
+    without, record = records
+    assert "mfu" not in without
+    # At most every token of 4 prompts with 16 responses, 6 operations for each parameter.
+    parameters = sum(parameter.numel() for parameter in make_model().parameters())
+    most = 4 * 16 * (len(tokens[0]) + T)
+    updated = record["mfu"] * record["seconds"]["update"] * 1e12 / (6 * parameters)
+    assert 0 < updated <= 1.05 * most  # the seconds of the record are rounded
