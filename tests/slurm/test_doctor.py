@@ -181,7 +181,7 @@ def nodes_with(cluster: Cluster, mounts: str) -> Iterator[None]:
                 r"C compiler \(none\): Triton finds neither CC, gcc nor clang: load one in the",
                 r"Python\.h \(none\): .*/Python\.h does not exist on the node: install Python's",
                 # Two cells of the smaller model share a node, and each needs 5 GB.
-                r"space in /tmp \(0\.0 GB free\): the trainings of a node need 10 GB: delete old files",
+                r"space in /tmp \(0\.0 GB free\): the trainings of a node need 10 GB: delete",
             ],
         ),
     ],
