@@ -258,7 +258,8 @@ def test_policies_are_the_base_models_and_then_the_cells(experiment: Experiment)
     without_suite = {cell.name for cell in experiment.cells_of("dropping")}
     assert without_suite <= set(experiment.cells)
     assert without_suite.isdisjoint(policy for policy, _ in experiment.evaluations)
-    assert set(experiment.policies_of("peers")) < set(experiment.every_cell) | {"small--base"}
+    of_study = {"small--base", "small--s1--base", "small--s2--base"}
+    assert set(experiment.policies_of("peers")) < set(experiment.every_cell) | of_study
 
 
 def test_a_command_in_a_message_repeats_scale_results_and_settings(tmp_path: Path) -> None:
