@@ -42,11 +42,12 @@ def test_the_main_page_has_the_rates_that_its_methods_have(
     experiment: Experiment, tmp_path: Path
 ) -> None:
     text = page(experiment, "pretrained", tmp_path, learning_rate=RATES)
-    assert f"Learning rate: 1e{pages.MINUS}05 ([the grid of rates](pretrained_rates.md))." in text
+    rates = f"3.3e{pages.MINUS}06 for GRPO, MaxPO k=1, Baseline k=4; 1e{pages.MINUS}05 for GRPO, "
+    assert f"Learning rates: {rates}" in text
     assert "3 training seeds, each from a supervised start of its own: intervals and p-" in text
     assert "base models" not in text
-    assert "Compared with the policy after the start, at Pass@1, 4, 16: of 21 intervals, " in text
-    assert text.count(" at Pass@2") == 1
+    assert "Compared with the policy after the start, at Pass@1, 4, 16: of 24 intervals, " in text
+    assert text.count(" at Pass@2") == 2
     for k in (2, 4, 8):
         assert f" at Pass@{k}" in text
 
