@@ -67,3 +67,5 @@ def test_the_page_of_the_grid_has_the_rates_that_validation_chose(
     chosen = "Of 3.3e-06, 1e-05, 3e-05, validation chooses at Pass@4 3e-05 for GRPO, "
     assert chosen.replace("e-", f"e{pages.MINUS}") in text
     assert "the lowest or the highest rate of the grid is chosen: " in text
+    # The main comparison names its rates itself, so this page says nothing about them.
+    assert "have these rates" not in text
