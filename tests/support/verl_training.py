@@ -237,6 +237,7 @@ class Workers:
         self.updated: list[str] = []  # keys
         self.save_checkpoint = worker.save_checkpoint
         self.load_checkpoint = worker.load_checkpoint
+        self.set_policy_in_checkpoints = worker.set_policy_in_checkpoints
 
     def compute_log_prob(self, batch: KVBatchMeta) -> KVBatchMeta:
         output = self.worker.compute_log_prob(self._data(batch, batch.keys))
