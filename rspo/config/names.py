@@ -56,9 +56,9 @@ Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share
 GENERATOR_REVISION = 2
 # The version of the package reasoning-gym that makes problems: another one may make other problems.
 REASONING_GYM = "0.1.25"
-# Tasks of reasoning-gym: sums and differences of two, three and four numbers, and greatest common
-# divisors.
-GymTask = Literal["sums_2", "sums_3", "sums_4", "gcd"]
+# Tasks of reasoning-gym: sums and differences of two, three and four numbers, products of two
+# numbers, greatest common divisors and least common multiples.
+GymTask = Literal["sums_2", "sums_3", "sums_4", "products_2", "gcd", "lcm"]
 # The characters that the tokenizer of models from scratch knows.
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 

@@ -7,6 +7,7 @@ called, because some of them evaluate the text of a response.
 A task is a data set of the package with fixed parameters, such as sums of two terms. The package's
 seeds do not separate problems: two seeds share most of them. So a split consists of the distinct
 problems whose hash falls into it, and a sum is the same problem whatever the order of its terms.
+The same holds for the factors of a product and the numbers of a divisor or a multiple.
 
 Of a task, at least `DISTINCT_PER_USE` times as many distinct problems must exist as the experiment
 uses, so that what a policy learns is the task and not a list of answers.
@@ -16,6 +17,7 @@ import hashlib
 import json
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,10 +39,15 @@ SPLITS = {"start": 0.30, "train": 0.40, "validation": 0.10, "test": 0.20}
 _TERM = re.compile(r"([+-]?) ?([0-9]+)")
 _SUM = re.compile(r"State the final answer to the following arithmetic problem: (.+) =")
 _EXPRESSION = re.compile(r"[0-9]+( [+-] [0-9]+)*")
+_PRODUCT = re.compile(
+    r"Solve the following multiplication: ([0-9]+(?: \* [0-9]+)+)\. "
+    r"Give only the result as your final answer\."
+)
 _GCD = re.compile(
     r"Find the Greatest Common Divisor \(GCD\) of these numbers: ([0-9]+(?:, [0-9]+)+)\. "
     r"Give only the GCD as your final answer\."
 )
+_LCM = re.compile(r"Find the Least Common Multiple \(LCM\) of these numbers: ([0-9]+(?:, [0-9]+)+)")
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,15 @@ def solve_sum(question: str) -> tuple[int, str]:
     return sum(terms), " ".join(f"{term:+d}" for term in sorted(terms))
 
 
+def solve_product(question: str) -> tuple[int, str]:
+    """The product of the factors, and the factors in order of size."""
+    match = _PRODUCT.fullmatch(question)
+    if match is None:
+        raise ValueError("not a product of whole numbers")
+    factors = sorted(int(factor) for factor in match[1].split(" * "))
+    return math.prod(factors), " ".join(map(str, factors))
+
+
 def solve_gcd(question: str) -> tuple[int, str]:
     """The greatest common divisor of the numbers, and the numbers in order of size."""
     match = _GCD.fullmatch(question)
@@ -88,6 +104,15 @@ def solve_gcd(question: str) -> tuple[int, str]:
         raise ValueError("not a question for a greatest common divisor")
     numbers = sorted(int(number) for number in match[1].split(", "))
     return math.gcd(*numbers), " ".join(map(str, numbers))
+
+
+def solve_lcm(question: str) -> tuple[int, str]:
+    """The least common multiple of the numbers, and the numbers in order of size."""
+    match = _LCM.fullmatch(question)
+    if match is None:
+        raise ValueError("not a question for a least common multiple")
+    numbers = sorted(int(number) for number in match[1].split(", "))
+    return math.lcm(*numbers), " ".join(map(str, numbers))
 
 
 def _sums(terms: int) -> Task:
@@ -100,7 +125,13 @@ TASKS: dict[GymTask, Task] = {
     "sums_2": _sums(2),
     "sums_3": _sums(3),
     "sums_4": _sums(4),
+    "products_2": Task(
+        "products",
+        {"min_terms": 2, "max_terms": 2, "min_digits": 2, "max_digits": 2},
+        solve_product,
+    ),
     "gcd": Task("gcd", {}, solve_gcd),
+    "lcm": Task("lcm", {"max_value": 200}, solve_lcm),
 }
 
 
@@ -251,7 +282,9 @@ def require_computed(task: GymTask, question: str, answer: object) -> Problem:
 def _drawn(task: GymTask) -> Iterator[tuple[str, object]]:
     """Yield questions and answers that the package makes with its seed 0."""
     _require_package()
-    from reasoning_gym import create_dataset
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # of cellpylib, which the package imports
+        from reasoning_gym import create_dataset
 
     made = TASKS[task]
     for entry in create_dataset(made.data_set, seed=0, size=DRAWS, **made.parameters):

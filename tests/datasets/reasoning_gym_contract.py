@@ -11,6 +11,8 @@ from rspo.datasets.reasoning_gym import TASKS, distinct_problems
 from rspo.rewards import is_correct
 
 PLACES = ["whole"]
+# The package compares the answers of these tasks as numbers, and those of the others as text.
+AS_NUMBERS = ("sums_2", "sums_3", "sums_4", "products_2")
 
 
 def entries(task: str, count: int = 300) -> list[dict[str, object]]:
@@ -32,7 +34,7 @@ def mutations(answer: str) -> list[str]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_answer_of_the_package_is_the_one_that_we_compute(task: str) -> None:
-    assert len(distinct_problems(task)) > 10_000
+    assert len(distinct_problems(task)) > 4_000
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -46,9 +48,9 @@ def test_its_own_answers_are_correct(task: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_response_is_correct_where_the_package_scores_1(task: str) -> None:
-    """Of the spellings of a sum, only decimal digits with the sign of a negative number count.
+    """Of the spellings of a number, only decimal digits with the sign of a negative one count.
 
-    The package also accepts `+046`, `46.0` and `4,6` for the sum 46, and scores a divisor as text.
+    The package also accepts `+046`, `46.0` and `4,6` for the sum 46.
     Spaces around the response and a period at its end are no part of the answer.
     """
     scorer = package.get_score_answer_fn(TASKS[task].data_set)
@@ -63,14 +65,14 @@ def test_a_response_is_correct_where_the_package_scores_1(task: str) -> None:
                 assert theirs, text
                 counted["both"] += 1
             elif theirs:
-                assert task != "gcd", text
+                assert task in AS_NUMBERS, text
                 assert float(read.replace(",", "")) == int(answer)
                 assert read != answer
                 counted["package only"] += 1
             else:
                 counted["neither"] += 1
     assert min(counted["both"], counted["neither"]) > 0
-    assert (counted["package only"] > 0) == (task != "gcd")
+    assert (counted["package only"] > 0) == (task in AS_NUMBERS)
 
 
 def test_seeds_of_the_package_do_not_separate_problems() -> None:

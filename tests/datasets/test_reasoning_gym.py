@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rspo.config.names import REASONING_GYM
+from rspo.config.names import REASONING_GYM, GymTask
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets import reasoning_gym
@@ -29,6 +29,8 @@ from tests.adapters import own_environment
 from tests.support import gym_draws, published_world
 
 SUM = "State the final answer to the following arithmetic problem: {} ="
+PRODUCT = "Solve the following multiplication: {}. Give only the result as your final answer."
+LCM = "Find the Least Common Multiple (LCM) of these numbers: {}"
 GCD = (
     "Find the Greatest Common Divisor (GCD) of these numbers: {}. "
     "Give only the GCD as your final answer."
@@ -42,7 +44,7 @@ def draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def numbers_of(question: str) -> tuple[int, ...]:
-    """The terms of a sum with their signs, or the numbers of a divisor, in order of size."""
+    """The terms of a sum with their signs, or the numbers of another task, in order of size."""
     text = question.replace("- ", "-").replace("+ ", "+")
     return tuple(sorted(map(int, re.findall(r"[+-]?\d+", text))))
 
@@ -76,17 +78,22 @@ def test_too_few_problems_with_different_answers_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "answer", "identity"),
+    ("task", "question", "answer", "identity"),
     [
-        (SUM.format("12 + 34"), 46, "+12 +34"),
-        (SUM.format("34 - 12"), 22, "-12 +34"),
-        (SUM.format("10 - 99 + 45 - 11"), -55, "-99 -11 +10 +45"),
-        (GCD.format("24, 36"), 12, "24 36"),
-        (GCD.format("36, 24"), 12, "24 36"),
+        ("sums_2", SUM.format("12 + 34"), 46, "+12 +34"),
+        ("sums_2", SUM.format("34 - 12"), 22, "-12 +34"),
+        ("sums_4", SUM.format("10 - 99 + 45 - 11"), -55, "-99 -11 +10 +45"),
+        ("products_2", PRODUCT.format("12 * 34"), 408, "12 34"),
+        ("products_2", PRODUCT.format("34 * 12"), 408, "12 34"),
+        ("gcd", GCD.format("24, 36"), 12, "24 36"),
+        ("gcd", GCD.format("36, 24"), 12, "24 36"),
+        ("lcm", LCM.format("4, 6"), 12, "4 6"),
+        ("lcm", LCM.format("6, 4"), 12, "4 6"),
     ],
 )
-def test_an_answer_is_computed_from_the_question(question: str, answer: int, identity: str) -> None:
-    task = "gcd" if "GCD" in question else "sums_2"
+def test_an_answer_is_computed_from_the_question(
+    task: GymTask, question: str, answer: int, identity: str
+) -> None:
     found = require_computed(task, question, str(answer))
     assert (found.question, found.answer, found.identity) == (question, str(answer), identity)
     with pytest.raises(InputError, match=f"has the answer '{answer + 1}'; expected '{answer}'"):
@@ -110,6 +117,10 @@ def test_a_question_of_another_form_is_refused_and_not_evaluated(expression: str
         require_computed("sums_2", SUM.format(expression), "0")
     with pytest.raises(InputError, match="not a question for a greatest common divisor"):
         require_computed("gcd", GCD.format(f"{expression}, 3"), "1")
+    with pytest.raises(InputError, match="not a question for a least common multiple"):
+        require_computed("lcm", LCM.format(f"{expression}, 3"), "1")
+    with pytest.raises(InputError, match="not a product of whole numbers"):
+        require_computed("products_2", PRODUCT.format(f"{expression} * (3)"), "0")
 
 
 def gym_set(split: str, problems: int = 40) -> dict[str, object]:
