@@ -69,3 +69,8 @@ def test_bad_input_is_one_clear_error(
     assert "\n" not in str(error.value)
     name = estimator_name(objective)
     assert name in str(error.value) or "responses; allowed" in str(error.value)
+
+
+def test_the_names_in_verl_have_one_prefix() -> None:
+    assert estimator_name("grpo") == "rspo_grpo"
+    assert estimator_name("rspo_pass_at_k") == "rspo_pass_at_k"

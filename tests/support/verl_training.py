@@ -211,7 +211,11 @@ class Agents:
         for key, (index, answer) in responses.items():
             output = answer.result()
             prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
-            self.queue.tags["train"][key] = {"status": "success", "global_steps": step}
+            self.queue.tags["train"][key] = {
+                "status": "success",
+                "global_steps": step,
+                "seq_len": len(prompt) + len(response),
+            }
             self.queue.rows["train"][key] = {
                 "prompts": prompt,
                 "responses": response,
@@ -366,6 +370,8 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
         trainer = Trainer(config.copy(), verify)
         trainer.until = until
         trainer.init()
+        trainer.parameters = 1000
+        trainer.peak = 1e12  # that of a GPU, so that the records have the MFU
         try:
             trainer.fit(trainer.agents)
         except Stopped as reason:

@@ -85,7 +85,8 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
     assert len(result["records"]) == len(result["expected"]) == STEPS
     tolerances = {"entropy": 0.15, "gradient_norm": TOLERANCE, "clipped": 1}
     for step, (ours, theirs) in enumerate(zip(result["records"], result["expected"], strict=True)):
-        assert ours.keys() == {*theirs, "sampler", "memory_gb"}
+        assert ours.keys() == {*theirs, "sampler", "memory_gb", "mfu"}
+        assert 0 < ours["mfu"] < 1
         for key in theirs.keys() - {"seconds", "tokens_per_second"}:
             assert ours[key] == pytest.approx(theirs[key], rel=tolerances.get(key, 1e-6)), key
         assert ours["sampler"]["difference"] < 1e-4
