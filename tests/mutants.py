@@ -109,8 +109,12 @@ GROUPS = {
         one_in=2,
     ),
     "verl": Group(
-        [f"rspo/training/verl/{one}.py" for one in ("trainer", "batches", "advantages")],
-        ["tests/training/verl/test_trainer.py", "tests/training/verl/test_advantages.py"],
+        [
+            "rspo/training/verl/trainer.py",
+            "rspo/training/verl/batches.py",
+            "rspo/adapters/verl_advantages.py",
+        ],
+        ["tests/training/verl/test_trainer.py", "tests/adapters/test_verl_advantages.py"],
         one_in=12,
         elsewhere="tests/training/verl/test_trainer.py",
     ),

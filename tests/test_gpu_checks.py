@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,15 +13,18 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
+from rspo.config.experiment import base_name
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import KVCache
+from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
+from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.run import config_text
-from tests.gpu import attention, judge, weights
+from tests.gpu import attention, base_model, collectives, judge, paper_step, weights
 from tests.gpu.settings import JUDGED, KILLED, SENT, TO_BE_KILLED, TRAINED, Settings
-from tests.support import ROOT, llama_model
+from tests.support import ROOT, hub_model, llama_model
 from tests.support.random_policy import random_model, save_policy
 from tests.support.verl_package import path_with_vllm
 
@@ -53,9 +58,11 @@ def test_attention_may_round_and_nothing_else() -> None:
     def is_not_a_number(*arguments: Any) -> Tensor:
         return softmax_attention(*arguments) * torch.nan
 
-    assert attention.rounding_ratio(softmax_attention, "cpu") < 1.5
+    for shape in attention.SHAPES.values():
+        assert attention.rounding_ratio(softmax_attention, "cpu", shape) < 1.5
+    shape = attention.SHAPES["SmolLM2-135M"]
     for wrong in (sees_the_future, mixes_sequences, is_not_a_number):
-        assert not attention.rounding_ratio(wrong, "cpu") <= attention.ALLOWED
+        assert not attention.rounding_ratio(wrong, "cpu", shape) <= attention.ALLOWED
 
 
 @pytest.mark.long  # 20 s each
@@ -98,6 +105,126 @@ def test_verl_accepts_the_config_of_each_training(
         text = config_text(experiment, settings.cell(seed))
         assert OmegaConf.create(text).trainer.device == device
         assert experiment.trains_on_gpus == (device == "cuda")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize("ranks", [1, 8])
+def test_verl_accepts_the_steps_of_paper_shape(
+    device: Literal["cuda", "cpu"], ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "gpu_bytes", lambda which: 80 * 10**9)
+    settings = Settings(device, None, tmp_path, tmp_path / "log", ranks)
+    paper_step.judge_folder(settings).mkdir()
+    experiment = paper_step.experiment_of(settings)
+    (cell,) = experiment.cells_of(paper_step.TRIAL)
+    of_cell = experiment.for_cell(cell.name)
+    config = OmegaConf.create(config_text(of_cell, cell.name))
+    rollout = config.actor_rollout_ref.rollout
+    assert (config.trainer.device, config.trainer.n_gpus_per_node) == (device, ranks)
+    assert rollout.ignore_eos
+    assert not of_cell.config.training.drop_zero_weights
+    assert config.trainer.total_training_steps == paper_step.STEPS
+    assert config.trainer.save_freq == paper_step.STEPS  # one checkpoint, after the last step
+    if device == "cuda":
+        # What a GPU gets is what it gets in the paper's scale, with 128 prompts on 8 GPUs.
+        assert of_cell.config.training.prompts_per_step == 16 * ranks
+        assert (rollout.prompt_length, rollout.response_length) == (1024, 3072)
+        assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 32768
+
+
+def test_the_shapes_are_those_of_the_published_models() -> None:
+    """By the numbers of parameters outside of the embedding, which their model cards state."""
+    for shape, others in ((paper_step.POLICY, 1.31e9), (paper_step.JUDGE, 0.36e9)):
+        with torch.device("meta"):
+            model = Qwen2(shape)
+        in_embeddings = 2 * shape.vocab_size * shape.hidden_size
+        total = sum(parameter.numel() for parameter in model.parameters())
+        assert total - in_embeddings == pytest.approx(others, rel=0.01)
+
+
+def test_steps_of_paper_shape_need_gpus_of_80_gb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for("cuda", tmp_path)
+    for gigabytes, reason in ((80, ""), (24, "a GPU has 24 GB; the paper's settings need 80 GB")):
+        monkeypatch.setattr(paper_step, "gpu_bytes", lambda which, size=gigabytes: size * 10**9)
+        assert paper_step.why_not(settings) == reason
+
+
+@pytest.mark.parametrize(
+    ("next_tokens", "shape", "deviation", "mixing"),
+    [
+        (paper_step.endless_answers(), hub_model.TINY, 0.2, 0.0),
+        # A wide model of few layers, with the factors of the shape of the paper's model.
+        (
+            paper_step.endless_answers(),
+            replace(hub_model.TINY, hidden_size=1536, num_attention_heads=12, num_hidden_layers=4),
+            paper_step.DEVIATION,
+            paper_step.MIXING,
+        ),
+    ],
+)
+def test_each_token_decides_about_the_next_one(
+    next_tokens: dict[str, list[str]],
+    shape: ModelConfig,
+    deviation: float,
+    mixing: float,
+    tmp_path: Path,
+) -> None:
+    hub_model.write(tmp_path, next_tokens, shape, deviation, mixing)
+    set_template(tmp_path, TEMPLATES["qwen_math"])
+    tokenizer = ChatTokenizer(tmp_path)
+    model = qwen2.load(tmp_path)
+    (prompt,) = tokenizer.prompts([[{"role": "user", "content": "What is 2 + 2?"}]])
+    text = "\\boxed{4}\n\\boxed{7}"
+    to_ids = Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode
+    tokens = to_ids(text).ids
+    logits = model.logits(model(torch.tensor([prompt + tokens]), KVCache()))[0]
+    shares = logits.softmax(-1)[len(prompt) - 1 :]
+    for position, before in enumerate("\n" + text):
+        following = [to_ids(one).ids[0] for one in next_tokens[before]]
+        expected = 1 / len(following)
+        assert shares[position, following].tolist() == pytest.approx(
+            [expected] * len(following), rel=0.5
+        )
+        assert shares[position, following].sum().item() == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("NVIDIA H800", 120e9),
+        ("NVIDIA H100 80GB HBM3", 200e9),
+        ("NVIDIA A100-SXM4-80GB", 120e9),
+        ("NVIDIA H100 PCIe", 0.0),
+        ("NVIDIA GeForce RTX 4090", 0.0),
+    ],
+)
+def test_links_with_nvlink_have_a_least_bandwidth(name: str, least: float) -> None:
+    assert collectives.least_bandwidth(name) == least
+
+
+def test_the_bandwidth_is_that_of_a_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 4 ranks sends its 4 MB in 4 parts: 3 to sum them, and 3 to share the sums."""
+    monkeypatch.setitem(collectives.ELEMENTS, "cuda", 10**6)
+    assert collectives.bandwidth(4, "cuda", seconds=0.001) == pytest.approx(6 * 10**6 / 0.001)
+
+
+def test_without_the_hub_the_policy_is_a_random_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "empty"))
+    log = tmp_path / "log"
+    settings = Settings("cpu", None, tmp_path, log)
+    with log.open("w") as output, monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", partial(subprocess.Popen, stdout=output, stderr=output))
+        source = base_model.make_policy(settings)
+    assert source.startswith("random Qwen2, because error: HuggingFaceTB/SmolLM2-135M-Instruct")
+    tokenizer = ChatTokenizer(settings.experiment().files.policy(base_name(settings.model)))
+    (prompt,) = tokenizer.prompts([[{"role": "user", "content": "the problem"}]])
+    (text,) = tokenizer.decode([prompt])
+    assert "the problem" in text
 
 
 def test_the_random_judge_replies_with_one_of_the_two_words(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ MOST_DIFFERENCE = 0.02
 # How many times the difference in the last third of the steps may be that in the first third. If
 # the sampler has old weights, it is about six times as large (docs/verl.md).
 MOST_GROWTH = 1.5
+# The least first difference with which a later one is compared. In float32, differences are
+# rounding errors of 1e-6, and one may be ten times another one.
+LEAST_DIFFERENCE = 0.001
 # By how much the fraction of tokens that PPO clips may grow from the first third to the last.
 MOST_MORE_CLIPPED = 0.05
 # How many standard errors the mean reward of the last third must be above that of the first.
@@ -131,7 +134,7 @@ def _sampler(experiment: Experiment, trial: Trial, cell: str, log: Log) -> tuple
         return False, f"{len(log) - len(measured)} steps have no log-probabilities of the sampler"
     differences = [float(one["difference"]) for one in measured]
     first, last = _thirds(differences)
-    growth = statistics.mean(last) / max(statistics.mean(first), 1e-9)
+    growth = statistics.mean(last) / max(statistics.mean(first), LEAST_DIFFERENCE)
     found = (
         f"differs from the actor by at most {max(differences):.4f} (allowed: {MOST_DIFFERENCE:g}), "
         f"at the end by {growth:.1f} times the first difference (allowed: {MOST_GROWTH:g})"

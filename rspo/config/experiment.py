@@ -233,6 +233,13 @@ class Experiment:
             return 0
         return verl.ranks
 
+    def ranks_key(self, cell: str) -> str:
+        """The key of the config that has the number of ranks that train a cell with verl."""
+        model = self.cell(cell).model
+        if self.trains_on_gpus and self.config.models[model].gpus is not None:
+            return f"models.{model}.gpus"
+        return "verl.ranks"
+
     def _for_variant(self, variant: str) -> "Experiment":
         """The experiment in which the settings of a variant replace those of the config."""
         if variant == DEFAULT_VARIANT:

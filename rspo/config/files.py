@@ -60,6 +60,10 @@ class Files:
         """The log of a cell's training, a line for each step."""
         return self.folder(cell) / "training.jsonl"
 
+    def events(self, cell: str) -> Path:
+        """The folder of the event files of TensorBoard of a cell's training."""
+        return self.results / "tensorboard" / cell
+
     def checkpoint(self, policy: str) -> Path:
         """The folder from which a killed training resumes.
 

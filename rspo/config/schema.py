@@ -311,7 +311,7 @@ class Model(Section):
     # GPUs of a node that train a cell of this model, with verl.device: cuda; null: verl.ranks.
     gpus: Positive | None = None
     verl: dict[str, Any] = {}  # verl's own keys for this model; verl.overrides replace them
-    parameters: Positive | None = None  # their number, for `rspo plan` and `rspo doctor` only
+    parameters: Positive | None = None  # their number, for `rspo plan`, `rspo doctor` and the MFU
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":

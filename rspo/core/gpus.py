@@ -1,14 +1,11 @@
 """Kinds of GPUs, and the GPUs of a SLURM job as PyTorch and vLLM see them."""
 
 import os
-import subprocess
-from typing import Literal, NamedTuple
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import name_of_this_job, this_job
-
-_SECONDS_TO_ANSWER = 10  # the timeout of nvidia-smi
-_MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
 class Gpu(NamedTuple):
@@ -29,6 +26,22 @@ GPUS = {
     "a100": Gpu(312e12, 2.04e12),
     "rtx4090": Gpu(165e12, 1.01e12),
 }
+
+
+def peak_flops(name: str) -> float | None:
+    """Dense operations in bfloat16 per second of the GPU that its driver names `name`.
+
+    Returns: None for a GPU that is not in `GPUS`, for PCIe and NVL boards, which are slower than
+        others of the same name, and for a part of a GPU (MIG).
+    """
+    words = name.lower().replace("-", " ").split()
+    if "pcie" in words or "nvl" in words or "mig" in words:
+        return None
+    joined = "".join(words)  # GeForce RTX 4090
+    for kind, gpu in GPUS.items():
+        if kind in joined:
+            return gpu.flops
+    return None
 
 
 def why_no_gpu() -> str:
@@ -86,16 +99,53 @@ def gpu_bytes(which: Literal["used", "total"]) -> int:
     These are the GPUs in CUDA_VISIBLE_DEVICES, because another job may use the others, or else all
     GPUs of this host.
 
-    Returns: 0 if nvidia-smi does not answer.
+    This calls the library of NVIDIA's driver. nvidia-smi has the same numbers, but is a process,
+    which takes a fraction of a second to start, during which the GPUs of a training are idle.
+
+    Returns: 0 if the driver does not answer.
     """
-    query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible:
-        query.append(f"--id={visible}")
+    import pynvml  # installed by `make setup-gpu`
+
     try:
-        done = subprocess.run(
-            query, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER, check=True
-        )
-        return max(int(line) for line in done.stdout.split()) * _MEBIBYTE
-    except (OSError, subprocess.SubprocessError, ValueError):
+        devices = _devices(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        found = [pynvml.nvmlDeviceGetMemoryInfo(one, pynvml.nvmlMemory_v2) for one in devices]
+    except pynvml.NVMLError:
         return 0
+    return max((int(getattr(memory, which)) for memory in found), default=0)
+
+
+def gpu_name() -> str:
+    """The name of the first of these GPUs, such as NVIDIA H800; empty if the driver is silent.
+
+    PyTorch would reserve memory of the GPU to tell it.
+    """
+    import pynvml
+
+    try:
+        devices = _devices(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        return str(pynvml.nvmlDeviceGetName(devices[0])) if devices else ""
+    except pynvml.NVMLError:
+        return ""
+
+
+@cache
+def _devices(visible: str) -> list[Any]:
+    """GPUs, as pynvml names them. The library stays initialized in this process.
+
+    Args:
+        visible: numbers or UUIDs, separated by commas; empty for all GPUs of this host.
+    """
+    import pynvml
+
+    pynvml.nvmlInit()
+    if not visible:
+        numbers = range(pynvml.nvmlDeviceGetCount())
+        return [pynvml.nvmlDeviceGetHandleByIndex(number) for number in numbers]
+    devices = []
+    for word in visible.split(","):
+        name = word.strip()  # as CUDA reads "0, 1"
+        if name.isdigit():
+            devices.append(pynvml.nvmlDeviceGetHandleByIndex(int(name)))
+        else:
+            devices.append(pynvml.nvmlDeviceGetHandleByUUID(name))
+    return devices

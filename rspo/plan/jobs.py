@@ -59,7 +59,8 @@ def _training(experiment: Experiment, cell: str) -> Job:
     if sizes is None:
         return Job("train", cell, "", gpus=0, hours=None)
     # The hours of the training for each second that a step takes.
-    hours_per_step_second = experiment.config.training.steps / 3600 * TRAINING_OVERHEAD
+    steps = experiment.for_cell(cell).config.training.steps
+    hours_per_step_second = steps / 3600 * TRAINING_OVERHEAD
     hours = hours_per_step_second * step_seconds(experiment, cell, sizes)
     return Job("train", cell, "", sizes.gpus, hours)
 

@@ -5,7 +5,6 @@ Each check calls the functions that the jobs call, so its messages are those of 
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
@@ -15,7 +14,7 @@ from rspo.plan.jobs import parameters
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch, gpus_by_model
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE
 from rspo.training.gpu_memory import require_gpu_memory
 from rspo.training.prompts import prompts_of_step, read_prompts
@@ -29,30 +28,8 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
     """Check whether verl accepts the config of each cell, and has the packages to train it."""
     if launch.experiment.config.engine != "verl" or not launch.runs("train"):
         return
-    faults = set()
-    for experiment in _by_gpus(launch.experiment):
-        for fault in check_configs(experiment).problems:
-            if fault not in faults:  # packages are missing for every number of GPUs
-                yield Finding(ERROR, fault)
-            faults.add(fault)
-
-
-def _by_gpus(experiment: Experiment) -> Iterator[Experiment]:
-    """For each number of GPUs, the experiment with the cells that train on it, and that number.
-
-    `check_configs` checks the cells with the same `verl.ranks`.
-    """
-    numbers: dict[int, list[str]] = {}
-    for model, gpus in gpus_by_model(experiment).items():
-        numbers.setdefault(gpus, []).append(model)
-    for models in numbers.values():
-        grid = {}
-        for name, entry in experiment.config.grid.items():
-            cells = tuple(spec for spec in entry.cells if spec.model in models)
-            if cells:
-                grid[name] = entry.model_copy(update={"cells": cells})
-        one = replace(experiment, config=experiment.config.model_copy(update={"grid": grid}))
-        yield one.for_cell(next(iter(one.cells)))
+    for fault in check_configs(launch.experiment).problems:
+        yield Finding(ERROR, fault)
 
 
 def settings_of_cells(launch: Launch) -> Iterator[Finding]:

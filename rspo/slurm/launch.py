@@ -17,7 +17,7 @@ class Kind(StrEnum):
 
     ERROR = "error"  # certain to stop a job: Snakemake does not start
     WARNING = "warning"  # may cost time: Snakemake prints it and starts
-    INFO = ""  # nothing is wrong, or it could not be checked
+    INFO = ""  # nothing is wrong, or nothing depends on it
 
 
 ERROR, WARNING, INFO = Kind

@@ -1,6 +1,7 @@
 """Check on a node of each partition whether it has what the jobs need there."""
 
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
@@ -12,7 +13,7 @@ from rspo.core.errors import InputError
 from rspo.core.locks import LOCK, exclusive_lock
 from rspo.slurm.cluster import NoAnswer, run
 from rspo.slurm.cluster_checks import accepted
-from rspo.slurm.launch import ERROR, INFO, Finding, Launch, gpus_by_model, work_on_gpus
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch, gpus_by_model, work_on_gpus
 from rspo.slurm.prerequisites import IMPORT_SECONDS, MARK, Needs, Prerequisite
 from rspo.slurm.profile import options_of_all_jobs
 
@@ -85,7 +86,20 @@ def _check_node(launch: Launch, options: tuple[str, ...], needs: Needs) -> Itera
         command = f"{_precommand(launch)} && {sys.executable}"
         yield Finding(ERROR, f"{where} cannot run `{command}`: {reason}")
     else:
-        yield Finding(INFO, f"{where} was not checked: {reason}")
+        yield Finding(
+            WARNING,
+            f"{where} was not checked: {reason}; check it yourself: {_by_hand(launch, options)}",
+        )
+
+
+def _by_hand(launch: Launch, options: tuple[str, ...]) -> str:
+    """The command that checks a node with such options, for a user who can wait for a node."""
+    scale = launch.experiment.scale
+    check = f"{_precommand(launch)} && rspo doctor --scale {scale} --node"
+    words = ["srun"]
+    words += options
+    words += [f"--mem={IMPORT_MEGABYTES}", "bash", "-c", check]
+    return shlex.join(words)
 
 
 def _findings(where: str, answer: list[dict[str, str]]) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rspo.core.locks import is_locked
@@ -35,13 +35,20 @@ _HOW_TO_UPDATE = (
     "ask for an update, choose other nodes, or put NVIDIA's cuda-compat-13-0 first in "
     "LD_LIBRARY_PATH by the precommand (envs/README.md)"
 )
-# Free bytes. vLLM, Triton and PyTorch compile kernels into the folder for temporary files, where
-# Ray's logs are as well: about 1 GB for each job.
-LEAST_TEMPORARY = 5e9
+# Free bytes for each training. Ray's folder is in /tmp whatever TMPDIR is, because the paths of its
+# sockets have to be short (rspo/training/verl/ray_cluster.py). It has logs and what verl and
+# PyTorch write meanwhile: about 1 GB.
+_RAY_FOLDER = "/tmp"
+LEAST_RAY = 3e9
+# In the folder for temporary files: the caches of kernels that vLLM, Triton and PyTorch compile.
+LEAST_CACHES = 2e9
+# Types of file systems that nodes share.
+_SHARED_TYPES = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "panfs", "weka", "fuse.")
 # A step of the paper has 2,048 responses of at most 4,096 tokens: 0.7 GB in ten columns of 8 bytes,
 # which verl keeps several times. Ray keeps them in shared memory, and otherwise on the disk.
 LEAST_SHARED = 4e9
 _SHARED = Path("/dev/shm")
+_MOUNTS = Path("/proc/mounts")
 # Of SLURM's variables, the command of a job keeps these (snakemake_executor_plugin_slurm_jobstep
 # 0.6). SLURM_CONF, the path of the configuration, is not among them.
 _KEPT = {
@@ -105,7 +112,7 @@ def check(needs: Needs) -> Iterator[Prerequisite]:
         yield driver()
         yield compiler()
         yield headers()
-        yield temporary_space(needs.cells)
+        yield from temporary_space(needs.cells)
         yield shared_memory(needs.cells)
     yield from imports(needs.packages)
     if needs.judge:
@@ -216,11 +223,42 @@ def headers() -> Prerequisite:
     return Prerequisite("Python.h", str(file) if exists else "none", "" if exists else fault)
 
 
-def temporary_space(cells: int) -> Prerequisite:
-    """Whether the folder for temporary files has space for so many trainings at the same time."""
+def temporary_space(cells: int) -> Iterator[Prerequisite]:
+    """Whether the folders for temporary files have space for so many trainings at the same time."""
     folder = tempfile.gettempdir()
+    fix = "delete old files there, or ask for nodes with more: Ray's folder is always in /tmp"
+    if folder == _RAY_FOLDER:
+        yield _space(folder, cells * (LEAST_RAY + LEAST_CACHES), fix)
+        return
+    yield _space(_RAY_FOLDER, cells * LEAST_RAY, fix)
     fix = "delete old files there, or set TMPDIR to another disk of the node by the precommand"
-    return _space(folder, cells * LEAST_TEMPORARY, fix)
+    space = _space(folder, cells * LEAST_CACHES, fix)
+    kind = _file_system_of(Path(folder))
+    if kind.startswith(_SHARED_TYPES):
+        fault = (
+            f"it is on {kind}, which nodes share, so that they would write the same files: set "
+            "TMPDIR to a disk of the node by the precommand, such as TMPDIR=/tmp"
+        )
+        space = replace(space, fault=fault)
+    yield space
+
+
+def _file_system_of(folder: Path) -> str:
+    """The type of the file system with a folder, such as "ext4"; empty if it is unknown."""
+    try:
+        lines = _MOUNTS.read_text().splitlines()
+    except OSError:
+        return ""
+    found = ""
+    longest = -1
+    # Device, place and type; a later mount hides an earlier one at the same place.
+    for line in lines:
+        fields = line.split()
+        place = fields[1]
+        if folder.resolve().is_relative_to(place) and len(place) >= longest:
+            found = fields[2]
+            longest = len(place)
+    return found
 
 
 def shared_memory(cells: int) -> Prerequisite:
@@ -245,6 +283,7 @@ def imports(packages: tuple[str, ...]) -> Iterator[Prerequisite]:
         return
     words = [sys.executable, "-c", _IMPORT]
     words.extend(packages)
+    is_slow = False
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=IMPORT_SECONDS)
         output = done.stdout
@@ -252,12 +291,15 @@ def imports(packages: tuple[str, ...]) -> Iterator[Prerequisite]:
     except subprocess.TimeoutExpired as error:
         output = (error.stdout or b"").decode()
         reason = f"not done after {IMPORT_SECONDS} seconds, from a slow disk perhaps"
+        is_slow = True
     versions = dict(re.findall(r"^imported (\S+) (.+)$", output, re.MULTILINE))
     for name in packages:
         if name in versions:
             yield Prerequisite(f"import {name}", versions[name])
             continue
         fault = f"{reason}; jobs use the environment of `make setup-gpu`, which the node must see"
+        if is_slow:
+            fault = f"{reason}: check again, because the second time is faster"
         yield Prerequisite(f"import {name}", "failed", fault)
         return  # the program ended here, so the other packages are unknown
 

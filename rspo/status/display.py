@@ -21,14 +21,15 @@ from rspo.core.errors import InputError
 from rspo.core.settings import first_lines
 from rspo.status.bars import Bar, shown_as_bars
 from rspo.status.policies import Status, faults, running, statuses
-from rspo.status.time_left import Pace, left
+from rspo.status.time_left import Pace, as_text, left
 from rspo.training.progress import Snapshot, shown_metrics
 
 SECONDS_BETWEEN_LINES = 15
 POLICIES_IN_LINE = 4  # the most running policies in a line
 FAULTS_IN_TABLE = 20  # the most faults below the table
 FINISHED = ("trained", "scored", "evaluated")  # the states of a policy whose training is over
-COLUMNS = ("policy", "state", "step", "reward", "Pass@k", "entropy")
+# The last column has the time since the last record of a running training.
+COLUMNS = ("policy", "state", "step", "reward", "Pass@k", "entropy", "last record")
 
 
 def _details(snapshot: Snapshot) -> dict[str, str]:
@@ -127,6 +128,8 @@ def table_text(experiment: Experiment) -> str:
         cells = {"policy": status.policy, "state": status.state}
         if snapshot:
             cells |= _details(snapshot)
+        if status.age is not None:
+            cells["last record"] = f"{as_text(status.age)} ago"
         rows.append([cells.get(column, "") for column in COLUMNS])
     # Each column is as wide as its widest cell.
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]

@@ -10,7 +10,12 @@ from rspo.core.locks import LOCK, is_locked
 from rspo.pipeline import tasks
 from rspo.pipeline.state import behind, has_outputs, is_begun, is_good, is_left, refusals
 from rspo.training.checkpoint import checkpoint_state
-from rspo.training.progress import PROGRESS_FILE, Snapshot, read_progress
+from rspo.training.progress import (
+    PROGRESS_FILE,
+    Snapshot,
+    read_progress,
+    seconds_since_report,
+)
 
 
 @dataclass(frozen=True)
@@ -23,12 +28,15 @@ class Status:
         problems or base policy than the config has now.
     is_to_be_evaluated: whether a suite is planned for it. Some cells are trained for their logs.
     snapshot: the progress of the training, if it is running or stopped; otherwise None.
+    age: seconds since the last record of a running training, or since it began with its first step;
+        otherwise None.
     """
 
     policy: str
     state: str
     is_to_be_evaluated: bool
     snapshot: Snapshot | None
+    age: float | None = None
 
 
 def statuses(experiment: Experiment) -> list[Status]:
@@ -45,7 +53,10 @@ def statuses(experiment: Experiment) -> list[Status]:
     found = []
     for policy, planned in suites.items():
         state, snapshot = _state(experiment, policy, planned)
-        found.append(Status(policy, state, bool(planned), snapshot))
+        age = None
+        if state == "running" and snapshot is not None:
+            age = seconds_since_report(experiment.files.checkpoint(policy))
+        found.append(Status(policy, state, bool(planned), snapshot, age))
     return found
 
 

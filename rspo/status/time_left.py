@@ -83,12 +83,15 @@ class JobTimes:
 
 def left(seconds: float | None) -> str:
     """A time left as text, such as "3 min left"; empty if it is unknown."""
-    if seconds is None:
-        return ""
+    return "" if seconds is None else f"{as_text(seconds)} left"
+
+
+def as_text(seconds: float) -> str:
+    """A duration as text, such as "3 min"."""
     if seconds < 60:
-        return f"{round(seconds)} s left"
+        return f"{round(seconds)} s"
     minutes = round(seconds / 60)
     if minutes < 60:
-        return f"{minutes} min left"
+        return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min left" if hours < 24 else f"{round(hours / 24)} days left"
+    return f"{hours} h {minutes} min" if hours < 24 else f"{round(hours / 24)} days"

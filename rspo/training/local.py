@@ -45,6 +45,7 @@ from rspo.policies.sampler import LOGITS, Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import adam, adam_step
+from rspo.training.mfu import model_flops_utilization
 from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import Record, Stopwatch, record_of
 from rspo.training.rewards import Scored, named_rewards, tokens_of, verify_tokens
@@ -75,6 +76,7 @@ class Trainer:
     accept: decides which responses to reward as correct ones. By default, these are the responses
         that the verifier accepts; `local_engine` replaces it by simulated errors of a verifier.
     rate: the peak of the learning rate.
+    peak: operations per second of the device, with which records have the MFU; None if unknown.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Trainer:
         self.verify = verify
         self.accept: Accept = lambda batch, rows, tokens, correct, step: correct
         self.rate = config.models[cell.model].learning_rate
+        self.peak: float | None = None
         self.optimizer = adam(model.parameters(), self.rate, config.training.optimizer)
 
     def train(self, prompts: Prompts, first: int = 0) -> Iterator[Record]:
@@ -113,7 +116,22 @@ class Trainer:
                     updates.append(self.update(step, rollout, part, epoch))  # theta
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
-            yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
+            record = record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
+            if self.peak is not None:
+                record["mfu"] = self.utilization(batch, scored, clock.seconds["update"], self.peak)
+            yield record
+
+    def utilization(self, batch: Prompts, scored: Scored, seconds: float, peak: float) -> float:
+        """The MFU of the updates of a step; the sampler has computed the log-probabilities."""
+        lengths = torch.tensor([len(tokens) for tokens in batch.tokens])[:, None]
+        lengths = lengths + scored.lengths.cpu()
+        training = self.config.training
+        kept = scored.weights.cpu() != 0
+        if training.entropy_bonus or not training.drop_zero_weights:
+            kept = torch.ones_like(kept)
+        tokens = int(lengths[kept].sum()) * training.epochs
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        return model_flops_utilization(parameters, 0, tokens, seconds, 1, peak)
 
     def rollout(self, batch: Prompts, responses: Responses, weights: Tensor) -> Rollout:
         """The tensors of a step, on the device of the model."""

@@ -3,9 +3,11 @@
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+import torch
 
 from rspo.config.experiment import Experiment
+from rspo.core.gpus import peak_flops
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies import qwen2
 from rspo.policies.device import place_for
@@ -15,9 +17,9 @@ from rspo.rewards.configured import verifier_of
 from rspo.training.adam import require_finite
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.local import Trainer
-from rspo.training.progress import Progress, shown_metrics
 from rspo.training.prompts import Prompts, read_prompts
 from rspo.training.records import Record, Trained
+from rspo.training.run_log import RunLog
 from rspo.training.simulated_errors import simulated_errors
 from rspo.training.validation import held_out_prompts, is_due, validate
 
@@ -42,14 +44,14 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     verdicts = experiment.files.verdicts(name, "train")
     with verifier_of(experiment, config.verifier, verdicts) as verify:
         trainer = Trainer(config, cell, place.put(qwen2.load(base)), tokenizer, verify)
+        if place.device.type == "cuda":
+            trainer.peak = peak_flops(torch.cuda.get_device_name(place.device))
         begin()
         if config.rewards.wrong_verdicts:
             # The errors depend on the answers of the base policy, so this comes before the weights
             # of the checkpoint are loaded.
             trainer.accept = simulated_errors(trainer, prompts).accept
-        records = _train_remaining_steps(
-            trainer, prompts, held_out, experiment.files.checkpoint(name)
-        )
+        records = _train_remaining_steps(experiment, trainer, prompts, held_out)
     gpus = int(place.device.type == "cuda")
     return Trained(
         records,
@@ -60,29 +62,28 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
 
 
 def _train_remaining_steps(
-    trainer: Trainer, prompts: Prompts, held_out: Prompts | None, checkpoint: Path
+    experiment: Experiment, trainer: Trainer, prompts: Prompts, held_out: Prompts | None
 ) -> list[Record]:
     """Train from the last checkpoint, if there is one; returns the records of all steps."""
     name = trainer.cell.name
     training = trainer.config.training
+    checkpoint = experiment.files.checkpoint(name)
     resumed = load_checkpoint(checkpoint, trainer.model, trainer.optimizer)
     records: list[Record] = json.loads(resumed.get("records", "[]"))
     if records:
         print(f"{name} resumes from step {len(records)} of {training.last_step}", flush=True)
-    progress = Progress(checkpoint, len(records), training.last_step)
-    for record in trainer.train(prompts, first=len(records)):
-        step = record["step"]
-        require_finite(record["gradient_norm"], name, step, trainer.rate)
-        if held_out is not None and is_due(step, training):
-            record |= validate(trainer, step - 1, held_out)
-        records.append(record)
-        progress.report(step, shown_metrics(record, trainer.cell))
-        stop = (
-            is_requested() and step < training.last_step
-        )  # after the last step, training ends anyway
-        if stop or step % training.checkpoint_every == 0:
-            rest = {"records": json.dumps(records)}
-            save_checkpoint(checkpoint, trainer.model, trainer.optimizer, rest)
-        if stop:
-            raise Stopped(step)
-    return records
+    with RunLog(experiment, name, records) as log:
+        for record in trainer.train(prompts, first=len(records)):
+            step = record["step"]
+            require_finite(record["gradient_norm"], name, step, trainer.rate)
+            if held_out is not None and is_due(step, training):
+                record |= validate(trainer, step - 1, held_out)
+            log.add(record)
+            # After the last step, training ends anyway.
+            stop = is_requested() and step < training.last_step
+            if stop or step % training.checkpoint_every == 0:
+                rest = {"records": json.dumps(log.records)}
+                save_checkpoint(checkpoint, trainer.model, trainer.optimizer, rest)
+            if stop:
+                raise Stopped(step)
+    return log.records

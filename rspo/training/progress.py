@@ -81,6 +81,19 @@ def read_progress(folder: Path) -> Snapshot | None:
         return None
 
 
+def seconds_since_report(folder: Path) -> float | None:
+    """Seconds since the job with this checkpoint folder reported its last step, or its start.
+
+    Returns: None if there is no file.
+    """
+    try:
+        reported = (folder / PROGRESS_FILE).stat().st_mtime
+    except OSError:
+        return None
+    # The clocks of two hosts differ.
+    return max(0.0, time.time() - reported)
+
+
 def shown_metrics(record: Mapping[str, Any], cell: Cell) -> dict[str, float]:
     """The metrics that `rspo status` shows: reward, Pass@k and entropy.
 

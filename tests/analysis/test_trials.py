@@ -124,6 +124,14 @@ def test_each_fault_of_a_log_fails_its_check_only(
     assert failed(experiment) == [check]
 
 
+def test_rounding_errors_of_the_sampler_may_grow(experiment: Experiment) -> None:
+    """In float32, one may be ten times another one."""
+    write(experiment, lambda step: sampler(1e-7 if step < 9 else 1e-5))
+    assert failed(experiment) == []
+    write(experiment, lambda step: sampler(1e-7 if step < 9 else 0.002))
+    assert failed(experiment) == ["sampler"]
+
+
 @pytest.mark.parametrize(("invalid", "expected"), [(9, []), (10, ["judge"])])
 def test_less_than_one_percent_of_the_replies_may_be_invalid(
     experiment: Experiment, invalid: int, expected: list[str]

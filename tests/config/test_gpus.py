@@ -39,6 +39,14 @@ def test_a_cell_has_the_gpus_of_its_model(
     assert experiment.gpus_of(LARGE_CELL) == large
 
 
+def test_the_key_of_the_ranks_is_the_one_that_counts(tmp_path: Path) -> None:
+    assert paper_scale.load(tmp_path).ranks_key(CELL) == "models.qwen2.5-math-1.5b.gpus"
+    on_cpus = paper_scale.load(tmp_path, verl={"device": "cpu", "ranks": 2})
+    assert on_cpus.ranks_key(CELL) == "verl.ranks"
+    without = paper_scale.load(tmp_path, models={"qwen2.5-math-1.5b": {"gpus": None}})
+    assert without.ranks_key(CELL) == "verl.ranks"
+
+
 def test_the_config_with_which_a_cell_is_trained_has_as_many_ranks(tmp_path: Path) -> None:
     """The processes of verl read `verl.ranks`. On CPUs, `gpus` has no effect."""
     experiment = paper_scale.load(tmp_path)

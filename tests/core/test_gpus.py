@@ -1,14 +1,25 @@
 """A job that was given GPUs must not work on the CPU; with the environment of a SLURM job."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
+from rspo.core import gpus
 from rspo.core.errors import InputError
-from rspo.core.gpus import gpu_bytes, require_visible_gpus, require_vllm_on_gpus
+from rspo.core.gpus import (
+    gpu_bytes,
+    gpu_name,
+    peak_flops,
+    require_visible_gpus,
+    require_vllm_on_gpus,
+)
 from rspo.core.slurm_job import this_job
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
@@ -57,38 +68,129 @@ def test_gpus_that_torch_sees_are_no_error(
     require_visible_gpus()
 
 
+class FakeNvml(ModuleType):
+    """Stands in for pynvml: GPUs with these sizes, whose memory is half used."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+    nvmlMemory_v2 = 2  # used memory without what the driver reserves, as in nvidia-smi
+
+    def __init__(self, sizes: list[int], broken: str = "") -> None:
+        super().__init__("pynvml")
+        self.sizes, self.broken = sizes, broken
+        self.calls: list[str] = []
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if name == self.broken:
+            raise self.NVMLError(name)
+
+    def nvmlInit(self) -> None:
+        self._call("init")
+
+    def nvmlDeviceGetCount(self) -> int:
+        self._call("count")
+        return len(self.sizes)
+
+    def nvmlDeviceGetHandleByIndex(self, number: int) -> int:
+        self._call("handle")
+        return number
+
+    def nvmlDeviceGetHandleByUUID(self, name: str) -> int:
+        self._call("handle")
+        return int(name.removeprefix("GPU-"))
+
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        self._call("name")
+        return f"GPU {handle}"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int, version: int) -> SimpleNamespace:
+        self._call("memory")
+        assert version == self.nvmlMemory_v2
+        total = self.sizes[handle]
+        return SimpleNamespace(total=total, used=total // 2)
+
+
+@pytest.fixture
+def no_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Starting a process is an error."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    gpus._devices.cache_clear()
+    yield
+    gpus._devices.cache_clear()
+
+
+@pytest.mark.usefixtures("no_process")
+def test_the_memory_of_the_fullest_gpu_is_read_without_a_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A training asks several times in each step."""
+    nvml = FakeNvml([5 * 2**30, 80 * 2**30, 2**30])
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert gpu_bytes("total") == 80 * 2**30
+    assert gpu_bytes("used") == 40 * 2**30
+    assert nvml.calls.count("init") == 1
+
+
+@pytest.mark.parametrize("broken", ["init", "count", "handle", "memory"])
+@pytest.mark.usefixtures("no_process")
+def test_a_driver_that_does_not_answer_is_no_memory(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    nvml = FakeNvml([2**30], broken)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert gpu_bytes("total") == 0
+    nvml.broken = ""  # it answers again
+    assert gpu_bytes("total") == 2**30
+
+
 @pytest.mark.parametrize(
-    ("answer", "size"),
+    ("name", "peak"),
     [
-        ("echo 81559; echo 2; echo 5", 81559 * 2**20),
-        ("echo '[N/A]'", 0),
-        ("true", 0),
-        ("echo 5; exit 9", 0),
-        (None, 0),
+        ("NVIDIA H800", 989e12),
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA GeForce RTX 4090", 165e12),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", None),  # a part of the GPU
+        ("NVIDIA L4", None),
+        ("", None),
     ],
 )
-def test_the_memory_of_the_fullest_gpu_is_what_its_driver_tells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, size: int
-) -> None:
-    words = "--query-gpu=memory.total --format=csv,noheader,nounits"
-    if answer is not None:
-        tool = tmp_path / "nvidia-smi"
-        tool.write_text(f'#!/bin/sh\n[ "$*" = "{words}" ] || exit 2\n{answer}\n')
-        tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert gpu_bytes("total") == size
+def test_the_peak_follows_from_the_name_of_the_gpu(name: str, peak: float | None) -> None:
+    assert peak_flops(name) == peak
 
 
+@pytest.mark.usefixtures("no_process")
+def test_the_name_is_that_of_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml([1, 2])
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert gpu_name() == "GPU 0"
+    nvml.broken = "name"
+    assert gpu_name() == ""
+
+
+@pytest.mark.usefixtures("no_process")
+def test_a_host_without_gpus_has_no_memory_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([]))
+    assert gpu_bytes("used") == 0
+    assert gpu_name() == ""
+
+
+@pytest.mark.parametrize("visible", ["1,3", "1, 3", "GPU-1,GPU-3"])
+@pytest.mark.usefixtures("no_process")
 def test_the_memory_is_not_that_of_another_job_on_the_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, visible: str
 ) -> None:
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text('#!/bin/sh\ncase "$*" in *--id=4,5) echo 7;; *) echo 90000;; esac\n')
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    assert gpu_bytes("used") == 7 * 2**20
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml([900, 4, 900, 6]))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu_bytes("used") == 3
+    assert gpu_name() == "GPU 1"
 
 
 @pytest.mark.long

@@ -39,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("check of a GPU node")
     group.addoption("--device", choices=["cuda", "cpu"], help="where to train and to sample")
     group.addoption("--mirror", type=Path, help="folder to use instead of the Hugging Face hub")
+    group.addoption(
+        "--ranks",
+        type=int,
+        help="GPUs of the steps at the paper's shapes (default: all; on a CPU: processes, 1)",
+    )
     group.addoption("--table", type=Path, default=Path("results", "gpu-check.md"), help="to write")
     group.addoption("--result", type=Path, help="only for the pytest of one test: file to write")
 
@@ -68,9 +73,11 @@ def empty_folder(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture
 def settings(request: pytest.FixtureRequest) -> Settings:
-    device, mirror = (request.config.getoption(option) for option in ("device", "mirror"))
-    folder, log = FOLDER.absolute(), _log(request.node.name).absolute()
-    return Settings(device, mirror and mirror.absolute(), folder, log)
+    device = request.config.getoption("device")
+    mirror = request.config.getoption("mirror")
+    ranks = request.config.getoption("ranks") or _all_ranks(device)
+    log = _log(request.node.name).absolute()
+    return Settings(device, mirror and mirror.absolute(), FOLDER.absolute(), log, ranks)
 
 
 @pytest.fixture
@@ -113,12 +120,17 @@ class _Tests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        device, mirror = (self.config.getoption(option) for option in ("device", "mirror"))
-        name, measured = pyfuncitem.name, pyfuncitem.user_properties
-        file, key = _log(name).with_suffix(".json"), f"RSPO_GPU_CHECK_{uuid4().hex}"
+        device = self.config.getoption("device")
+        name = pyfuncitem.name
+        measured = pyfuncitem.user_properties
+        file = _log(name).with_suffix(".json")
+        key = f"RSPO_GPU_CHECK_{uuid4().hex}"
         words = [sys.executable, "-m", "pytest", f"{pyfuncitem.path}::{name}", "-qs"]
         words += ["--assert=plain", f"--confcutdir={Path(__file__).parent}", f"--result={file}"]
-        words += [f"--device={device}", *([f"--mirror={mirror}"] if mirror else [])]
+        for option in ("device", "mirror", "ranks"):
+            value = self.config.getoption(option)
+            if value is not None:
+                words.append(f"--{option}={value}")
         with (
             _log(name).open("w") as output,
             supervised(words, key, Path(tempfile.mkdtemp(prefix="gpu-check-")), output) as process,
@@ -144,7 +156,8 @@ class _Tests:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" and report.passed:
             return
-        name, measured = report.nodeid.rpartition("::")[2], dict(report.user_properties)
+        name = report.nodeid.rpartition("::")[2]
+        measured = dict(report.user_properties)
         note = _reason(report) or measured.get("note", "")
         if report.failed:
             note = f"{note}; see {_log(name)}"
@@ -170,6 +183,15 @@ class _Tests:
         listed = [f"- {fact}: {value}" for fact, value in self.facts.items()]
         lines = ["# gpu-check", "", *listed, "", *_HEADER, *self.rows.values(), ""]
         write_text(self.config.getoption("table"), "\n".join(lines))
+
+
+def _all_ranks(device: str) -> int:
+    """The number of GPUs that this process may use; 1 on a CPU."""
+    if device == "cpu":
+        return 1
+    import torch
+
+    return max(1, torch.cuda.device_count())
 
 
 def _log(name: str) -> Path:
@@ -222,7 +244,8 @@ def _facts(device: str) -> dict[str, str]:
     for name in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions.append(f"{name} {importlib.metadata.version(name)}")
-    cpus, memory = len(os.sched_getaffinity(0)), psutil.virtual_memory().total
+    cpus = len(os.sched_getaffinity(0))
+    memory = psutil.virtual_memory().total
     return {
         "date": time.strftime("%Y-%m-%d %H:%M %Z"),
         "device": device,

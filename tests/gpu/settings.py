@@ -4,8 +4,10 @@ The scale is tests/gpu/config/smollm.yaml. Commands run in tests/gpu/, where `rs
 """
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +16,28 @@ from typing import Any, Literal
 from rspo.config.experiment import Experiment
 from rspo.config.merge import merge
 
-ROOT = Path(__file__).resolve().parent  # the folder that has config/
-SCALE, SUITE = "smollm", "standard"
-STEPS, PROMPTS, N, K = 3, 8, 8, 4
-# Every training is a cell of its own, so that none resumes another.
-TRAINED, JUDGED, SENT, KILLED = range(4)  # their seeds
+ROOT = Path(__file__).resolve().parent  # the folder that has config/smollm.yaml
+CHECKOUT = ROOT.parents[1]  # the folder that has config/paper.yaml
+SCALE = "smollm"
+SUITE = "standard"
+STEPS = 3
+PROMPTS = 8
+N = 8
+K = 4
+# The seeds of the trainings. Each is a cell of its own, so that none resumes another.
+TRAINED = 0
+JUDGED = 1
+SENT = 2
+KILLED = 3
 _CELL = {"objective": "rspo_pass_at_k", "k": K, "n": N}
 _OVERRIDES: dict[str, Any] = {
     "data": {"validation": {"generated": {"problems": 4}}},  # of each family
     "training": {
-        **{"steps": STEPS, "prompts_per_step": PROMPTS, "mini_batch_prompts": PROMPTS},
-        **{"checkpoint_every": 1, "validation": {"every": STEPS, "problems": 4, "samples": K}},
+        "steps": STEPS,
+        "prompts_per_step": PROMPTS,
+        "mini_batch_prompts": PROMPTS,
+        "checkpoint_every": 1,
+        "validation": {"every": STEPS, "problems": 4, "samples": K},
     },
     "evaluation": {"samples": 8, "block": 8, "k": [1, 2, 4], "problems": 5, "resamples": 100},
 }
@@ -45,12 +58,14 @@ class Settings:
     mirror: folder to use instead of the hub.
     folder: for results and logs.
     log: output of this test.
+    ranks: of the steps at the paper's shapes, and of the all-reduce. The other trainings have one.
     """
 
     device: Literal["cuda", "cpu"]
     mirror: Path | None
     folder: Path
     log: Path
+    ranks: int = 1
 
     @cached_property
     def model(self) -> str:
@@ -62,12 +77,16 @@ class Settings:
         verl: dict[str, Any] = {"device": self.device, "ranks": 1}
         if self.device == "cuda":
             verl["overrides"] = _POLICY_SERVERS
-        grid = {"main": {"suite": SUITE, "seeds": 1, "cells": [{"model": self.model, **_CELL}]}}
-        return merge({**_OVERRIDES, "verl": verl, "grid": grid}, changes or {})
+        cells = [{"model": self.model} | _CELL]
+        grid = {"main": {"suite": SUITE, "seeds": 1, "cells": cells}}
+        return merge(_OVERRIDES | {"verl": verl, "grid": grid}, changes or {})
 
     def experiment(self, changes: dict[str, Any] | None = None) -> Experiment:
-        results = self.folder / "results"
-        return Experiment.load(SCALE, self.overrides(changes), ROOT, results)
+        return Experiment.load(SCALE, self.overrides(changes), ROOT, self.results)
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
 
     def cell(self, seed: int) -> str:
         """Name of the cell with a seed; `changes` must have enough `seeds`."""
@@ -77,20 +96,47 @@ class Settings:
         self, *words: str, changes: dict[str, Any] | None = None
     ) -> "subprocess.Popen[bytes]":
         """Start a command of rspo."""
-        options = [f"--set={key}={json.dumps(to)}" for key, to in self.overrides(changes).items()]
-        options += [f"--scale={SCALE}", f"--results={self.folder / 'results'}"]
-        # -P: the modules of this folder must not hide others of the same name.
-        command = [sys.executable, "-P", "-m", "rspo", *words, *options]
-        return subprocess.Popen(command, cwd=ROOT)
+        return _start(words, SCALE, self.overrides(changes), self.results, ROOT, os.environ)
 
     def rspo(self, *words: str, changes: dict[str, Any] | None = None) -> None:
         """Run a command of rspo. Raises: AssertionError with its last message."""
-        status = self.start(*words, changes=changes).wait()
-        assert status == 0, f"`rspo {' '.join(words)}` exited with {status}: {self._last_message()}"
+        self._require_success(self.start(*words, changes=changes), words)
 
-    def _last_message(self) -> str:
+    def rspo_offline(
+        self, words: Sequence[str], scale: str, overrides: Mapping[str, Any], results: Path
+    ) -> None:
+        """Run a command of rspo with a scale of the checkout, without the Hugging Face hub.
+
+        Raises: AssertionError with its last message.
+        """
+        environment = os.environ | {"HF_HUB_OFFLINE": "1"}
+        process = _start(words, scale, overrides, results, CHECKOUT, environment)
+        self._require_success(process, words)
+
+    def _require_success(self, process: "subprocess.Popen[bytes]", words: Sequence[str]) -> None:
+        status = process.wait()
+        assert status == 0, f"`rspo {' '.join(words)}` exited with {status}: {self.last_message()}"
+
+    def last_message(self) -> str:
         """The last line of `rspo` in the log, or else the last line."""
         text = self.log.read_text(errors="replace")
         lines = [line for line in text.splitlines() if line.strip()]
         own = [line.removeprefix("rspo: ") for line in lines if line.startswith("rspo: ")]
         return (own or lines or ["no output"])[-1]
+
+
+def _start(
+    words: Sequence[str],
+    scale: str,
+    overrides: Mapping[str, Any],
+    results: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> "subprocess.Popen[bytes]":
+    """Start a command of rspo in a folder that has the config."""
+    # -P: the modules of this folder must not hide others of the same name.
+    command = [sys.executable, "-P", "-m", "rspo"]
+    command += words
+    command += [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+    command += [f"--scale={scale}", f"--results={results}"]
+    return subprocess.Popen(command, cwd=folder, env=dict(environment))

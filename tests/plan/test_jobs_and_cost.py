@@ -59,6 +59,17 @@ def test_hours_of_a_cell_are_those_of_the_formula(here: Path) -> None:
     assert job.hours == pytest.approx(expected, rel=1e-3)
 
 
+def test_a_training_has_the_steps_of_its_variant(here: Path) -> None:
+    """The variant `pilot` has 60 steps instead of 580, and nothing else that takes time."""
+    pilot_cell = {"model": LARGE, "objective": "policy_gradient", "n": 16, "variant": "pilot"}
+    experiment = paper_scale.load(here, grid={"not_evaluated": {"cells": [pilot_cell]}})
+    hours = {job.policy: job.hours for job in trainings(experiment)}
+    whole = hours[f"{LARGE}--policy-gradient--k1--n16--s0"]
+    pilot = hours[f"{LARGE}--policy-gradient--k1--n16--pilot--s0"]
+    assert whole is not None
+    assert pilot == pytest.approx(whole * 60 / 580)
+
+
 def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -> None:
     """By hand: 64 responses of 700 to 3,072 tokens to each problem, for 27 and for 8 policies, at
     50,000 tokens a second, and two minutes to load the judge."""

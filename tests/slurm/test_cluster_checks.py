@@ -192,9 +192,16 @@ ANSWER = MARK + json.dumps(
         # Jobs wait for nodes that are busy or down; a cluster may forbid `srun`.
         (
             "echo 'srun: error: nodes are busy' >&2",
-            [(INFO, "was not checked: srun: error: nodes are")],
+            [
+                (
+                    WARNING,
+                    "was not checked: srun: error: nodes are busy; check it yourself: srun "
+                    "--partition=gpu --mem=.* bash -c 'export HF_HUB_OFFLINE=1 && rspo doctor "
+                    "--scale tiny --node'$",
+                )
+            ],
         ),
-        ("true", [(INFO, "was not checked: srun printed nothing")]),  # SLURM lost the job
+        ("true", [(WARNING, "was not checked: srun printed nothing")]),  # SLURM lost the job
     ],
 )
 def test_each_fault_of_a_node_is_a_line_and_what_it_has_is_one(
@@ -274,8 +281,8 @@ def test_a_command_on_a_node_may_last_longer_than_the_wait_for_the_node(
         raise NoAnswer("timed out after minutes")
 
     monkeypatch.setattr(node_checks, "run", run)
-    line = "was not checked: timed out after minutes$"
-    require(list(node_checks.nodes(launch("train"))), [(INFO, line)])
+    line = "was not checked: timed out after minutes; "
+    require(list(node_checks.nodes(launch("train"))), [(WARNING, line)])
 
 
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(

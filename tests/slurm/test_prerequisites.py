@@ -116,22 +116,78 @@ def test_the_headers_of_this_python_must_exist(
 @pytest.mark.parametrize(
     ("function", "folder", "cells", "least"),
     [
-        ("temporary_space", "/own", 1, 5e9),
+        ("temporary_space", "/tmp", 1, 5e9),
         ("shared_memory", "/dev/shm", 1, 4e9),
-        ("temporary_space", "/own", 2, 10e9),
+        ("temporary_space", "/tmp", 2, 10e9),
         ("shared_memory", "/dev/shm", 2, 8e9),
     ],
 )
 def test_space_below_the_least_of_all_cells_of_a_node_is_a_fault(
     monkeypatch: pytest.MonkeyPatch, function: str, folder: str, cells: int, least: float
 ) -> None:
+    def result() -> Prerequisite:
+        found = getattr(prerequisites, function)(cells)
+        return found if isinstance(found, Prerequisite) else next(found)
+
     free = {folder: least}
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/tmp")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free[path]))
+    assert result() == Prerequisite(f"space in {folder}", f"{least / 1e9:.1f} GB free")
+    free[folder] = least - 1
+    assert f"need {least / 1e9:g} GB: " in result().fault
+
+
+def test_another_folder_for_temporary_files_has_the_caches_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray's folder stays in /tmp."""
+    free = {"/tmp": 3e9, "/own": 2e9}
     monkeypatch.setattr("tempfile.gettempdir", lambda: "/own")
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free[path]))
-    result = getattr(prerequisites, function)(cells)
-    assert result == Prerequisite(f"space in {folder}", f"{least / 1e9:.1f} GB free")
-    free[folder] = least - 1
-    assert f"need {least / 1e9:g} GB: " in getattr(prerequisites, function)(cells).fault
+    assert [one.fault for one in prerequisites.temporary_space(1)] == ["", ""]
+    free |= {"/tmp": 3e9 - 1}
+    of_ray, of_caches = prerequisites.temporary_space(1)
+    assert "need 3 GB: delete old files there, or ask for nodes with more" in of_ray.fault
+    assert of_caches.fault == ""
+    free |= {"/tmp": 3e9, "/own": 2e9 - 1}
+    of_ray, of_caches = prerequisites.temporary_space(1)
+    assert of_ray.fault == ""
+    assert "need 2 GB: delete old files there, or set TMPDIR" in of_caches.fault
+
+
+@pytest.mark.parametrize(
+    ("folder", "fault"),
+    [
+        ("/scratch/me", "it is on lustre, which nodes share"),
+        ("/home/me/tmp", "it is on nfs4, which nodes share"),
+        ("/home/me/local/tmp", ""),
+        ("/own", ""),
+    ],
+)
+def test_the_folder_for_temporary_files_is_on_a_disk_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, fault: str
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/sda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n"
+        "10.0.0.1@o2ib:/lustre /scratch lustre rw 0 0\n/dev/sdb1 /home/me/local xfs rw 0 0\n"
+    )
+    monkeypatch.setattr(prerequisites, "_MOUNTS", mounts)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: folder)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1e12))
+    of_ray, of_caches = prerequisites.temporary_space(1)
+    assert of_ray.fault == ""
+    assert of_caches.fault.startswith(fault)
+    assert bool(of_caches.fault) == bool(fault)
+
+
+def test_imports_from_a_slow_disk_are_to_be_checked_again(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (packages / "slow_package.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr(prerequisites, "IMPORT_SECONDS", 2)
+    (result,) = prerequisites.imports(("slow_package",))
+    assert result.fault.endswith("check again, because the second time is faster")
 
 
 def test_commands_of_slurm_are_tried_as_a_job_has_them(

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.slurm.doctor import findings
 from rspo.slurm.launch import Launch
 from rspo.slurm.profile import read_profile, share_of
 from tests.support import ROOT, slurm_world
@@ -100,24 +99,6 @@ def test_the_doctor_asks_slurm_for_what_snakemake_requests(project: Path) -> Non
     assert small.signal_seconds == large.signal_seconds == 600
     one_size = Launch.read(Experiment.load("paper", {"models": {"qwen2.5-math-1.5b": {"gpus": 8}}}))
     assert [request.gpus for request in one_size.used if request.rule == "train"] == [8]
-
-
-def test_verl_checks_each_cell_with_its_own_number_of_gpus(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checked: dict[str, int] = {}
-
-    def check(experiment: Experiment) -> Any:
-        assert experiment.config.verl is not None
-        for cell in experiment.cells.values():
-            checked[cell.name] = experiment.config.verl.ranks
-        return type("", (), {"problems": ["no flash-attn"]})
-
-    monkeypatch.setattr("rspo.slurm.input_checks.check_configs", check)
-    experiment = Experiment.load("paper")
-    lines = [finding.line for finding in findings(experiment, ["train"])]
-    assert lines.count("no flash-attn") == 1
-    assert checked == {name: experiment.gpus_of(name) for name in experiment.cells}
 
 
 @pytest.mark.parametrize(

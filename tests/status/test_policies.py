@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_text
-from rspo.core.locks import exclusive_lock
+from rspo.core.locks import LOCK, exclusive_lock
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.task import Task
@@ -197,10 +198,17 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
         finish(experiment, policy, 80)
     with exclusive_lock(experiment.files.folder(RUNNING)):
         report(experiment, RUNNING)
+        # The training began five minutes ago, and its last record is three minutes old.
+        now = time.time()
+        lock = experiment.files.folder(RUNNING) / LOCK
+        progress = experiment.files.checkpoint(RUNNING) / "progress.json"
+        os.utime(lock, (now - 300, now - 300))
+        os.utime(progress, (now - 180, now - 180))
         rows = [row.split() for row in table_text(experiment).splitlines()]
-    assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy"]
+    assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy", "last", "record"]
     assert [row[0] for row in rows[1:28]] == experiment.policies
-    assert [RUNNING, "running", "50/200", "0.250", "0.500", "0.125"] in rows
+    row = [RUNNING, "running", "50/200", "0.250", "0.500", "0.125", "3", "min", "ago"]
+    assert row in rows
     assert [DONE, "evaluated"] in rows
     shutil.rmtree(experiment.files.checkpoint(RUNNING))
     assert table_text(experiment).splitlines()[-1] == ("27 policies trained, 27 of 27 evaluated")
@@ -324,6 +332,16 @@ def test_a_job_reports_its_last_step(tmp_path: Path) -> None:
     assert snapshot is not None
     assert (snapshot.step, snapshot.steps) == (12, 12)
     assert snapshot.metrics == {"reward": 0.2}
+
+
+def test_only_a_running_training_has_an_age(experiment: Experiment) -> None:
+    report(experiment, STOPPED)
+    with exclusive_lock(experiment.files.folder(RUNNING)):
+        # A training that has not reported yet has none, even if an earlier one left its progress.
+        assert [status.age for status in statuses(experiment)] == [None] * len(statuses(experiment))
+        report(experiment, RUNNING)
+        ages = {status.policy: status.age for status in statuses(experiment)}
+    assert [policy for policy, age in ages.items() if age is not None] == [RUNNING]
 
 
 def test_policies_of_a_study_are_listed_once_something_was_made_for_them(tmp_path: Path) -> None:

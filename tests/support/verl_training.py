@@ -25,6 +25,7 @@ import verl.utils.tensordict_utils as verl_tensors
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from transfer_queue import KVBatchMeta
 
 from rspo.config.experiment import Experiment, base_name
@@ -56,6 +57,7 @@ EPSILON = 1e-4
 PASS_TOKENS = 256
 PADDING = "<pad>"
 TIMEOUT = 500  # seconds for which ranks wait for each other
+PROCESSES: list[str] = []  # events of Python that start a process, in this process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Case:
     """An objective, settings of `training`, and the step at which a stop is requested.
 
     reward: a name in the config. temperature: of sampling.
-    late: whether the sampler gets new weights after every second step only.
+    late: whether the sampler gets new weights after every second step only. This case has none of
+        verl's loggers.
     """
 
     objective: str
@@ -112,7 +115,10 @@ def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
         grid={"main": {"suite": "standard", "seeds": 1, "cells": [spec]}},
         verl={
             "ranks": RANKS,
-            "overrides": {"actor_rollout_ref": {"actor": actor, "nccl_timeout": TIMEOUT}},
+            "overrides": {
+                "actor_rollout_ref": {"actor": actor, "nccl_timeout": TIMEOUT},
+                "trainer": {"logger": [] if case.late else ["console"]},
+            },
         },
     )
 
@@ -205,7 +211,11 @@ class Agents:
         for key, (index, answer) in responses.items():
             output = answer.result()
             prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
-            self.queue.tags["train"][key] = {"status": "success", "global_steps": step}
+            self.queue.tags["train"][key] = {
+                "status": "success",
+                "global_steps": step,
+                "seq_len": len(prompt) + len(response),
+            }
             self.queue.rows["train"][key] = {
                 "prompts": prompt,
                 "responses": response,
@@ -231,6 +241,7 @@ class Workers:
         self.updated: list[str] = []  # keys
         self.save_checkpoint = worker.save_checkpoint
         self.load_checkpoint = worker.load_checkpoint
+        self.set_policy_in_checkpoints = worker.set_policy_in_checkpoints
 
     def compute_log_prob(self, batch: KVBatchMeta) -> KVBatchMeta:
         output = self.worker.compute_log_prob(self._data(batch, batch.keys))
@@ -273,6 +284,34 @@ def weights_of(worker: PolicyWorker) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in parameters}
 
 
+def cast_weights(worker: PolicyWorker) -> dict[str, Any]:
+    """The types in which the ranks gather weights for servers in bfloat16, and the result."""
+    engine = worker.actor.engine
+    of_config = engine.sampling_dtype
+    exact = weights_of(worker)
+    gathered: set[str] = set()
+    gather = DTensor.full_tensor
+
+    def noted(weight: DTensor, **options: Any) -> Tensor:
+        gathered.add(str(weight.dtype))
+        return gather(weight, **options)
+
+    engine.sampling_dtype = torch.bfloat16
+    with patch.object(DTensor, "full_tensor", noted):
+        cast = weights_of(worker)
+    engine.sampling_dtype = of_config
+    return {
+        "of config": str(of_config),
+        "gathered": sorted(gathered),
+        "as a server would cast": all(
+            torch.equal(cast[name], exact[name].bfloat16()) for name in exact
+        ),
+        "of checkpoints": sorted(
+            {str(weight.dtype) for weight in engine.module.state_dict().values()}
+        ),
+    }
+
+
 class Trainer(trainer_module.RSPOTrainer):
     """The trainer, whose queue, sampler and workers are in this process."""
 
@@ -280,6 +319,7 @@ class Trainer(trainer_module.RSPOTrainer):
     worker: PolicyWorker
     until: int  # step in which a stop is requested
     metrics: set[str]  # names of those that verl would log
+    started: list[str]  # processes that a step started
 
     def _setup(self) -> None:
         section = self.config.actor_rollout_ref
@@ -300,6 +340,12 @@ class Trainer(trainer_module.RSPOTrainer):
         with patch.object(trainer_module, "is_requested", lambda: reached):
             super().on_step_end()
 
+    def _step_once(self, *arguments: Any) -> KVBatchMeta:
+        before = len(PROCESSES)
+        batch = super()._step_once(*arguments)
+        Trainer.started += PROCESSES[before:]
+        return batch
+
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *_: Any, **__: Any) -> None:
         Trainer.metrics = {*metrics}
 
@@ -315,7 +361,7 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
     worker = PolicyWorker(config.actor_rollout_ref, role="actor")
     worker.init_model()
     queue = Queue()
-    Trainer.queue, Trainer.worker = queue, worker
+    Trainer.queue, Trainer.worker, Trainer.started = queue, worker, []
     for name in ("kv_list", "kv_batch_put", "kv_batch_get", "kv_clear"):
         setattr(transfer_queue, name, getattr(queue, name))
     updated: list[str] = []
@@ -324,6 +370,8 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
         trainer = Trainer(config.copy(), verify)
         trainer.until = until
         trainer.init()
+        trainer.parameters = 1000
+        trainer.peak = 1e12  # that of a GPU, so that the records have the MFU
         try:
             trainer.fit(trainer.agents)
         except Stopped as reason:
@@ -335,10 +383,14 @@ def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) ->
         "timeout": backend.options._timeout.total_seconds(),
         "stopped": stopped,
         "metrics": sorted(Trainer.metrics),
-        "records": trainer.records,
+        "records": trainer.run_log.records,
         "weights": weights_of(worker),
+        "cast": cast_weights(worker),
+        "processes": Trainer.started,
+        "columns": sorted({name for row in queue.rows["train"].values() for name in row}),
         "responses": [
-            {name: row[name].tolist() for name in columns} | {"updated": key in updated}
+            {name: row[name].tolist() for name in columns if name in row}
+            | {"updated": key in updated}
             for key, row in queue.rows["train"].items()
             if "advantages" in row
         ],
@@ -377,8 +429,14 @@ def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor], start: dict[str
     return float((apart / moved) ** 0.5)
 
 
+def note_processes(event: str, _: Any) -> None:
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system"):
+        PROCESSES.append(event)
+
+
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
+    sys.addaudithook(note_processes)
     root = folder / str(RANK)
     root.mkdir()
     experiment = load_experiment(root, CASES["sum"], "local")

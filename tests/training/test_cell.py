@@ -140,6 +140,33 @@ def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     assert is_good(tasks.train(experiment, cell))
 
 
+def test_a_running_cell_has_a_line_for_each_step_and_so_has_a_resumed_one(
+    world: Experiment, undisturbed: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process ends in step 8; the last checkpoint is that of step 6."""
+    experiment = elsewhere(world, tmp_path / "results")
+    report = Progress.report
+    reported: list[int] = []
+    found: list[list[int]] = []
+
+    def look(self: Progress, step: int, metrics: dict[str, float]) -> None:
+        lines = (experiment.files.checkpoint(CELL) / "training.jsonl").read_text().splitlines()
+        reported.append(step)
+        found.append([json.loads(line)["step"] for line in lines])
+        report(self, step, metrics)
+        if len(reported) == 8:
+            raise Killed
+
+    monkeypatch.setattr(Progress, "report", look)
+    with pytest.raises(Killed):
+        train(experiment, CELL)
+    train(experiment, CELL)
+    assert reported == [*range(1, 9), *range(7, STEPS + 1)]
+    assert found == [list(range(1, step + 1)) for step in reported]
+    assert without_times(experiment) == without_times(undisturbed)
+    assert weights_of(experiment) == weights_of(undisturbed)
+
+
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
 @pytest.mark.promise(
     "Stop or kill a run at any time: the same command resumes it, at the tiny scale to the same "

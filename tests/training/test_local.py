@@ -3,6 +3,7 @@
 import math
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -357,3 +358,53 @@ def test_an_epoch_uses_every_prompt_at_most_once_with_families_in_turn() -> None
 def test_a_training_set_smaller_than_a_batch_is_an_error() -> None:
     with pytest.raises(InputError, match=r"has 9 problems; training.prompts_per_step = 10"):
         prompts_of_step(["a"] * 9, training(), seed=0, step=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tokens"),
+    [
+        ({}, (2 + 5) + (3 + 1)),  # responses of weight 0 are dropped
+        ({"epochs": 2}, 2 * ((2 + 5) + (3 + 1))),
+        ({"drop_zero_weights": False}, (2 + 5) + (2 + 7) + (3 + 1) + (3 + 1)),
+        ({"entropy_bonus": 0.1}, (2 + 5) + (2 + 7) + (3 + 1) + (3 + 1)),
+    ],
+)
+def test_the_utilization_counts_the_tokens_of_the_updates(
+    changes: dict[str, float], tokens: int
+) -> None:
+    """6 operations per parameter and token; prompts of 2 and 3 tokens, with two responses each."""
+    trainer = Trainer.__new__(Trainer)
+    settings = {"entropy_bonus": 0.0, "drop_zero_weights": True, "epochs": 1} | changes
+    trainer.config = SimpleNamespace(training=SimpleNamespace(**settings))
+    trainer.model = torch.nn.Linear(3, 4)  # 16 parameters
+    batch = SimpleNamespace(tokens=[[1, 2], [1, 2, 3]])
+    lengths, weights = torch.tensor([[5, 7], [1, 1]]), torch.tensor([[0.5, 0], [0, -0.1]])
+    scored = SimpleNamespace(lengths=lengths, weights=weights)
+    found = trainer.utilization(batch, scored, seconds=0.5, peak=1e6)
+    assert found == pytest.approx(6 * 16 * tokens / (0.5 * 1e6))
+
+
+def test_records_have_the_utilization_where_the_peak_is_known(tmp_path: Path) -> None:
+    world = tiny_world.load(
+        tmp_path,
+        training=tiny_world.OVERRIDES["training"] | {"steps": 1, "prompts_per_step": 4},
+    )
+    tokenizer = make_tokenizer(tmp_path)
+
+    def is_correct(texts: list[str], *_: object, **__: object) -> list[Verdict]:
+        return [Verdict(CORRECT if text.count("1") % 2 else INCORRECT) for text in texts]
+
+    tokens = make_rollout(make_model(), "rspo_pass_at_k", 4).prompts.tolist()
+    prompts = Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
+    records = []
+    for peak in (None, 1e12):
+        trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, is_correct)
+        trainer.peak = peak
+        records.append(next(trainer.train(prompts)))
+    without, record = records
+    assert "mfu" not in without
+    # At most every token of 4 prompts with 16 responses, 6 operations for each parameter.
+    parameters = sum(parameter.numel() for parameter in make_model().parameters())
+    most = 4 * 16 * (len(tokens[0]) + T)
+    updated = record["mfu"] * record["seconds"]["update"] * 1e12 / (6 * parameters)
+    assert 0 < updated <= 1.05 * most  # the seconds of the record are rounded

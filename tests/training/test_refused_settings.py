@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rspo.cli import main
 from rspo.config.merge import merge
@@ -68,11 +69,16 @@ EMBEDDINGS = {"qwen2.5-math-1.5b": (151_936, 1536), "qwen2.5-math-7b": (152_064,
 
 @pytest.mark.parametrize("cell", [CELL_1_5B, CELL_7B])
 def test_each_weight_fits_the_buffer_in_which_verl_sends_it(tmp_path: Path, cell: str) -> None:
-    """In float32. verl sends a larger one in a way of its own (bucketed_weight_transfer.py)."""
+    """In the servers' type, to which ranks cast weights before they gather and send them.
+
+    verl sends a larger one in a way of its own (bucketed_weight_transfer.py).
+    """
     from rspo.training.verl.verl_config import verl_config
 
     experiment = paper_scale.load(tmp_path)
-    engine = verl_config(experiment, cell).actor_rollout_ref.rollout.checkpoint_engine
+    rollout = verl_config(experiment, cell).actor_rollout_ref.rollout
+    dtype: torch.dtype = getattr(torch, rollout.dtype)
     tokens, width = EMBEDDINGS[experiment.cell(cell).model]
     assert set(EMBEDDINGS) == {one.model for one in experiment.every_cell.values()}
-    assert tokens * width * 4 <= engine.update_weights_bucket_megabytes * 2**20
+    buffer = rollout.checkpoint_engine.update_weights_bucket_megabytes * 2**20
+    assert tokens * width * dtype.itemsize <= buffer

@@ -11,7 +11,8 @@ rule pretrain:
         rspo_command("pretrain {wildcards.model} {params.mirror}")
 
 
-# All base policies, pretrained or downloaded.
+# All base policies, pretrained or downloaded, and the files of the judge.
 rule models:
     input:
         expand(f"{RESULTS}/cells/{{base}}/policy", base=experiment.bases),
+        JUDGE_FILES,

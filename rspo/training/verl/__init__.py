@@ -3,7 +3,6 @@
 run.py            trains one cell: starts and supervises the driver, collects the outputs
 driver.py         the process that trains, over Ray (ray_cluster.py), with trainer.py
 trainer.py        verl's trainer with the training step of this package
-entry_point.py    the objectives in this version of verl; for others, rspo/adapters/
 interface.py      the supported version of verl; one clear error for any other
 
 `rspo/pipeline/verl_fingerprint.py` lists the settings of verl that do not change the policy.

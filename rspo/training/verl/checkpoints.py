@@ -13,7 +13,7 @@ OUTCOME_FILE = "outcome.json"  # how the last run of the driver ended: its kind 
 
 # Disk space in bytes per parameter of the model.
 POLICY_BYTES_PER_PARAMETER = 4  # float32
-# The weights, Adam's two moments, and the weights again as a Hugging Face folder.
+# The weights, Adam's two moments, and in the last one the weights again as a Hugging Face folder.
 CHECKPOINT_BYTES_PER_PARAMETER = 4 * POLICY_BYTES_PER_PARAMETER
 # Two checkpoints: `keep_the_last` removes the previous one only when the next one is complete.
 PEAK_BYTES_PER_PARAMETER = 2 * CHECKPOINT_BYTES_PER_PARAMETER
@@ -32,8 +32,13 @@ def last_step(checkpoints: Path) -> int:
     return max(_folders(checkpoints))
 
 
-def require_ranks(checkpoints: Path, ranks: int) -> None:
-    """Raises: InputError unless the last checkpoint has one shard per rank.
+def require_ranks(checkpoints: Path, ranks: int, key: str) -> None:
+    """Require that the last checkpoint has one shard per rank.
+
+    Args:
+        key: the key of the config that has the number of ranks, for the message.
+
+    Raises: InputError if it was written by another number of ranks.
 
     Depends on verl/utils/checkpoint/fsdp_checkpoint_manager.py, which names the shards.
     """
@@ -44,7 +49,7 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
         if written_by != ranks:
             raise InputError(
                 f"{folder}: written by {written_by} ranks; {ranks} ranks cannot read it. Set "
-                f"verl.ranks = {written_by} to resume, or remove {checkpoints} to start over"
+                f"{key} = {written_by} to resume, or remove {checkpoints} to start over"
             )
 
 

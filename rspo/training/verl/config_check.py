@@ -48,12 +48,12 @@ def main() -> None:
     from rspo.training.verl.run import verified_config
 
     experiment = experiment_of(json.load(sys.stdin))
-    # One cell for each pair of model and n: what verl verifies depends on nothing else of a cell.
-    cells = {(cell.model, cell.n): name for name, cell in experiment.cells.items()}
+    # What verl verifies depends on nothing else of a cell.
+    cells = {(cell.model, cell.n, cell.variant): name for name, cell in experiment.cells.items()}
     check = ConfigCheck()
     for name in cells.values():
         try:
-            config = verified_config(experiment, name)
+            config = verified_config(experiment.for_cell(name), name)
             attention = config.actor_rollout_ref.model.override_config.attn_implementation
             check.attention.append(attention)
             require_attention(attention)

@@ -97,7 +97,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     if done:
         print(f"{name} resumes from step {done} of {steps}", flush=True)
     if done < steps:
-        require_ranks(checkpoint, ranks)
+        require_ranks(checkpoint, ranks, experiment.ranks_key(name))
         settings = experiment.config.verl
         assert settings is not None  # by the config's check
         _run(folder, checkpoint, settings)

@@ -31,18 +31,20 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
+from rspo.adapters.verl_advantages import response_advantages
 from rspo.config.experiment import Experiment
-from rspo.core.gpus import gpu_bytes
+from rspo.core.gpus import gpu_bytes, gpu_name, peak_flops
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_of
 from rspo.training.adam import learning_rate_factor, require_finite
+from rspo.training.events import scalars_of
 from rspo.training.logs import sampler_warning, steps_above
-from rspo.training.progress import Progress, shown_metrics
-from rspo.training.records import Stopwatch, record_of
+from rspo.training.mfu import model_flops_utilization
+from rspo.training.records import Record, Stopwatch, record_of
 from rspo.training.rewards import Scored, named_rewards, verify_tokens
+from rspo.training.run_log import RunLog
 from rspo.training.validation import held_out_prompts, is_due, validation_record
-from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
     kept_rows,
@@ -62,7 +64,7 @@ from rspo.training.verl.verification import POLL_SECONDS, Verification, sample_h
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
-_SECONDS_BETWEEN_READINGS = 5.0  # of the memory in use; on GPUs, each reading starts a process
+_SECONDS_BETWEEN_READINGS = 1.0  # of the memory in use
 
 
 def train(config: DictConfig) -> None:
@@ -102,19 +104,21 @@ def _gpus(experiment: Experiment) -> list[str]:
 class RSPOTrainer(PPOTrainerSync):
     """Trains one cell, resuming from its last checkpoint if there is one.
 
-    progress: set when verl looks for a checkpoint, before the first step.
+    run_log: set when verl looks for a checkpoint, before the first step.
     stopping: whether a stop was requested; training then ends before the next step.
     clock: measures the phases of the current step.
     weights_seconds: time for sending the weights that sample the current step to the servers.
     difference: how far sampler and actor differ in the current step, see `sampler_difference`.
+    remaining: the rows of the current step's batch that were not dropped.
     memory_gb: peak memory of each phase, in 10^9 bytes.
     """
 
-    progress: Progress
+    run_log: RunLog
     stopping = False
     clock: Stopwatch
     weights_seconds: float
     difference: dict[str, float]
+    remaining: list[int]
     memory_gb: dict[str, float]
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
@@ -127,12 +131,13 @@ class RSPOTrainer(PPOTrainerSync):
         self.ranks = config.trainer.n_gpus_per_node
         self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
-        self.records: list[dict[str, Any]] = []
         # The memory of the fullest GPU: PyTorch's peak would lack the servers of policy and judge.
         gpus = self.experiment.trains_on_gpus
         used = partial(gpu_bytes, "used") if gpus else lambda: psutil.virtual_memory().used
         self.memory = Peak(used, _SECONDS_BETWEEN_READINGS)
         self.memory_gb = {}
+        self.parameters = self.experiment.config.models[self.cell.model].parameters
+        self.peak = peak_flops(gpu_name()) if gpus else None
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates in the optimizer's settings.
@@ -156,21 +161,24 @@ class RSPOTrainer(PPOTrainerSync):
     def _save_checkpoint(self) -> None:
         """Write the records, then verl's checkpoint, then remove the previous one.
 
-        verl marks its checkpoint as complete at the end, so a kill at any time leaves one complete
-        checkpoint with its records.
+        Only the checkpoint of the last step has the policy as a Hugging Face folder. verl marks its
+        checkpoint as complete at the end, so a kill at any time leaves one complete checkpoint with
+        its records.
         """
         self._records_file.parent.mkdir(parents=True, exist_ok=True)
-        self._records_file.write_text(json.dumps(self.records))
+        self._records_file.write_text(json.dumps(self.run_log.records))
+        is_last = self.global_steps == self.config.trainer.total_training_steps
+        self.actor_rollout_wg.set_policy_in_checkpoints(is_last)
         super()._save_checkpoint()
         keep_the_last(Path(self.config.trainer.default_local_dir))
 
     def _load_checkpoint(self) -> None:
-        """Load verl's last checkpoint and its records, and start the progress file."""
+        """Load verl's last checkpoint and its records, and begin the log of this run."""
         super()._load_checkpoint()
+        records: list[Record] = []
         if self.global_steps:  # 0 if there is no checkpoint
-            self.records = json.loads(self._records_file.read_text())
-        checkpoints = self.experiment.files.checkpoint(self.cell.name)
-        self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
+            records = json.loads(self._records_file.read_text())
+        self.run_log = RunLog(self.experiment, self.cell.name, records)
 
     def on_init_end(self) -> None:
         """verl calls this before the first step, and sends the weights to the servers."""
@@ -194,6 +202,19 @@ class RSPOTrainer(PPOTrainerSync):
         elif self.global_steps % self.training.checkpoint_every:  # else verl has saved it
             self._save_checkpoint()
 
+    @property
+    def has_logger(self) -> bool:
+        """Whether the config names a logger of verl, which gets verl's metrics of each step."""
+        return bool(self.config.trainer.logger)
+
+    def _compute_metrics(self, *arguments: Any, **options: Any) -> None:
+        """Compute verl's metrics of a step, if one of verl's loggers gets them.
+
+        verl would fetch seven columns of all responses for them in any case.
+        """
+        if self.has_logger:
+            super()._compute_metrics(*arguments, **options)
+
     def _lap(self, phase: str) -> None:
         """End a phase of the step: note its seconds and its peak memory."""
         self.clock.lap(phase)
@@ -204,7 +225,7 @@ class RSPOTrainer(PPOTrainerSync):
 
     def _send_weights(self, send: Callable[[], None]) -> None:
         """Call `send`, which sends the weights to the servers; note its seconds and memory."""
-        if self.records:
+        if self.run_log.records:
             self._note_memory("checkpoint")  # this phase includes the validation before it
         started = time.perf_counter()
         send()
@@ -236,12 +257,16 @@ class RSPOTrainer(PPOTrainerSync):
         record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
-        # This replaces verl's entropy, which depends on loss_agg_mode and on dropped responses.
-        metrics["actor/entropy"] = entropy
-        self.records.append(record)
-        if steps_above(self.records) == [record["step"]]:  # warn once, at the first such step
-            _log.warning("%s", sampler_warning({self.cell.name: self.records}))
-        self.progress.report(self.global_steps, shown_metrics(record, self.cell))
+        utilization = self._utilization(batch, seconds["update"])
+        if utilization is not None:
+            record["mfu"] = utilization
+        self.run_log.add(record)
+        records = self.run_log.records
+        if steps_above(records) == [record["step"]]:  # warn once, at the first such step
+            _log.warning("%s", sampler_warning({self.cell.name: records}))
+        # For verl's loggers. The entropy replaces verl's, which depends on loss_agg_mode and on
+        # dropped responses.
+        metrics |= scalars_of(record) | {"actor/entropy": entropy}
         timing_raw.update(seconds)
         return batch
 
@@ -267,10 +292,11 @@ class RSPOTrainer(PPOTrainerSync):
         k = self.training.k_at(self.global_steps - 1, cell.k)
         advantages = response_advantages(rewards.view(-1, cell.n), cell.objective, k)
         scored = Scored.from_columns(lengths, finished, correct, rewards, advantages / cell.n)
-        # Columns that verl's actor and its metrics read.
         on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
-        on_ends = on_last_token(rewards.tolist(), lengths)
-        columns = {"advantages": on_tokens, "returns": on_tokens, "rm_scores": on_ends}
+        columns = {"advantages": on_tokens}
+        # Two more, which nothing else reads.
+        if self.has_logger or self.config.trainer.rollout_data_dir:
+            columns |= {"returns": on_tokens, "rm_scores": on_last_token(rewards.tolist(), lengths)}
         put_fields(batch, columns)
         log_probs = torch.cat(data["rollout_log_probs"].unbind()).double()
         return scored, -log_probs.mean().item()
@@ -313,6 +339,7 @@ class RSPOTrainer(PPOTrainerSync):
         with_log_probs = self._select(batch, self._balanced(remaining, lengths))
         self._compute_old_log_prob(with_log_probs, metrics)
         self.difference = sampler_difference(with_log_probs)
+        self.remaining = remaining
         size = self.training.prompts_per_update * self.cell.n
         updates = [self._update(self._select(batch, rows), size) for rows in mini_batches]
         step = reduce_metrics({key: [update[key] for update in updates] for key in updates[0]})
@@ -321,6 +348,16 @@ class RSPOTrainer(PPOTrainerSync):
             metrics[name] = value
         first = (self.global_steps - 1) * len(updates)
         return [self._record(number, update) for number, update in enumerate(updates, first)]
+
+    def _utilization(self, batch: KVBatchMeta, seconds: float) -> float | None:
+        """The MFU of log-probabilities and updates; None without GPUs or without their peak."""
+        if self.parameters is None or self.peak is None:
+            return None
+        # verl's tag `seq_len` counts the tokens of prompt and response.
+        tokens = sum(batch.tags[row]["seq_len"] for row in self.remaining)
+        return model_flops_utilization(
+            self.parameters, tokens, tokens, seconds, self.ranks, self.peak
+        )
 
     def _mini_batches(self, scored: Scored) -> list[list[int]]:
         """The rows of each mini-batch to update on, balanced among the ranks."""

@@ -4,7 +4,12 @@ verl can compute rewards in its reward-loop workers, response by response. Here 
 the responses itself. The stored verdicts of a judge model therefore have one writer, and the first
 failure of a judge ends the training with one error.
 
-Depends on verl/trainer/ppo/v1/replay_buffer.py (keys and tags of prompts and responses) and
+A response is verified as soon as it is there, even if the servers still sample others to its
+prompt: a prompt whose longest response takes until the end of the step would otherwise keep all of
+its responses until then, while the GPUs are idle.
+
+Depends on verl/trainer/ppo/v1/agent_loop_tq.py (keys and tags of prompts and responses),
+transfer_queue/interface.py (`kv_batch_put` writes the tags of a response after its columns) and
 verl/workers/rollout/llm_server.py (requests to the servers).
 """
 
@@ -30,6 +35,7 @@ from rspo.training.verl.batches import fields, response_tokens
 POLL_SECONDS = 0.2
 _PARTITION = "train"  # the part of verl's queue that has the step's prompts and responses
 _ENDED_STATUSES = ("finished", "failure")  # the status of a prompt whose requests have all ended
+_SAMPLED_STATUS = "success"  # the status of a response whose columns are in the queue
 
 
 class Verification:
@@ -52,16 +58,14 @@ class Verification:
     def until_sampled(self, count: int) -> None:
         """Wait until all responses to `count` prompts are sampled.
 
-        Meanwhile, verify the responses to those prompts whose responses are all sampled.
+        Meanwhile, verify the responses that are there. The responses that arrive during a
+        verification are the next batch.
         """
         while True:
             tags = transfer_queue.kv_list(_PARTITION).get(_PARTITION, {})
-            ended = _ended_prompts(tags)
-            if len(ended) >= count:
+            if _count_of_ended_prompts(tags) >= count:
                 return
-            # The key of a response begins with the key of its prompt.
-            sampled = {key for key in tags.keys() - ended if key.split("_")[0] in ended}
-            unverified = sorted(sampled - self.correct.keys())
+            unverified = sorted(_sampled_responses(tags) - self.correct.keys())
             if unverified:
                 self._verify(unverified)
             else:
@@ -85,13 +89,21 @@ class Verification:
         self.correct |= zip(keys, correct.tolist(), strict=True)
 
 
-def _ended_prompts(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The keys of the prompts whose requests have all ended, given the tags in verl's queue."""
-    ended = set()
-    for key, tag in tags.items():
+def _count_of_ended_prompts(tags: Mapping[str, Mapping[str, Any]]) -> int:
+    """The number of prompts whose requests have all ended, given the tags in verl's queue."""
+    count = 0
+    for tag in tags.values():
         if tag.get("is_prompt", False) is True and tag["status"] in _ENDED_STATUSES:
-            ended.add(key)
-    return ended
+            count += 1
+    return count
+
+
+def _sampled_responses(tags: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The keys of the responses whose columns can be read, given the tags in verl's queue.
+
+    A response that the queue is still writing has a key, but no tags.
+    """
+    return {key for key, tag in tags.items() if tag.get("status") == _SAMPLED_STATUS}
 
 
 def sample_held_out(

@@ -17,11 +17,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from rspo.adapters.verl_advantages import K_KEY, estimator_name
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
 from rspo.core.settings import leaves
-from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.section import section_of
 
 NO_CLIP = 1.0e6  # verl's clip_ratio for `ppo_clip: null`: no ratio of probabilities reaches it

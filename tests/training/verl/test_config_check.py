@@ -14,9 +14,9 @@ pytestmark = pytest.mark.long
 def test_each_problem_of_the_cells_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By hand: 16 prompts with 4 responses are fewer than 128 ranks."""
+    """By hand: 16 prompts with 4 responses are fewer than 128 GPUs, the smaller model's number."""
     environment = dict(os.environ)
-    many = paper_scale.load(tmp_path, verl={"ranks": 128})
+    many = paper_scale.load(tmp_path, models={"qwen2.5-math-1.5b": {"gpus": 128}})
     without_flash, indivisible = sorted(check_configs(many).problems)
     assert "flash-attn is not installed" in without_flash
     assert indivisible.endswith("allowed: numbers of ranks that divide 64")

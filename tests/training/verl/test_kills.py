@@ -101,7 +101,10 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
     assert (status, last_step(checkpoint)) == (75, done + 1), line
     assert line == f"rspo: stopped at step {done + 1} on request; the next run resumes there"
     assert left_over(experiment) == []
-    first = json.loads((checkpoint / f"global_step_{done + 1}" / "records.json").read_text())
+    unfinished = checkpoint / f"global_step_{done + 1}"
+    first = json.loads((unfinished / "records.json").read_text())
+    # Only the last step's has the policy.
+    assert list(unfinished.rglob("*.safetensors")) == []
 
     run = Run(experiment)
     run.descendants("gcs_server")

@@ -1,7 +1,9 @@
 """How a run with verl handles the files of earlier runs, before it starts Ray."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from rspo.status.policies import statuses
 from rspo.training.progress import Progress
 from rspo.training.train import train
 from rspo.training.verl import run
+from rspo.training.verl.interface import require_version
 from tests.support import tiny_world
 from tests.support.problem_rows import problem
 
@@ -143,3 +146,9 @@ def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) 
     assert names(experiment) == ["policy"]
     note = json.loads((experiment.files.folder(CELL) / "policy.provenance.json").read_text())
     assert note["notes"] == {"prompts_too_long": ["train/1"]}
+
+
+def test_another_version_of_verl_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "verl", SimpleNamespace(__version__="0.10.0"))
+    with pytest.raises(InputError, match=r"found verl 0\.10\.0; rspo supports verl 0\.9\.1"):
+        require_version()

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
@@ -28,6 +29,7 @@ from rspo.training.verl.batches import kept_rows, sampler_difference, sort_by_pr
 from rspo.training.verl.checkpoints import CHECKPOINT_BYTES_PER_PARAMETER, LATEST_FILE
 from rspo.training.verl.trainer import RSPOTrainer
 from rspo.training.verl.verl_config import verl_config
+from rspo.training.verl.worker import _is_mixture_of_experts, sampling_dtype_of
 from tests.support import tiny_world
 from tests.support.cpu_ranks import cpu_ranks
 
@@ -83,7 +85,8 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
     assert len(result["records"]) == len(result["expected"]) == STEPS
     tolerances = {"entropy": 0.15, "gradient_norm": TOLERANCE, "clipped": 1}
     for step, (ours, theirs) in enumerate(zip(result["records"], result["expected"], strict=True)):
-        assert ours.keys() == {*theirs, "sampler", "memory_gb"}
+        assert ours.keys() == {*theirs, "sampler", "memory_gb", "mfu"}
+        assert 0 < ours["mfu"] < 1
         for key in theirs.keys() - {"seconds", "tokens_per_second"}:
             assert ours[key] == pytest.approx(theirs[key], rel=tolerances.get(key, 1e-6)), key
         assert ours["sampler"]["difference"] < 1e-4
@@ -107,6 +110,7 @@ def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all
     result: dict[str, Any], case: str
 ) -> None:
     assert {"actor/entropy", "actor/grad_norm", "actor/pg_loss"} <= {*result["metrics"]}
+    assert {"training/reward", "seconds/sample", "sampler/difference"} <= {*result["metrics"]}
     assert all("/" in name for name in result["metrics"])
     assert len(result["responses"]) == STEPS * PROMPTS * N
     steps = parts(result["responses"], PROMPTS * N)
@@ -119,6 +123,70 @@ def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all
             assert response["returns"] == response["advantages"]
             if case != "one update":  # Max@k's weights can be negative
                 assert (response["advantages"][0] > 0) == (reward > 0)
+
+
+def test_without_a_logger_of_verl_no_column_is_written_for_its_metrics(
+    trained: tuple[int, Path],
+) -> None:
+    columns = json.loads((trained[1] / "late.json").read_text())["columns"]
+    assert {"advantages", "old_log_probs", "rollout_log_probs"} <= {*columns}
+    assert not {"returns", "rm_scores"} & {*columns}
+
+
+@pytest.mark.parametrize("logger", [[], ["console"]])
+def test_verl_computes_its_metrics_only_for_a_logger(
+    monkeypatch: pytest.MonkeyPatch, logger: list[str]
+) -> None:
+    """It would fetch seven columns of all responses."""
+    computed: list[str] = []
+    metrics = lambda self, *_, **__: computed.append("metrics")  # noqa: E731
+    monkeypatch.setattr(PPOTrainerSync, "_compute_metrics", metrics)
+    trainer = RSPOTrainer.__new__(RSPOTrainer)
+    trainer.config = OmegaConf.create({"trainer": {"logger": logger}})
+    trainer._compute_metrics(None, {}, {}, global_steps=1, epoch=0)
+    assert len(computed) == len(logger)
+
+
+def test_a_step_starts_no_process(result: dict[str, Any]) -> None:
+    """Not to read the memory in use either; the verifier's workers live until the end."""
+    assert result["processes"] == []
+
+
+def test_weights_are_cast_before_they_are_gathered(result: dict[str, Any]) -> None:
+    """Half the bytes, and the numbers that a server would get by casting what it receives."""
+    assert result["cast"] == {
+        "of config": "torch.float32",
+        "gathered": ["torch.bfloat16"],
+        "as a server would cast": True,
+        "of checkpoints": ["torch.float32"],
+    }
+
+
+def test_the_ranks_cast_to_the_type_of_the_servers(tmp_path: Path) -> None:
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"device": "cuda", "ranks": 1})
+    config = verl_config(experiment, next(iter(experiment.cells)))
+    rollout = config.actor_rollout_ref.rollout
+    assert sampling_dtype_of(rollout) == torch.bfloat16
+    assert sampling_dtype_of(OmegaConf.merge(rollout, {"dtype": "half"})) == torch.float16
+    assert sampling_dtype_of(OmegaConf.merge(rollout, {"dtype": "auto"})) is None
+    assert sampling_dtype_of(OmegaConf.merge(rollout, {"quantization": "fp8"})) is None
+
+
+@pytest.mark.parametrize("key", ["num_experts", "num_local_experts", "n_routed_experts"])
+def test_what_chooses_experts_is_not_cast(key: str) -> None:
+    assert _is_mixture_of_experts(SimpleNamespace(**{key: 8}))
+    assert not _is_mixture_of_experts(SimpleNamespace(hidden_size=8))
+
+
+def test_the_utilization_counts_the_tokens_that_were_not_dropped() -> None:
+    """8 operations per parameter and token: 2 for the log-probability, 6 for the update."""
+    trainer = RSPOTrainer.__new__(RSPOTrainer)
+    trainer.parameters, trainer.peak, trainer.ranks, trainer.remaining = 1000, 1e6, 2, [0, 2]
+    tags = [{"seq_len": length} for length in (30, 500, 70)]
+    batch = KVBatchMeta(keys=["a_0_0", "a_1_0", "a_2_0"], tags=tags, partition_id="train")
+    assert trainer._utilization(batch, 4.0) == pytest.approx(8 * 1000 * 100 / (4 * 2 * 1e6))
+    trainer.peak = None
+    assert trainer._utilization(batch, 4.0) is None
 
 
 def test_each_mini_batch_is_updated_on_its_responses_of_non_zero_weight(
@@ -228,6 +296,7 @@ def test_a_phase_has_the_highest_memory_of_its_time(
     used = [1]
     monkeypatch.setattr(PPOTrainerSync, "__init__", init)
     if device == "cuda":
+        monkeypatch.setattr(module, "gpu_name", lambda: "NVIDIA H800")
         monkeypatch.setattr(module, "gpu_bytes", lambda which: {"used": used[0]}[which])
     else:
         monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(used=used[0]))
@@ -241,6 +310,7 @@ def test_a_phase_has_the_highest_memory_of_its_time(
         used[0] = 1
         trainer._note_memory("update")
     assert trainer.memory_gb == {"update": 2.0}
+    assert trainer.peak == (989e12 if device == "cuda" else None)
 
 
 def test_progress_begins_at_the_step_of_the_checkpoint(
@@ -258,7 +328,8 @@ def test_progress_begins_at_the_step_of_the_checkpoint(
     trainer._load_checkpoint()
     progress = read_progress(trainer.experiment.files.checkpoint(trainer.cell.name))
     assert progress is not None
-    assert (progress.step, progress.steps, trainer.records) == (4, 6, [{"step": 4}])
+    assert (progress.step, progress.steps) == (4, 6)
+    assert trainer.run_log.records == [{"step": 4}]
 
 
 @pytest.mark.parametrize(("step", "saves"), [(2, 0), (3, 1), (4, 0)])

@@ -8,11 +8,11 @@ import yaml
 from omegaconf import OmegaConf
 from ray.exceptions import RayTaskError
 
+from rspo.adapters.verl_advantages import estimator_name
 from rspo.cli import main
 from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
-from rspo.training.verl.advantages import estimator_name
 from rspo.training.verl.driver import _reason
 from rspo.training.verl.section import experiment_of
 from rspo.training.verl.verl_config import verl_config

@@ -1,10 +1,13 @@
-"""The objectives as advantage estimators of verl: weights of responses become token advantages.
+"""Advantages of tokens, as verl needs them, from the weights of responses.
 
 The advantage of every token of response i is n * w_i. The weight w_i contains the factor 1/n, and
 verl's `seq-mean-token-sum-norm` takes the mean over all responses, which is another 1/n, and
 divides by the constant `loss_scale_factor`, T. With P prompts x, the loss of a mini-batch is
 
     -1/(P n T) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/(P T) sum_x sum_i w_i sum_t (...)
+
+This module imports nothing of verl: `verl_estimators.py` registers these functions in any verl, and
+the engine in rspo/training/verl/ calls them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +31,10 @@ def estimator_name(objective: str) -> str:
 
 
 def response_advantages(rewards: Tensor, objective: str, k: int) -> Tensor:
-    """Return n times the weights of the responses; rewards and advantages are (prompts, n)."""
+    """Return n times the weights of the responses; rewards and advantages are (prompts, n).
+
+    Raises: InputError if the objective refuses the rewards or the k.
+    """
     with errors_of(f"algorithm.adv_estimator={estimator_name(objective)}"):
         return rewards.shape[-1] * response_weights(rewards, objective, k)
 
@@ -40,7 +46,7 @@ def token_advantages(
     index: NDArray[np.object_],
     config: Mapping[str, Any],
 ) -> tuple[Tensor, Tensor]:
-    """An advantage estimator of verl.
+    """Advantages of tokens, as verl calls its estimators.
 
     Args:
         token_level_rewards: (B, T); a response's reward is their sum.
@@ -52,7 +58,7 @@ def token_advantages(
     Returns: (B, T) advantages, 0 outside the mask; and the targets of a critic ("returns"), which
         verl requires. There is no critic, so the advantages stand in their place.
     """
-    k = _k_of(config, objective)
+    k = k_of(config, objective)
     # (B,) False for the rows that pad the batch.
     real = response_mask.bool().any(dim=-1)
     rows = _rows_of_groups(index, real)  # (prompts, n)
@@ -65,7 +71,7 @@ def token_advantages(
     return tokens, tokens
 
 
-def _k_of(config: Mapping[str, Any], objective: str) -> int:
+def k_of(config: Mapping[str, Any], objective: str) -> int:
     """The k of the config, or 1 for an objective without k.
 
     Raises: InputError if the objective requires k and the config has none.

@@ -1,69 +1,48 @@
 """The objectives in any installation of verl: two config keys select one."""
 
-import sys
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from rspo.adapters import verl_estimators
+from rspo.adapters.verl_advantages import estimator_name, token_advantages
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, response_weights
-from rspo.training.verl import advantages
-from rspo.training.verl.interface import require_version
-
-# The engine's module, and the one that any other training with verl loads.
-MODULES = pytest.mark.parametrize(
-    "module", [advantages, verl_estimators], ids=["engine", "adapter"]
-)
 
 
-def test_another_version_of_verl_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "verl", SimpleNamespace(__version__="0.10.0"))
-    with pytest.raises(InputError, match=r"found verl 0\.10\.0; rspo supports verl 0\.9\.1"):
-        require_version()
-
-
-@MODULES
 @pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "hitchhiking"])
-def test_advantages_are_n_times_the_weights(objective: str, module: ModuleType) -> None:
+def test_advantages_are_n_times_the_weights(objective: str) -> None:
     rewards = torch.tensor([[1.0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]])
     mask = torch.ones(12, 2)
     token_rewards = torch.stack((torch.zeros(12), rewards.flatten()), dim=1)
     index = np.repeat(np.array(["a", "b", "c"], dtype=object), 4)
-    values, returns = module.token_advantages(objective, token_rewards, mask, index, {"rspo_k": 3})
+    values, returns = token_advantages(objective, token_rewards, mask, index, {"rspo_k": 3})
     weights = response_weights(rewards.double(), objective, 3)
     torch.testing.assert_close(values[:, 0].double(), 4 * weights.flatten())
     assert torch.equal(values[:, 0], values[:, 1])
     assert torch.equal(values, returns)
 
 
-@MODULES
-def test_a_split_into_groups_does_not_depend_on_the_order_of_the_batch(module: ModuleType) -> None:
+def test_a_split_into_groups_does_not_depend_on_the_order_of_the_batch() -> None:
     """In sorted order, both correct responses would be in one group."""
     uids = [f"prompt-{number}" for number in range(300)]
     index = np.repeat(np.array(uids, dtype=object), 4)
     rewards = torch.tensor([1.0, 1, 0, 0]).repeat(300)[:, None]
-    values, _ = module.token_advantages(
-        "hitchhiking", rewards, torch.ones(1200, 1), index, {"rspo_k": 2}
-    )
+    values, _ = token_advantages("hitchhiking", rewards, torch.ones(1200, 1), index, {"rspo_k": 2})
     # Pass@2 of this prompt is 1 - C(2,2)/C(4,2) = 5/6; in sorted order the estimate is 1/2.
     estimate = values.view(300, 4).mean(dim=1) / 2
     assert float(estimate.mean()) == pytest.approx(5 / 6, abs=0.04)
 
 
-@MODULES
-def test_padding_of_the_batch_belongs_to_no_prompt(module: ModuleType) -> None:
+def test_padding_of_the_batch_belongs_to_no_prompt() -> None:
     index = np.array(["a", "a", "a"], dtype=object)
     mask = torch.tensor([[1.0, 1], [1, 0], [0, 0]])
     rewards = torch.tensor([[0.0, 1], [0, 0], [0, 0]])
-    values, _ = module.token_advantages("rspo_pass_at_k", rewards, mask, index, {"rspo_k": 2})
+    values, _ = token_advantages("rspo_pass_at_k", rewards, mask, index, {"rspo_k": 2})
     assert values.tolist() == [[2, 2], [0, 0], [0, 0]]
 
 
-@MODULES
 @pytest.mark.parametrize(
     ("objective", "config", "rewards", "uids", "message"),
     [
@@ -82,12 +61,16 @@ def test_bad_input_is_one_clear_error(
     rewards: list[float],
     uids: str,
     message: str,
-    module: ModuleType,
 ) -> None:
     token_rewards = torch.tensor(rewards, dtype=torch.float32)[:, None]
     index = np.array(list(uids), dtype=object)
     with pytest.raises(InputError, match=message) as error:
-        module.token_advantages(objective, token_rewards, torch.ones(len(uids), 1), index, config)
+        token_advantages(objective, token_rewards, torch.ones(len(uids), 1), index, config)
     assert "\n" not in str(error.value)
-    name = module.estimator_name(objective)
+    name = estimator_name(objective)
     assert name in str(error.value) or "responses; allowed" in str(error.value)
+
+
+def test_the_names_in_verl_have_one_prefix() -> None:
+    assert estimator_name("grpo") == "rspo_grpo"
+    assert estimator_name("rspo_pass_at_k") == "rspo_pass_at_k"
