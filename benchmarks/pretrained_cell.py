@@ -63,7 +63,7 @@ def run() -> list[Row]:
 
 def _rows(scale: Scale, folder: Path) -> Iterator[Row]:
     """Make, train and evaluate the policies of a scale, and measure training and evaluation."""
-    results = folder / "results" / scale.name / "cells"
+    results = folder / scale.name / "cells"
     for data_set in Experiment.load(scale.name, root=folder).data_sets:
         _peak(scale, folder, ["prepare", data_set])
     _peak(scale, folder, ["pretrain", scale.model, "--mirror", "mirror"])
@@ -104,7 +104,9 @@ def _row(scale: Scale, phase: str, tokens_per_second: float, memory: int) -> Row
 def _peak(scale: Scale, folder: Path, words: Sequence[str]) -> int:
     """Run a command of `rspo`, and return the largest memory of its process in bytes."""
     changes = {"training.steps": STEPS, "training.validation.every": None} | scale.changes
-    command = rspo_command(list(words) + ["--scale", scale.name], changes)
+    # Trainings with other settings than the config's need a folder of their own.
+    words = [*words, "--scale", scale.name, "--results", scale.name]
+    command = rspo_command(words, changes)
     process = psutil.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:
