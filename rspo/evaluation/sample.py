@@ -52,7 +52,7 @@ def _sample(
     tokenizer = ChatTokenizer(folder)
     questions, long = _all_questions(problems, config.sampling, tokenizer)
     notes = report_too_long(long, config.sampling, "kept whole, with shorter responses")
-    sampler = _load(config, folder, tokenizer)
+    sampler, place = _load(config, folder, tokenizer)
     evaluation = config.evaluation
     blocks = {name: Block(number, evaluation.block, (evaluation.seed, name)) for name in questions}
     # A batch has the indices of some questions of one benchmark.
@@ -88,10 +88,10 @@ def _sample(
     for name, asked in questions.items():
         prompts[name] = [question.prompt for question in asked]
     # Everything that decides a sample: a journal with another origin is not continued.
-    origin = [task.settings, code_version(), digest(folder), prompts, number]
+    origin = [task.settings, code_version(), digest(folder), prompts, number, place]
     write_table(path, SAMPLES, in_chunks(journal_of(path), origin, batches, draw))
     gpu_seconds = sampler.gpus * (time.monotonic() - started)
-    return Done(gpu_seconds, notes, clean_up=journal_of(path).unlink)
+    return Done(gpu_seconds, notes | place, clean_up=journal_of(path).unlink)
 
 
 def _all_questions(
@@ -124,12 +124,19 @@ def _questions(
     return questions, long
 
 
-def _load(config: Config, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
-    """Load the policy into the sampler that the config names."""
+def _load(
+    config: Config, folder: Path, tokenizer: ChatTokenizer
+) -> tuple[Sampler, dict[str, Any]]:
+    """Load the policy into the sampler that the config names.
+
+    Returns: the sampler; and notes for the provenance: the device and the data type of `torch`,
+        which depend on the machine, and nothing of vLLM.
+    """
     if config.sampler == "vllm":
         from rspo.policies.vllm_sampler import VllmSampler
 
-        return VllmSampler(folder, tokenizer, config.sampling)
+        return VllmSampler(folder, tokenizer, config.sampling), {}
     from rspo.policies.sampler import TorchSampler
 
-    return TorchSampler(folder, tokenizer, config.sampling, config.local)
+    sampler = TorchSampler(folder, tokenizer, config.sampling, config.local)
+    return sampler, sampler.place.note

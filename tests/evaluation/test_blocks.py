@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -16,7 +17,10 @@ from rspo.evaluation.read_outcomes import scored_samples
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.pipeline import tasks
+from rspo.pipeline.provenance import read_provenance
 from rspo.pipeline.run import record
+from rspo.policies import sampler
+from rspo.policies.device import Place
 from rspo.policies.sampler import TorchSampler
 from tests.support import tiny_world
 
@@ -63,6 +67,27 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return result
 
 
+def kill_at_the_second_benchmark(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample until the first benchmark is in the journal."""
+    draw = TorchSampler.draw
+
+    def until_the_second(sampler, questions, batch, block):  # type: ignore[no-untyped-def]
+        if block.stream[1] == BENCHMARKS[1]:
+            raise KeyboardInterrupt
+        return draw(sampler, questions, batch, block)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(TorchSampler, "draw", until_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            sample_suite(experiment, POLICY, SUITE)
+
+
+def test_the_provenance_has_the_device_and_the_data_type(experiment: Experiment) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    notes = read_provenance(experiment.files.samples(POLICY, SUITE, 0))["notes"]
+    assert (notes["device"], notes["dtype"]) == ("cpu", "float32")
+
+
 def test_a_table_has_the_samples_of_every_problem_of_the_suite(
     experiment: Experiment, drawn: list[tuple[str, int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,18 +112,8 @@ def test_a_killed_job_resumes_from_its_journal_to_the_same_file(
     sample_suite(experiment, POLICY, SUITE)
     path = experiment.files.samples(POLICY, SUITE, 0)
     whole = path.read_bytes()
-    record = TorchSampler.draw
-
-    def kill_at_the_second(sampler, questions, batch, block):  # type: ignore[no-untyped-def]
-        if block.stream[1] == BENCHMARKS[1]:
-            raise KeyboardInterrupt
-        return record(sampler, questions, batch, block)
-
     path.unlink()  # as Snakemake does before a job
-    with monkeypatch.context() as killed:
-        killed.setattr(TorchSampler, "draw", kill_at_the_second)
-        with pytest.raises(KeyboardInterrupt):
-            sample_suite(experiment, POLICY, SUITE)
+    kill_at_the_second_benchmark(experiment, monkeypatch)
     assert not path.exists()
     assert journal_of(path).exists()
     drawn.clear()
@@ -122,6 +137,17 @@ def test_samples_are_read_with_their_scores_and_problems(experiment: Experiment)
     places = {problem["id"]: problem["row"] for problem in problems}
     assert list(frame["row"]) == [places[row["problem_id"]] for row in rows]
     assert set(frame["correct"]) <= {True, False}
+
+
+def test_a_journal_of_another_data_type_is_not_continued(
+    experiment: Experiment, drawn: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_at_the_second_benchmark(experiment, monkeypatch)
+    drawn.clear()
+    other = Place(torch.device("cpu"), torch.bfloat16)
+    monkeypatch.setattr(sampler, "place_for", lambda tokenizer, settings: other)
+    sample_suite(experiment, POLICY, SUITE)
+    assert drawn == [(benchmark, 0) for benchmark in BENCHMARKS]
 
 
 def test_more_samples_add_a_block_and_keep_the_old_file(
