@@ -124,9 +124,7 @@ def _questions(
     return questions, long
 
 
-def _load(
-    config: Config, folder: Path, tokenizer: ChatTokenizer
-) -> tuple[Sampler, dict[str, Any]]:
+def _load(config: Config, folder: Path, tokenizer: ChatTokenizer) -> tuple[Sampler, dict[str, Any]]:
     """Load the policy into the sampler that the config names.
 
     Returns: the sampler; and notes for the provenance: the device and the data type of `torch`,
