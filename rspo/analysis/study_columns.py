@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.analysis.bootstrap import Interval, crossings, regrets, resampled_curves
-from rspo.analysis.choice import is_candidate, ks_of_choice, rate_of, validation
+from rspo.analysis.choice import columns_of_choice, rate_of, score, scores_of, tried_lines
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import study_of
@@ -26,6 +26,7 @@ _LOGGED = {
     "ppo_clipped": "clipped",
     "gradient_clipped": "gradient_clipped",
     "finished": "finished",
+    "correct": "correct",
 }
 
 
@@ -34,6 +35,8 @@ def log_keys(study: Study) -> list[str]:
     keys = [_LOGGED[column] for column in study.columns if column in _LOGGED]
     if "late_entropy" in study.columns:
         keys.append("entropy")
+    if "accepted_wrong" in study.columns:
+        keys += [key for key in ("reward", "correct") if key not in keys]
     if study.choose_by_pass_at:
         keys.append("validation")
     return keys
@@ -70,7 +73,7 @@ def method_rows(
             "learning_rate": rate_of(measurer, line),
         }
         if study.choose_by_pass_at:
-            row |= _columns_of_choice(measurer, study, line, lines, chosen_at)
+            row |= _columns_of_choice(measurer, name, line, lines, chosen_at)
         row |= _columns_of_training(measurer, study, line)
         row |= of_curves.get(line, {})
         yield row | {"seeds": len(line.policies), "cells": " ".join(line.policies)}
@@ -78,34 +81,41 @@ def method_rows(
 
 def _columns_of_choice(
     measurer: Measurer,
-    study: Study,
+    name: str,
     line: Method,
     lines: Sequence[Method],
     chosen_at: Sequence[int],
 ) -> Row:
-    """What the study chooses a variant by; empty for one that it does not choose among.
+    """What a study chooses a variant by; NaN for a variant that was not tried.
 
     Args:
         lines: all methods and variants.
         chosen_at: the k of evaluation at which the line is compared.
     """
-    candidate = is_candidate(study, line)
+    experiment = measurer.experiment
+    study = study_of(experiment, name)
+    tried = tried_lines(experiment, name, lines)
+    columns = columns_of_choice(study, experiment.config.evaluation.k)
     row: Row = {"at_edge": "no"}
-    if candidate:
-        rates = [
-            rate_of(measurer, other)
-            for other in lines
-            if other.objective_k_n == line.objective_k_n and is_candidate(study, other)
-        ]
-        # The best learning rate may lie outside those that were tried.
-        if rate_of(measurer, line) in (min(rates), max(rates)):
+    for column, by in columns.items():
+        found = score(scores_of(measurer, tried, by), line)
+        row[column] = math.nan if found is None else abs(found)
+        if found is not None and _is_at_edge(measurer, line, tried):
             row["at_edge"] = "yes"
-    for k in ks_of_choice(study, measurer.experiment.config.evaluation.k):
-        column = "validation" if study.choose_by_pass_at == k else f"validation_at_{k}"
-        row[column] = validation(measurer, study, line, k) if candidate else math.nan
     if study.choose_by_pass_at == "each":
         row["chosen_at"] = " ".join(map(str, chosen_at))
     return row
+
+
+def _is_at_edge(measurer: Measurer, line: Method, tried: Sequence[Method]) -> bool:
+    """Whether a line has the lowest or the highest rate that was tried of its method.
+
+    The best one may then lie outside of those.
+    """
+    rates = [
+        rate_of(measurer, other) for other in tried if other.objective_k_n == line.objective_k_n
+    ]
+    return rate_of(measurer, line) in (min(rates), max(rates))
 
 
 def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
@@ -120,6 +130,9 @@ def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
         if column in columns:
             means = [measurer.column(cell, key).mean() for cell in cells if trained]
             row[column] = fmean(means) if means else math.nan
+    if "accepted_wrong" in columns:
+        accepted = [_accepted_wrong(measurer, cell) for cell in cells if trained]
+        row["accepted_wrong"] = fmean(accepted) if accepted else math.nan
     if "cpu_seconds" in columns:
         seconds = [_cpu_seconds(measurer, cell) for cell in cells if trained]
         row["cpu_seconds"] = fmean(seconds) if seconds else math.nan
@@ -215,6 +228,15 @@ def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
             if Path(path).parent.name == base:  # cells/BASE/policy
                 names.append(f"{base.removesuffix(f'--{BASE}')} {digest[:8]}")
     return list(dict.fromkeys(names))
+
+
+def _accepted_wrong(measurer: Measurer, cell: str) -> float:
+    """The fraction of all responses that are wrong and rewarded, mean over steps.
+
+    Rewards are 1 or 0, so it is the mean reward minus the fraction of correct responses; correct
+    responses that are not rewarded count as -1, so that false rejects give a negative number.
+    """
+    return float((measurer.column(cell, "reward") - measurer.column(cell, "correct")).mean())
 
 
 def _cpu_seconds(measurer: Measurer, cell: str) -> float:

@@ -516,10 +516,10 @@ def test_a_method_with_another_n_is_compared_with_the_only_default() -> None:
     default = "policy-gradient--k1--n16"
     changes = ["n16--lr-third", "n16--lr-triple", "n32--prompts-20", "n64--prompts-10"]
     changes += [f"n16--entropy-{value}" for value in (0.003, 0.01, 0.03)]
-    assert differences("knobs", "knobs of policy gradient") == {
+    assert differences("knobs", "knobs of policy gradient, Pass@16") == {
         (f"policy-gradient--k1--{change}", default) for change in changes
     }
-    assert differences("knobs", "RSPO against policy gradient") == {
+    assert differences("knobs", "RSPO against policy gradient, Pass@16") == {
         (f"rspo-pass--{change}", default)
         for change in ("k2--n16", "k4--n16", "k8--n16", "k8--n16--annealed")
     }
