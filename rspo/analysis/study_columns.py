@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.analysis.bootstrap import Interval, crossings, regrets, resampled_curves
+from rspo.analysis.bootstrap import (
+    Interval,
+    crossings,
+    regrets,
+    resampled_curves,
+    rising_shares,
+)
 from rspo.analysis.choice import columns_of_choice, rate_of, score, scores_of, tried_lines
+from rspo.analysis.claims import RISK_NEUTRAL
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
-from rspo.analysis.studies import study_of
+from rspo.analysis.studies import RSPO, study_of
 from rspo.config.experiment import BASE, Experiment
 from rspo.config.schema import Study
 from rspo.core.settings import leaves
@@ -162,12 +169,49 @@ def curve_columns(
             rows[line] |= _interval("mean_regret", regret.mean)
             rows[line] |= _interval("excess_regret", regret.excess)
     if "crossing" in study.columns:
-        base = Method(BASE, tuple(measurer.experiment.bases_of(name)))
-        curves = resampled_curves(*_counts(measurer, study, list(lines) + [base], largest))
-        found = crossings(*curves, base=len(lines))
-        for line, crossing in zip(lines, found, strict=False):  # the last one is of the base itself
-            rows[line] |= _interval("crossing", crossing)
+        for line, row in _crossings(measurer, name, lines, largest).items():
+            rows[line] |= row
     return rows
+
+
+def _crossings(
+    measurer: Measurer, name: str, lines: Sequence[Method], largest: int
+) -> dict[Method, Row]:
+    """The columns about the k at which the base model overtakes each line.
+
+    crossing: over all seeds; crossing_seed0: of seed 0, with an interval over problems only.
+    crossing_rises: how surely it rises with the k of training, from policy gradient up to this
+        line, among the lines of one variant; NaN for other objectives.
+    """
+    experiment = measurer.experiment
+    study = study_of(experiment, name)
+    base = Method(BASE, tuple(experiment.bases_of(name)))
+    compared = list(lines) + [base]
+    counts, samples, _, sizes = _counts(measurer, study, compared, largest)
+    curves, resampled = resampled_curves(counts, samples, largest, sizes)
+    rows: dict[Method, Row] = {line: {"crossing_rises": math.nan} for line in lines}
+    # The last crossing, which zip leaves out, is that of the base model with itself.
+    for line, crossing in zip(lines, crossings(curves, resampled, len(lines)), strict=False):
+        rows[line] |= _interval("crossing", crossing)
+    for place, seed in enumerate(measurer.common_seeds(compared)):
+        of_seed = resampled_curves(counts[:, [place]], samples, largest, sizes)
+        for line, crossing in zip(lines, crossings(*of_seed, len(lines)), strict=False):
+            rows[line] |= _interval(f"crossing_seed{seed}", crossing)
+    for variant in dict.fromkeys(line.variant for line in lines):
+        order = _by_trained_k(lines, variant)
+        if not order:
+            continue
+        places = [lines.index(line) for line in order]
+        for line, share in zip(order, rising_shares(resampled, len(lines), places), strict=True):
+            rows[line]["crossing_rises"] = share
+    return rows
+
+
+def _by_trained_k(lines: Sequence[Method], variant: str) -> list[Method]:
+    """Policy gradient and RSPO with a variant, in ascending order of the k of training."""
+    found = [line for line in lines if line.variant == variant and line.objective == RISK_NEUTRAL]
+    rspo = [line for line in lines if line.variant == variant and line.objective == RSPO]
+    return found + sorted(rspo, key=lambda line: line.k or 0)
 
 
 def _counts(

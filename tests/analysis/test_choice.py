@@ -261,3 +261,11 @@ def test_regret_and_crossing_are_columns_of_the_methods(tmp_path: Path) -> None:
     assert methods["excess_regret"].min() == pytest.approx(0, abs=0.02)
     # Each method solves more problems than the base model, or as many, up to Pass@8.
     assert methods.loc["RSPO k=8", "crossing"] == "inf"
+    # Seed 0 is the only one.
+    assert (methods["crossing"] == methods["crossing_seed0"]).all()
+    rises = methods["crossing_rises"]
+    assert rises["PG"] == "1.0"
+    assert rises["MaxRL"] == ""
+    # Neither RSPO k=4 nor k=8 is overtaken up to Pass@8.
+    assert methods.loc["RSPO k=4", "crossing"] == "inf"
+    assert rises["RSPO k=8"] == "0.0"

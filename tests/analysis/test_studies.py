@@ -223,6 +223,39 @@ def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
         assert float(row["zero_weight"]) == pytest.approx(np.mean(zeros))
 
 
+def test_accepted_wrong_responses_are_the_rewards_of_those_that_are_not_correct(
+    tmp_path: Path,
+) -> None:
+    """Of 10 responses in two kinds of steps, written out one by one."""
+    correct = [[1, 1, 0, 0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+    rewarded = [[1, 1, 1, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]]
+    columns = ["accepted_wrong", "correct"]
+    experiment = planted.load(
+        tmp_path, seeds=1, studies={"rates": changed("{}") | {"columns": columns}}
+    )
+    planted.plant_scores(experiment, skill)
+    planted.plant_logs(experiment)
+    for cell in experiment.cells_of("rates"):
+        path = experiment.files.training_log(cell.name)
+        steps = read_json_lines(path)
+        for record in steps:
+            of_step = record["step"] % 2
+            record["correct"] = np.mean(correct[of_step])
+            record["reward"] = np.mean(rewarded[of_step])
+        write_json_lines(path, steps)
+    attest(studies.task(experiment, "rates").inputs())
+    write_study(experiment, "rates")
+    methods = read_csv(studies.task(experiment, "rates").outputs[1])
+    wrong = sum(
+        reward and not right
+        for of_step, rewards in zip(correct, rewarded, strict=True)
+        for right, reward in zip(of_step, rewards, strict=True)
+    )
+    assert methods["accepted_wrong"].astype(float).to_list() == pytest.approx([wrong / 20] * 5)
+    assert methods["correct"].astype(float).to_list() == pytest.approx([3 / 20] * 5)
+    assert log_keys(experiment.config.studies["rates"]) == ["correct", "reward"]
+
+
 def test_only_the_logged_numbers_that_a_study_shows_are_read(made: Experiment) -> None:
     assert log_keys(made.config.studies["rates"]) == ["zero_weight", "entropy", "validation"]
     assert log_keys(made.config.studies["errors"]) == []
