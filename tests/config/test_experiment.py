@@ -258,7 +258,7 @@ def test_policies_are_the_base_models_and_then_the_cells(experiment: Experiment)
     without_suite = {cell.name for cell in experiment.cells_of("dropping")}
     assert without_suite <= set(experiment.cells)
     assert without_suite.isdisjoint(policy for policy, _ in experiment.evaluations)
-    of_study = {"small--base", "small--s1--base", "small--s2--base"}
+    of_study = {"small--base", *(f"small--s{seed}--base" for seed in (1, 2, 3, 4))}
     assert set(experiment.policies_of("peers")) < set(experiment.every_cell) | of_study
 
 

@@ -17,7 +17,6 @@ from tests.support import ROOT
 # Those that a label names; the small print of a picture with many points names its variants.
 VARIANTS = {
     "knobs": ("rate-third", "rate-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
-    "annealing": ("annealed",),
     "peers": (),
 }
 
@@ -35,7 +34,7 @@ def frontier(name: str, k: str) -> Picture:
     return picture
 
 
-@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16"), ("annealing", "8")])
+@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16")])
 def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
     name: str, k: str
 ) -> None:
