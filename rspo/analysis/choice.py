@@ -121,7 +121,7 @@ def score(scores: Mapping[Variant, float], line: Method) -> float | None:
 
 
 def _key(line: Method) -> Variant:
-    return (*line.objective_k_n, line.variant)
+    return line.objective, line.k, line.n, line.variant
 
 
 def _validation(measurer: Measurer, line: Method, by: By) -> dict[int, float]:

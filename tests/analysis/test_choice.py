@@ -116,7 +116,7 @@ def test_the_smallest_regret_over_all_k_may_be_that_of_a_rate_that_is_best_nowhe
         assert regret[name].to_list() == pytest.approx([expected] * 5)
 
 
-def of_two_studies(root: Path, variants: list[str]) -> Experiment:
+def of_two_studies(root: Path, variants: list[str], margin: float = 0.05) -> Experiment:
     """A study of three seeds that has some variants, and one of one seed that chooses for it."""
     cells = [PG | {"variant": variants}]
     entry = {"title": "Own", "suite": "standard", "cells": cells, "seeds": 3}
@@ -126,7 +126,7 @@ def of_two_studies(root: Path, variants: list[str]) -> Experiment:
         {"family": "a", "minus": "base"},
         choose_by_pass_at=4,
         choose_within=RATES,
-        choose_margin=0.05,
+        choose_margin=margin,
     )
     return plant(planted.load(root, seeds=1, studies=trying | {"own": entry}))
 
