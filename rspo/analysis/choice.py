@@ -43,7 +43,7 @@ def chosen_lines(
     """The lines to compare at each k of evaluation: one variant of each method.
 
     Variants among which the study does not choose stay. A study that does not choose compares all
-    variants at every k.
+    variants at every k. One that chooses at each k has only the lines of `compared_at` there.
 
     Raises: InputError if another study chooses, and this one lacks what it chooses.
     """
@@ -52,35 +52,51 @@ def chosen_lines(
     if study.choose_by_pass_at is None:
         return dict.fromkeys(ks, lines)
     if study.choose_by_pass_at == "each":
-        return {k: _chosen_by(measurer, name, lines, k) for k in ks}
+        return {k: _chosen_by(measurer, name, compared_at(study, lines, k), k) for k in ks}
     chosen = _chosen_by(measurer, name, lines, study.choose_by_pass_at)
     return dict.fromkeys(ks, chosen)
+
+
+def compared_at(study: Study, lines: Sequence[Method], k: int) -> list[Method]:
+    """The lines that the contrasts of a study may compare at a k of evaluation.
+
+    If all contrasts have `k: own`, a method that is trained for another k is not compared.
+    """
+    only_own = all(contrast.k == "own" for contrast in study.contrasts)
+    return [line for line in lines if not only_own or line.k in (None, k)]
 
 
 def _chosen_by(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -> Sequence[Method]:
     """The chosen variant of each method, and the variants that stand outside the choice."""
     experiment = measurer.experiment
     study = study_of(experiment, name)
+    wanted = best_variants(measurer, name, lines, by)
+    missing = wanted - {_key(line) for line in lines}
+    if missing:
+        objective, k, _, variant = min(missing, key=str)
+        method = f"{objective} with k = {k}" if k else objective
+        raise InputError(
+            f"config/{experiment.scale}.yaml: studies.{name}: by validation with k = {by}, "
+            f"studies.{study.choose_in} chooses the variant {variant} of {method}; add it to the "
+            "cells"
+        )
+    return [line for line in lines if _key(line) in wanted or not is_candidate(study, line)]
+
+
+def best_variants(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -> set[Variant]:
+    """The variant of each method of a study that validation chooses, whether the study has it."""
+    experiment = measurer.experiment
     tried = tried_lines(experiment, name, lines)
     scores = scores_of(measurer, tried, by)
     margin = chooser(experiment, name).choose_margin
-    wanted = set()
+    best = set()
     for method in dict.fromkeys(line.objective_k_n for line in tried):
         variants = [line for line in tried if line.objective_k_n == method]
         enough = max(scores[_key(line)] for line in variants) - margin
         good = [line for line in variants if scores[_key(line)] >= enough - ROUNDING]
         good.sort(key=lambda line: (rate_of(measurer, line), -scores[_key(line)]))
-        wanted.add(_key(good[0]))
-    missing = wanted - {_key(line) for line in lines}
-    if missing:
-        objective, k, _, variant = min(missing, key=str)
-        method_name = f"{objective} with k = {k}" if k else objective
-        raise InputError(
-            f"config/{experiment.scale}.yaml: studies.{name}: by validation with k = {by}, "
-            f"studies.{study.choose_in} chooses the variant {variant} of {method_name}; add it to "
-            "the cells"
-        )
-    return [line for line in lines if _key(line) in wanted or not is_candidate(study, line)]
+        best.add(_key(good[0]))
+    return best
 
 
 def chooser(experiment: Experiment, name: str) -> Study:

@@ -159,6 +159,27 @@ def test_logs_that_decide_are_inputs_and_a_chosen_rate_that_is_missing_is_an_err
         write_study(experiment, "own")
 
 
+def test_a_method_with_a_k_is_chosen_only_where_it_is_compared(tmp_path: Path) -> None:
+    """A study whose contrasts have `k: own` needs no other rate of RSPO than that of its own k."""
+    contrast = {"family": "a", "k": "own", "minus": "base"}
+    choice = {"choose_by_pass_at": "each", "choose_within": RATES}
+    experiment = planted_rates(tmp_path, contrast, **choice)
+    write_study(experiment, "rates")
+    methods = read_csv(studies.task(experiment, "rates").outputs[1])
+    chosen_at = methods.set_index(["method", "variant"])["chosen_at"]
+    assert chosen_at["RSPO k=2"].to_dict() == {
+        "default": "2",
+        "rate-third": "2",
+        "rate-triple": "",
+    }
+    assert chosen_at["RSPO k=8"].to_dict() == {
+        "default": "8",
+        "rate-third": "",
+        "rate-triple": "8",
+    }
+    assert chosen_at["PG", "default"] == "1 2 4 8"
+
+
 def test_with_each_variant_an_objective_that_has_one_is_subtracted_from_that_one_only(
     tmp_path: Path,
 ) -> None:
