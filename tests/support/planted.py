@@ -236,8 +236,10 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
         if figure.reads("study"):
             path = figure.task(experiment).input_files[0]
             (name,) = figure.grids
-            plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
-            write_comparisons(path, made_up(plan))
+            lines = studies.lines_of(experiment, name)
+            if experiment.config.studies[name].choose_by_pass_at:
+                lines = list({line.objective_k_n: line for line in lines}.values())
+            write_comparisons(path, made_up(studies.planned(experiment, name, lines)))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.reads("curves", "scores") and (policy, figure.suite(experiment)) not in done:
                 suite = figure.suite(experiment)
