@@ -159,6 +159,27 @@ def test_logs_that_decide_are_inputs_and_a_chosen_rate_that_is_missing_is_an_err
         write_study(experiment, "own")
 
 
+def test_another_margin_of_the_study_that_chooses_makes_a_new_page(tmp_path: Path) -> None:
+    variants = ["rate-third", "rate-triple"]
+    hashes = {
+        studies.task(of_two_studies(tmp_path / str(margin), variants, margin), "own").settings_hash
+        for margin in (0.05, 0.2)
+    }
+    assert len(hashes) == 2
+
+
+def test_a_study_without_a_choice_may_not_say_how_to_choose(tmp_path: Path) -> None:
+    contrast = {"family": "a", "minus": "base"}
+    for change in ({"choose_margin": 0.1}, {"choose_in": "other"}):
+        (key,) = change
+        with pytest.raises(InputError, match=f"{key} is for a study with choose_by_pass_at"):
+            planted.load(tmp_path, studies=study(contrast, **change))
+    unknown = study(contrast, choose_by_pass_at=4, choose_in="rats")
+    experiment = planted.load(tmp_path, studies=unknown)
+    with pytest.raises(InputError, match="choose_in: 'rats'"):
+        studies.task(experiment, "rates")
+
+
 def test_a_method_with_a_k_is_chosen_only_where_it_is_compared(tmp_path: Path) -> None:
     """A study whose contrasts have `k: own` needs no other rate of RSPO than that of its own k."""
     contrast = {"family": "a", "k": "own", "minus": "base"}
