@@ -40,6 +40,9 @@ KeyValue = tuple[Tensor, Tensor]
 # query, key, value -> output, (B, heads, T, head size)
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 LAST = slice(-1, None)  # the last position of a sequence
+# Prompts that begin with as many equal tokens share their computation. Worked examples have more,
+# while the chat template of a question alone has fewer.
+SHARED_AT_LEAST = 64
 FAMILIES = ("llama", "qwen2")  # values of `model_type` in config.json that `load` reads
 
 
@@ -140,7 +143,7 @@ def rotate(x: Tensor, rotation: KeyValue) -> Tensor:
     """Apply the rotary position embedding to x (..., T, head size).
 
     Args:
-        rotation: cosines and sines of the angles, (T, head size) each.
+        rotation: cosines and sines of the angles, (T, head size) each, or (B, 1, T, head size).
     """
     cos, sin = rotation
     first, second = x.chunk(2, dim=-1)
@@ -232,10 +235,10 @@ class Qwen2(nn.Module):
 
         Returns: (B, T, hidden), or only the given positions, after the last norm, in float32.
         """
-        start = cache.length
-        end = start + tokens.shape[1]
+        end = cache.length + tokens.shape[1]
         dtype = self.compute_dtype
-        rotation = (self.cos[start:end].to(dtype), self.sin[start:end].to(dtype))
+        places = positions_of(cache, end)
+        rotation = (self.cos[places].to(dtype), self.sin[places].to(dtype))
         x = self.embedding(tokens).to(dtype)
         for index, layer in enumerate(self.layers):
             wanted = positions if index == len(self.layers) - 1 else slice(None)
@@ -260,6 +263,21 @@ def rotations(config: ModelConfig) -> KeyValue:
     angles = positions[:, None] * config.rope_theta**-half  # (positions, head size / 2)
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
+
+
+def positions_of(cache: "KVCache | StaticKVCache", end: int) -> slice | Tensor:
+    """The positions in their sequences of the tokens that follow those in a cache, up to `end`.
+
+    Only differences of positions matter, so padding at the beginning may count. Padding after a
+    shared beginning may not: it would move the beginning away from the rest.
+
+    Returns: a slice of the positions, the same in all rows; or (B, 1, T) if rows differ.
+    """
+    if cache.padding is None or cache.shared == 0:
+        return slice(cache.length, end)
+    places = torch.arange(cache.length, end, device=cache.padding.device)
+    # The positions of the padding are of no account, but must exist.
+    return (places - cache.padding[:, None]).clamp(min=0)[:, None]
 
 
 def padded_on_the_left(
@@ -287,12 +305,14 @@ def padded_on_the_left(
 class KVCache:
     """Keys and values of whole sequences, differentiable. The cache grows by concatenation.
 
-    padding: (B,) the number of padding tokens at the beginning of each row, to which no token
-        attends; None if no row has any.
+    padding: (B,) the number of padding tokens of each row, to which no token attends; None if no
+        row has any. They follow the shared beginning.
+    shared: the number of tokens at the beginning that are the same in all rows.
     """
 
     def __init__(self, padding: Tensor | None = None) -> None:
         self.padding = padding
+        self.shared = 0
         self.length = 0
         self.layers: list[KeyValue] = []
 
@@ -302,6 +322,7 @@ class KVCache:
         With this, each response gets a copy of the row of its prompt.
         """
         selected = KVCache(None if self.padding is None else self.padding[rows])
+        selected.shared = self.shared
         selected.length = self.length
         selected.layers = [(key[rows], value[rows]) for key, value in self.layers]
         return selected
@@ -335,9 +356,14 @@ class KVCache:
         assert self.padding is not None
         length, total = mask.shape
         keys = torch.arange(total, device=mask.device)
-        is_token = keys >= self.padding[:, None]  # (B, total)
+        is_token = ~_is_padding(keys, self.padding, self.shared)  # (B, total)
         is_itself = keys == keys[total - length :, None]  # (T, total)
         return mask & (is_token[:, None] | is_itself)
+
+
+def _is_padding(places: Tensor, padding: Tensor, shared: int) -> Tensor:
+    """Whether each of some places in a cache has padding, (B, places)."""
+    return (places >= shared) & (places < shared + padding[:, None])
 
 
 class StaticKVCache:
@@ -352,6 +378,8 @@ class StaticKVCache:
         """Copy the given rows of the prompts' cache into buffers of at least `capacity` tokens."""
         capacity = max(16, _rounded_up(capacity))
         self.length = prompts.length
+        self.shared = prompts.shared
+        self.padding = None if prompts.padding is None else prompts.padding[rows]
         self.keys = []
         self.values = []
         for key, value in prompts.layers:
@@ -366,8 +394,9 @@ class StaticKVCache:
         # padding.
         self.mask = self.keys[0].new_full((capacity,), -torch.inf)
         self.mask[: self.length] = 0
-        if prompts.padding is not None:
-            is_padding = torch.arange(capacity, device=rows.device) < prompts.padding[rows, None]
+        if self.padding is not None:
+            places = torch.arange(capacity, device=rows.device)
+            is_padding = _is_padding(places, self.padding, self.shared)
             self.mask = self.mask.expand(len(rows), -1).masked_fill(is_padding, -torch.inf)
 
     def select(self, rows: Tensor) -> None:
@@ -377,7 +406,8 @@ class StaticKVCache:
             return
         self.keys = [keys.index_select(0, rows) for keys in self.keys]
         self.values = [values.index_select(0, rows) for values in self.values]
-        if self.mask.dim() == 2:
+        if self.padding is not None:
+            self.padding = self.padding.index_select(0, rows)
             self.mask = self.mask.index_select(0, rows)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -414,6 +444,45 @@ def _rounded_up(length: int) -> int:
     return -(-length // 4) * 4
 
 
+def read_prompts(model: Qwen2, prompts: Tensor, padding: Tensor | None) -> tuple[Tensor, KVCache]:
+    """Compute the keys and values of prompts, a beginning that all of them share only once.
+
+    Args:
+        prompts: (P, L) ids, padded on the left.
+        padding: (P,) the number of padding tokens of each prompt; None if no prompt has any.
+
+    Returns: (P, 1, hidden), the hidden state of the last token of each prompt; and the cache.
+    """
+    shared = shared_beginning(prompts, padding)
+    if len(prompts) == 1 or shared < SHARED_AT_LEAST:
+        cache = KVCache(padding)
+        return model(prompts, cache, LAST), cache
+    first = 0 if padding is None else int(padding[0])
+    beginning = KVCache()
+    model(prompts[:1, first : first + shared], beginning, LAST)
+    cache = beginning.select(torch.zeros(len(prompts), dtype=torch.long, device=prompts.device))
+    cache.padding = padding
+    cache.shared = shared
+    # Without its first `shared` columns, a row begins with as many other tokens as it had padding.
+    # No token attends to them.
+    return model(prompts[:, shared:], cache, LAST), cache
+
+
+def shared_beginning(prompts: Tensor, padding: Tensor | None) -> int:
+    """The number of tokens with which all prompts begin, without the last token of any prompt.
+
+    The arguments are those of `read_prompts`.
+    """
+    length = prompts.shape[1]
+    if padding is None:
+        padding = torch.zeros(len(prompts), dtype=torch.long, device=prompts.device)
+    shortest = length - int(padding.max())
+    columns = padding[:, None] + torch.arange(shortest - 1, device=prompts.device)
+    beginnings = prompts.gather(1, columns)
+    is_same = (beginnings == beginnings[:1]).all(dim=0)
+    return int(is_same.long().cumprod(dim=0).sum())
+
+
 def response_logits(
     model: Qwen2,
     prompts: Tensor,
@@ -423,7 +492,7 @@ def response_logits(
 ) -> Tensor:
     """Compute the logits with which each token of each response is predicted.
 
-    Each prompt is computed once for all its responses.
+    Each prompt is computed once for all its responses, and a long beginning of all prompts once.
 
     Args:
         prompts: (P, L) ids.
@@ -434,10 +503,10 @@ def response_logits(
     Returns: (B, T, vocabulary) in float32. Position t has the logits that predict responses[:, t],
         even where it is padding.
     """
-    cache = KVCache(padding)
+    last, cache = read_prompts(model, prompts, padding)
     # The last token of the prompt predicts the first token of the response. Each token of the
     # response predicts the next one.
-    hidden = model(prompts, cache, LAST)[prompt_of]
+    hidden = last[prompt_of]
     if responses.shape[1] > 1:
         later = model(responses[:, :-1], cache.select(prompt_of))
         hidden = torch.cat((hidden, later), dim=1)

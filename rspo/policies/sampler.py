@@ -22,12 +22,11 @@ from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of, seed_of
 from rspo.policies.device import place_for
 from rspo.policies.qwen2 import (
-    LAST,
-    KVCache,
     Qwen2,
     StaticKVCache,
     load,
     padded_on_the_left,
+    read_prompts,
 )
 from rspo.policies.responses import Block, Question
 from rspo.policies.tokenizer import ChatTokenizer
@@ -108,8 +107,8 @@ def sample(
     # Each prompt is computed once. The static cache has a row for each node of the prefix tree; at
     # first, these are the prompts.
     prompt_tokens, padding = padded_on_the_left(prompts, pad, device)
-    prompt_cache = KVCache(padding)
-    hidden = model(prompt_tokens, prompt_cache, LAST)[:, 0]
+    last, prompt_cache = read_prompts(model, prompt_tokens, padding)
+    hidden = last[:, 0]
     cache = StaticKVCache(prompt_cache, torch.arange(len(prompts), device=device), capacity)
     rows = len(prompts) * n
     vocabulary = model.config.vocab_size
