@@ -36,6 +36,7 @@ DISTINCT_PER_USE = 10
 # The part of the distinct problems that belongs to each split.
 SPLITS = {"start": 0.30, "train": 0.40, "validation": 0.10, "test": 0.20}
 
+_NUMBER = re.compile(r"[0-9]+")
 _TERM = re.compile(r"([+-]?) ?([0-9]+)")
 _SUM = re.compile(r"State the final answer to the following arithmetic problem: (.+) =")
 _EXPRESSION = re.compile(r"[0-9]+( [+-] [0-9]+)*")
@@ -90,46 +91,44 @@ def solve_sum(question: str) -> tuple[int, str]:
 
 def solve_product(question: str) -> tuple[int, str]:
     """The product of the factors, and the factors in order of size."""
-    match = _PRODUCT.fullmatch(question)
-    if match is None:
-        raise ValueError("not a product of whole numbers")
-    factors = sorted(int(factor) for factor in match[1].split(" * "))
+    factors = _sorted_numbers(_PRODUCT.fullmatch(question), "a product of whole numbers")
     return math.prod(factors), " ".join(map(str, factors))
 
 
 def solve_gcd(question: str) -> tuple[int, str]:
     """The greatest common divisor of the numbers, and the numbers in order of size."""
     match = _GCD.fullmatch(question)
-    if match is None:
-        raise ValueError("not a question for a greatest common divisor")
-    numbers = sorted(int(number) for number in match[1].split(", "))
+    numbers = _sorted_numbers(match, "a question for a greatest common divisor")
     return math.gcd(*numbers), " ".join(map(str, numbers))
 
 
 def solve_lcm(question: str) -> tuple[int, str]:
     """The least common multiple of the numbers, and the numbers in order of size."""
     match = _LCM.fullmatch(question)
-    if match is None:
-        raise ValueError("not a question for a least common multiple")
-    numbers = sorted(int(number) for number in match[1].split(", "))
+    numbers = _sorted_numbers(match, "a question for a least common multiple")
     return math.lcm(*numbers), " ".join(map(str, numbers))
 
 
-def _sums(terms: int) -> Task:
-    """Sums and differences of some whole numbers with two digits each."""
-    parameters = {"min_terms": terms, "max_terms": terms, "min_digits": 2, "max_digits": 2}
-    return Task("chain_sum", parameters, solve_sum)
+def _sorted_numbers(match: re.Match[str] | None, kind: str) -> list[int]:
+    """The numbers in the first group of a question that matches its form, in order of size.
+
+    Raises: ValueError if the question does not match, with the kind of question in the message.
+    """
+    if match is None:
+        raise ValueError(f"not {kind}")
+    return sorted(int(number) for number in _NUMBER.findall(match[1]))
+
+
+def _two_digits(terms: int) -> dict[str, int]:
+    """Parameters of the package for some whole numbers with two digits each."""
+    return {"min_terms": terms, "max_terms": terms, "min_digits": 2, "max_digits": 2}
 
 
 TASKS: dict[GymTask, Task] = {
-    "sums_2": _sums(2),
-    "sums_3": _sums(3),
-    "sums_4": _sums(4),
-    "products_2": Task(
-        "products",
-        {"min_terms": 2, "max_terms": 2, "min_digits": 2, "max_digits": 2},
-        solve_product,
-    ),
+    "sums_2": Task("chain_sum", _two_digits(2), solve_sum),
+    "sums_3": Task("chain_sum", _two_digits(3), solve_sum),
+    "sums_4": Task("chain_sum", _two_digits(4), solve_sum),
+    "products_2": Task("products", _two_digits(2), solve_product),
     "gcd": Task("gcd", {}, solve_gcd),
     "lcm": Task("lcm", {"max_value": 200}, solve_lcm),
 }
