@@ -18,11 +18,12 @@ from torch import Tensor
 
 from rspo.config.experiment import base_name
 from rspo.policies import qwen2
+from rspo.policies.device import CPU_FLOAT32, Place
 from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.run import config_text
-from tests.gpu import attention, base_model, collectives, judge, paper_step, weights
+from tests.gpu import attention, base_model, collectives, judge, local_engine, paper_step, weights
 from tests.gpu.settings import JUDGED, KILLED, SENT, TO_BE_KILLED, TRAINED, Settings
 from tests.support import ROOT, hub_model, llama_model
 from tests.support.random_policy import random_model, save_policy
@@ -63,6 +64,33 @@ def test_attention_may_round_and_nothing_else() -> None:
     shape = attention.SHAPES["SmolLM2-135M"]
     for wrong in (sees_the_future, mixes_sequences, is_not_a_number):
         assert not attention.rounding_ratio(wrong, "cpu", shape) <= attention.ALLOWED
+
+
+class WrongPlace(Place):
+    """The CPU in float32, where one matrix is wrong by 1 %."""
+
+    def put(self, model: Qwen2) -> Qwen2:
+        with torch.no_grad():
+            model.layers[0].down.weight *= 1.01
+        return super().put(model)
+
+
+@pytest.mark.parametrize("dtype", list(local_engine.ALLOWED))
+def test_the_local_engine_may_round_and_nothing_else(dtype: torch.dtype) -> None:
+    def found_at(place: Place) -> local_engine.Difference:
+        model = random_model(context=64)
+        prompts = [[5, 6, 7], [8, 9, 10, 11]]
+        return local_engine.difference(model, prompts, [1], 0, place)
+
+    found = found_at(Place(torch.device("cpu"), dtype))
+    local_engine.require_small(found, dtype)
+    assert (found.gradient > 0) == (dtype != torch.float32)
+    wrong = found_at(WrongPlace(CPU_FLOAT32.device, CPU_FLOAT32.dtype))
+    with pytest.raises(AssertionError, match=r"allowed for (log_prob|gradient)"):
+        local_engine.require_small(wrong, torch.float32)
+    other_tokens = replace(found, log_prob=0.0, gradient=0.0, equal_tokens=0.5)
+    with pytest.raises(AssertionError, match="expected for equal_tokens"):
+        local_engine.require_small(other_tokens, torch.float32)
 
 
 @pytest.mark.long  # 20 s each

@@ -46,6 +46,7 @@ _IN_PERCENT = ["estimate", "low", "high"]
 _COUNTS = ["seeds", "problems", "samples"]
 _PANEL_LIMIT = 3  # if there are more k, the first, the middle and the last have a panel
 _LABEL_LIMIT = 16  # if the frontier has more points, only the ends of lines have labels
+_FEW = 10  # if the frontier has more labels, faint points have one only if it is beside them
 _PG = label_of("policy_gradient")
 # The paper's methods and the base model; other methods are faint in the frontier.
 _PAPER_METHODS = (label_of("rspo_pass_at_k"), _PG, label_of("grpo"), label_of("hitchhiking"), BASE)
@@ -409,7 +410,7 @@ def _named(points: pd.DataFrame) -> pd.DataFrame:
 def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
     """Label points inside the panel, apart from points and from each other.
 
-    A faint point gets a label only if there is room beside it.
+    If there are many labels, a faint point gets one only if there is room beside it.
     """
     picture = axes.get_figure(root=True)
     assert picture is not None
@@ -430,7 +431,7 @@ def _label(axes: Axes, points: pd.DataFrame, looks: Mapping[str, style.Look]) ->
             zorder=4,
         )
         label.set_in_layout(False)  # or matplotlib would shrink the panel to make room for it
-        places = _PLACES[:2] if point["faint"] else _PLACES
+        places = _PLACES[:2] if point["faint"] and len(points) > _FEW else _PLACES
         shift = _move_to_free_place(label, places, panel, marks, boxes)
         if shift is None:
             if point["faint"]:

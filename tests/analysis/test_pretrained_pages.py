@@ -1,5 +1,6 @@
 """The pages of the scale of a published model, from tables that are made up."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from rspo.analysis import pages, studies
 from rspo.analysis.results import write_comparisons
+from rspo.analysis.study_columns import origins
 from rspo.analysis.write import study_contents
 from rspo.config.experiment import Experiment
 from tests.support import ROOT, planted
@@ -16,8 +18,18 @@ SEEDS = 3
 RATES = {"default": 1e-5, "lr-third": 3.3e-6, "lr-triple": 3e-5}
 
 
-def page(experiment: Experiment, name: str, root: Path, **columns: Any) -> str:
-    """The page of a study whose methods have the given columns, each a value by variant."""
+def page(
+    experiment: Experiment,
+    name: str,
+    root: Path,
+    where: Mapping[str, list[str]] | None = None,
+    **columns: Any,
+) -> str:
+    """The page of a study whose methods have the given columns, each a value by variant.
+
+    Args:
+        where: the cells that were trained at each place.
+    """
     lines = studies.lines_of(experiment, name)
     rows = planted.made_up(studies.planned(experiment, name, lines))
     for row in rows:
@@ -30,7 +42,7 @@ def page(experiment: Experiment, name: str, root: Path, **columns: Any) -> str:
         methods.append(row)
     contents = study_contents(experiment, name, table, pd.DataFrame(methods))
     template = ROOT / "docs" / "studies" / f"{name}.md.jinja"
-    return pages.render(template, contents | {"origins": {}, "bases": []})
+    return pages.render(template, contents | {"origins": where or {}, "bases": []})
 
 
 @pytest.fixture
@@ -69,3 +81,29 @@ def test_the_page_of_the_grid_has_the_rates_that_validation_chose(
     assert "the lowest or the highest rate of the grid is chosen: " in text
     # The main comparison names its rates itself, so this page says nothing about them.
     assert "have these rates" not in text
+
+
+def test_the_page_says_where_all_trainings_ran(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = ["smollm2-135m--grpo--k1--n16--s0", "smollm2-135m--rspo-pass--k4--n16--s0"]
+    on_gpu = {"device": "cuda", "gpu": "NVIDIA H200", "dtype": "bfloat16"}
+    notes = [on_gpu, {"device": "cpu", "dtype": "float32"}]
+    provenance = {
+        experiment.files.policy(cell): {
+            "processor": "CPU 1",
+            "packages": {"torch": "2.9"},
+            "notes": note,
+        }
+        for cell, note in zip(cells, notes, strict=True)
+    }
+    monkeypatch.setattr("rspo.analysis.study_columns.read_provenance", provenance.get)
+    gpu = "NVIDIA H200 in bfloat16, PyTorch 2.9"
+    assert origins(experiment, cells) == {
+        gpu: cells[:1],
+        "CPU 1 in float32, PyTorch 2.9": cells[1:],
+    }
+    text = page(experiment, "pretrained", tmp_path, learning_rate=RATES)
+    assert "All trainings ran on" not in text
+    ran = page(experiment, "pretrained", tmp_path, where={gpu: cells}, learning_rate=RATES)
+    assert f"All trainings ran on: {gpu}.\n" in ran

@@ -14,6 +14,7 @@ from rspo.config.schema import Optimizer, Training
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
+from rspo.policies.device import PassLimits, pass_limits
 from rspo.policies.qwen2 import KVCache, Qwen2
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
@@ -299,7 +300,8 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
     gradients = []
     clipped = []
     for chunk in (5, 1000):
-        monkeypatch.setattr("rspo.training.local.CHUNK", chunk)
+        limits = PassLimits(chunk, 2**25)
+        monkeypatch.setattr("rspo.training.local.pass_limits", lambda device, is_=limits: is_)
         model.zero_grad()
         clipped.append(backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0))
         gradients.append(gradient(model))
@@ -307,19 +309,24 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
     assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
 
 
-def test_a_pass_is_bounded_by_its_responses_and_by_tokens_times_vocabulary(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("rspo.training.local.CHUNK", 4)
-    monkeypatch.setattr("rspo.training.local.LOGITS", 60)
+def test_a_pass_is_bounded_by_its_responses_and_by_tokens_times_vocabulary() -> None:
+    limits = PassLimits(responses=4, logits=60)
     rows = torch.tensor([7, 3, 5, 1, 0, 2, 4, 6])
     lengths = [1, 1, 1, 1, 1, 2, 3, 9]
     # 10 logits for each token: a response of 9 tokens is a pass of its own, however large.
-    passes = [part.tolist() for part in chunks(rows, lengths, 10)]
+    passes = [part.tolist() for part in chunks(rows, lengths, 10, limits)]
     assert passes == [[7, 3, 5, 1], [0, 2], [4], [6]]
-    assert [part.tolist() for part in chunks(rows[:1], [9], 10)] == [[7]]
-    monkeypatch.setattr("rspo.training.local.LOGITS", 90)
-    assert [len(part) for part in chunks(rows, lengths, 10)] == [4, 3, 1]
+    assert [part.tolist() for part in chunks(rows[:1], [9], 10, limits)] == [[7]]
+    larger = PassLimits(responses=4, logits=90)
+    assert [len(part) for part in chunks(rows, lengths, 10, larger)] == [4, 3, 1]
+
+
+def test_a_pass_on_a_gpu_is_larger() -> None:
+    gpu = pass_limits(torch.device("cuda"))
+    processor = pass_limits(torch.device("cpu"))
+    assert gpu.responses > processor.responses
+    assert gpu.logits > processor.logits
+    assert pass_limits(torch.device("mps")) == processor  # was never tried
 
 
 def training(**changes: object) -> Training:
