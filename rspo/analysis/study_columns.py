@@ -189,10 +189,11 @@ def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
-    """The cells that each kind of processor or GPU and version of PyTorch trained, most first.
+    """The cells that each kind of processor or GPU and version of PyTorch trained.
 
-    Returns: names of cells by a text such as "PROCESSOR, PyTorch 2.9", with the data type where the
-        provenance has it; "unknown" stands for what the provenance does not say.
+    Returns: names of cells by a text such as "PROCESSOR, PyTorch 2.9", those with most cells first.
+        The text has the data type where the provenance has it, and "unknown" stands for what the
+        provenance does not say.
     """
     by_origin: dict[str, list[str]] = {}
     for cell in cells:

@@ -58,9 +58,9 @@ class PassLimits:
 
 # More responses overflow a core's cache.
 _ON_A_PROCESSOR = PassLimits(responses=128, logits=2**25)
-# On an H200, the gradient of a model of 135M parameters took a quarter of the time with these, and
-# 3 GB more memory (docs/gpu.md).
-_ON_A_GPU = PassLimits(responses=1024, logits=2**28)
+# On an H200, larger passes took a quarter of the time (docs/gpu.md). Keys and values of 512 prompts
+# of 500 tokens and five tables of 2^27 logits, of a model of 135M parameters, take 11 GB.
+_ON_A_GPU = PassLimits(responses=512, logits=2**27)
 
 
 def pass_limits(device: torch.device) -> PassLimits:

@@ -21,9 +21,9 @@ from tests.gpu.settings import SUITE, Settings
 PROMPTS = 4
 N = 8
 RESPONSE_TOKENS = 12
-# Of each data type: the largest difference of the log-probability of a token, and the norm of the
+# Of each data type: the mean difference of the log-probability of a token, and the norm of the
 # difference of the gradients divided by the norm of the CPU's.
-ALLOWED = {torch.float32: (1e-3, 1e-3), torch.bfloat16: (0.5, 0.1)}
+ALLOWED = {torch.float32: (1e-3, 1e-3), torch.bfloat16: (0.05, 0.3)}
 EQUAL_TOKENS = 0.9  # least part of the tokens that are those of the CPU, in float32
 
 
@@ -31,12 +31,16 @@ EQUAL_TOKENS = 0.9  # least part of the tokens that are those of the CPU, in flo
 class Difference:
     """What a device computes otherwise than the CPU in float32.
 
-    log_prob: the largest absolute difference of the log-probability of a sampled token.
+    log_prob: the mean absolute difference of the log-probability of a token that the CPU sampled,
+        as a training computes it.
+    sampled_log_prob: the same of a token that the device sampled, as its sampler computes it. PPO's
+        ratios contain this number.
     gradient: the norm of the difference of the gradients, divided by the norm of the CPU's.
     equal_tokens: the part of the tokens, sampled with the same random numbers, that are equal.
     """
 
     log_prob: float
+    sampled_log_prob: float
     gradient: float
     equal_tokens: float
 
@@ -58,8 +62,9 @@ def compare(settings: Settings, folder: Path) -> str:
         found = difference(qwen2.load(folder), prompts, tokenizer.ends, tokenizer.pad, place)
         require_small(found, dtype)
         texts.append(
-            f"{place.note['dtype']}: log-probabilities differ by at most {found.log_prob:.1g}, the "
-            f"gradient by {found.gradient:.1g}; {found.equal_tokens:.0%} of the tokens are equal"
+            f"{place.note['dtype']}: log-probabilities differ by {found.log_prob:.1g} on average, "
+            f"those of the sampler by {found.sampled_log_prob:.1g}, the gradient by "
+            f"{found.gradient:.1g}; {found.equal_tokens:.0%} of the tokens are equal"
         )
     return "; ".join(texts)
 
@@ -67,7 +72,9 @@ def compare(settings: Settings, folder: Path) -> str:
 def require_small(found: Difference, dtype: torch.dtype) -> None:
     """Raises: AssertionError for differences that are more than rounding."""
     log_prob, gradient = ALLOWED[dtype]
-    assert found.log_prob <= log_prob, f"{dtype}: {found}; allowed for log_prob: {log_prob:g}"
+    for name in ("log_prob", "sampled_log_prob"):
+        value = getattr(found, name)
+        assert value <= log_prob, f"{dtype}: {found}; allowed for {name}: {log_prob:g}"
     assert found.gradient <= gradient, f"{dtype}: {found}; allowed for gradient: {gradient:g}"
     if dtype == torch.float32:
         assert found.equal_tokens >= EQUAL_TOKENS, (
@@ -88,15 +95,24 @@ def difference(
     moved = place.put(model)
     responses = _sample(expected, prompts, ends, pad)
     own = _sample(moved, prompts, ends, pad)
-    mask = responses.mask
-    is_equal = own.tokens.cpu()[mask] == responses.tokens[mask]
-    log_prob, gradient = _computed(expected, prompts, pad, responses)
-    own_log_prob, own_gradient = _computed(moved, prompts, pad, _moved(responses, place.device))
+    is_equal = own.tokens.cpu() == responses.tokens
+    log_prob = _log_prob(expected, prompts, pad, responses)
+    own_log_prob = _log_prob(moved, prompts, pad, _moved(responses, place.device))
+    sampled = _moved(own, CPU_FLOAT32.device)
+    gradient = _gradient(expected, prompts, pad, responses)
+    own_gradient = _gradient(moved, prompts, pad, _moved(responses, place.device))
     return Difference(
-        (own_log_prob - log_prob)[mask].abs().max().item(),
+        _mean_difference(own_log_prob, log_prob),
+        _mean_difference(
+            sampled.log_probs[sampled.mask], _log_prob(expected, prompts, pad, sampled)
+        ),
         ((own_gradient - gradient).norm() / gradient.norm()).item(),
-        is_equal.double().mean().item(),
+        is_equal[responses.mask].double().mean().item(),
     )
+
+
+def _mean_difference(values: Tensor, expected: Tensor) -> float:
+    return (values - expected).abs().mean().item()
 
 
 def _sample(
@@ -113,29 +129,42 @@ def _moved(responses: Responses, device: torch.device) -> Responses:
     return Responses(**moved)
 
 
-def _computed(
+def _rollout(
     model: Qwen2, prompts: Sequence[Sequence[int]], pad: int, responses: Responses
-) -> tuple[Tensor, Tensor]:
-    """The log-probability of each token, (P * n, T), and the gradient in one dimension.
-
-    Both are on the CPU. Weights are 1 and -1 in turn.
-    """
-    device = model.device
-    weights = torch.ones(len(prompts), N, device=device)
+) -> Rollout:
+    """The responses with weights 1 and -1 in turn, on the device of the model."""
+    weights = torch.ones(len(prompts), N, device=model.device)
     weights[:, 1::2] = -1
-    tokens, padding = padded_on_the_left(prompts, pad, device)
-    rollout = Rollout(tokens, responses, weights, padding=padding)
-    rows = torch.arange(weights.numel(), device=device)
-    with torch.no_grad():
-        log_p = token_distributions(model, rollout, rows, 1.0)
-    chosen = responses.tokens[:, : log_p.shape[1]]
+    tokens, padding = padded_on_the_left(prompts, pad, model.device)
+    return Rollout(tokens, responses, weights, padding=padding)
+
+
+@torch.no_grad()
+def _log_prob(
+    model: Qwen2, prompts: Sequence[Sequence[int]], pad: int, responses: Responses
+) -> Tensor:
+    """The log-probability of each token of the responses, in one dimension, on the CPU."""
+    rollout = _rollout(model, prompts, pad, responses)
+    rows = torch.arange(len(responses.tokens), device=model.device)
+    log_p = token_distributions(model, rollout, rows, 1.0)
+    longest = log_p.shape[1]
+    chosen = responses.tokens[:, :longest]
     log_prob = log_p.gather(-1, chosen[..., None])[..., 0]
-    unused = responses.tokens.shape[1] - log_p.shape[1]
-    log_prob = torch.nn.functional.pad(log_prob, (0, unused))
+    return log_prob[responses.mask[:, :longest]].cpu()
+
+
+def _gradient(
+    model: Qwen2, prompts: Sequence[Sequence[int]], pad: int, responses: Responses
+) -> Tensor:
+    """The gradient of the policy loss, in one dimension, on the CPU."""
+    rollout = _rollout(model, prompts, pad, responses)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    part = torch.arange(len(prompts), device=device)
+    part = torch.arange(len(prompts), device=model.device)
     # Without clipping: a ratio differs from 1 where the sampler rounds otherwise.
     backward(model, rollout, part, RESPONSE_TOKENS, float("inf"), 1.0)
-    gradient = [parameter.grad.flatten().cpu() for parameter in model.parameters()]
-    return log_prob.cpu(), torch.cat(gradient)
+    gradient = []
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        gradient.append(parameter.grad.flatten().cpu())
+    return torch.cat(gradient)

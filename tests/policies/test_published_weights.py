@@ -252,6 +252,9 @@ def test_auto_chooses_a_gpu_and_a_tiny_model_stays_on_the_cpu(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     place = place_for(ChatTokenizer(llama), LocalSettings())
     assert (place.device.type, place.dtype) == ("cuda", torch.bfloat16)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    assert place.note == {"device": "cuda", "gpu": "NVIDIA H200", "dtype": "bfloat16"}
+    assert CPU_FLOAT32.note == {"device": "cpu", "dtype": "float32"}
     tiny = ChatTokenizer(save_policy(peaked_model(), tmp_path))
     for chosen in (LocalSettings(), LocalSettings(device="cuda", dtype="bfloat16")):
         assert place_for(tiny, chosen) == CPU_FLOAT32

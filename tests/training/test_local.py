@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -291,6 +292,10 @@ def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) ->
     torch.testing.assert_close(moved[0], moved[1])
 
 
+def constant(limits: PassLimits, device: torch.device) -> PassLimits:
+    return limits
+
+
 def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     rollout = make_rollout(model, "hitchhiking", 4, fraction_correct=0.9)
@@ -300,8 +305,8 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
     gradients = []
     clipped = []
     for chunk in (5, 1000):
-        limits = PassLimits(chunk, 2**25)
-        monkeypatch.setattr("rspo.training.local.pass_limits", lambda device, is_=limits: is_)
+        limits = PassLimits(responses=chunk, logits=2**25)
+        monkeypatch.setattr("rspo.training.local.pass_limits", partial(constant, limits))
         model.zero_grad()
         clipped.append(backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0))
         gradients.append(gradient(model))

@@ -260,6 +260,21 @@ def test_a_start_teaches_the_answers_and_is_noted(
     assert (notes["device"], len(notes["sources"])) == ("cpu", 1)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_start_on_a_gpu_counts_its_seconds(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train_start(*arguments: object) -> dict[str, str]:
+        time.sleep(0.01)
+        return {"device": device}
+
+    monkeypatch.setattr("rspo.training.pretraining.train_start", train_start)
+    experiment = started(tmp_path)
+    make_base_policy(experiment, "llama", tmp_path / "mirror")
+    seconds = read_provenance(experiment.files.policy("llama--base"))["gpu_seconds"]
+    assert (seconds > 0) == (device == "cuda")
+
+
 def test_a_start_with_another_seed_is_another_policy_and_the_same_one_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
