@@ -125,6 +125,21 @@ def test_responses_of_weight_0_count_in_the_bonus_and_not_in_the_clipped_fractio
     assert backward(model, rollout, part, T, 0.2, 1.0, entropy_bonus=0.1) == plain > 0
 
 
+def test_a_single_token_that_is_clipped_is_all_of_them() -> None:
+    model = make_model()
+    rollout = make_rollout(model, "rspo_pass_at_k", 4)
+    weights = torch.zeros(PROMPTS, N)
+    weights[2, 3] = 1.0
+    row = 2 * N + 3
+    lengths = rollout.responses.lengths.clone()
+    lengths[row] = 1
+    log_probs = rollout.responses.log_probs.clone()
+    log_probs[row, 0] -= 1  # the ratio is e
+    responses = replace(rollout.responses, lengths=lengths, log_probs=log_probs)
+    rollout = replace(rollout, responses=responses, weights=weights)
+    assert backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0) == 1.0
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
