@@ -75,7 +75,8 @@ def make_base_policy(
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
                 if config.engine == "local" or config.sampler == "torch":
-                    qwen2.read_config(partial)  # refuses a model now, and not when a cell starts
+                    # This refuses a model now, and not when a cell starts.
+                    qwen2.read_config(partial, source.hub.id)
                 if source.start is not None:
                     started = time.monotonic()
                     notes = train_start(experiment, source.start, checkpoint, partial)

@@ -60,7 +60,8 @@ def test_of_few_points_each_has_a_label() -> None:
     points = {tuple(point) for line in axes.lines for point in line.get_xydata()}
     texts = [label.get_text() for label in axes.texts if label.get_text()]
     assert len(texts) == len(points) == 9
-    assert {"MaxRL, lr-triple", "MaxPO k=1, lr-third"} <= set(texts)
+    assert {"MaxRL, lr-triple", "MaxPO k=1, lr-third", "GRPO, lr-third", "GRPO"} <= set(texts)
+    assert {line.get_alpha() for line in axes.lines} == {1.0}
 
 
 def test_the_papers_methods_stand_out_and_others_are_faint() -> None:

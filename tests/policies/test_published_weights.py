@@ -167,6 +167,7 @@ def test_transformers_reads_a_saved_llama(llama: Path, tmp_path: Path) -> None:
         ("hidden_act", "gelu", r"hidden_act = 'gelu'; allowed .* 'silu'"),
         ("head_dim", 16, r"head_dim = 16; allowed .* 32"),
         ("rope_parameters", {"rope_type": "llama3", "rope_theta": 1.0}, r"rope_type = 'llama3'"),
+        ("rope_scaling", {"type": "linear", "factor": 2.0}, r"rope_type = 'linear'"),
         ("attention_bias", True, r"attention_bias = True"),
         ("mlp_bias", True, r"mlp_bias = True"),
         ("use_sliding_window", True, r"use_sliding_window = True"),

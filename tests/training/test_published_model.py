@@ -161,7 +161,9 @@ def test_a_model_that_the_engine_cannot_train_is_refused_before_the_first_cell(
     experiment = published_world.load(tmp_path)
     config = tmp_path / "mirror" / "test" / "llama" / "config.json"
     config.write_text(config.read_text().replace('"silu"', '"gelu"'))
-    with pytest.raises(InputError, match=r"hidden_act = 'gelu'; allowed by the local engine"):
+    with pytest.raises(
+        InputError, match=r"^test/llama/config.json: hidden_act = 'gelu'; allowed by the local"
+    ):
         make_base_policy(experiment, "llama", tmp_path / "mirror")
     assert not experiment.files.policy("llama--base").exists()
 
