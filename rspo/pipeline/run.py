@@ -19,6 +19,7 @@ from rspo.pipeline.provenance import write_provenance
 from rspo.pipeline.state import (
     Reason,
     behind,
+    has_steps,
     is_begun_with_settings,
     is_good,
     refusals,
@@ -75,9 +76,11 @@ def _how_to_go_on(task: Task) -> str:
     """What a user can do after Ctrl-C; empty for work without a checkpoint."""
     if task.checkpoint is None:
         return ""
-    if is_begun_with_settings(task):  # --force would begin with the first step
+    if not is_begun_with_settings(task):
+        return "no checkpoint was written yet, so the same command starts again"
+    if has_steps(task.checkpoint):  # --force would begin with the first step
         return f"`{task.command}` resumes it, without --force"
-    return "no checkpoint was written yet, so the same command starts again"
+    return f"no checkpoint was written yet; `{task.command}` starts again, without --force"
 
 
 def require_configured(task: Task) -> None:

@@ -32,6 +32,9 @@ from rspo.pipeline.task import Task
 # removal.
 ORIGIN_FILE = "origin.json"
 
+# Files of the first checkpoint in this folder: of a training in one process, and of verl.
+STATE_FILE = "state.pt"
+VERL_FILE = "latest_checkpointed_iteration.txt"
 Inputs = Sequence[tuple[Path, Task]]  # files, each with the task that writes it
 
 
@@ -356,6 +359,14 @@ def origin_of(checkpoint: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return origin
+
+
+def has_steps(checkpoint: Path) -> bool:
+    """Whether a checkpoint folder has steps from which a process can resume.
+
+    A process writes the origin when it begins, and these files after some steps.
+    """
+    return any((checkpoint / name).exists() for name in (STATE_FILE, VERL_FILE))
 
 
 def is_begun(task: Task) -> bool:

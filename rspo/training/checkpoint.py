@@ -20,7 +20,15 @@ from rspo.core.files import atomic_write, write_text
 from rspo.core.settings import differences
 from rspo.core.signals import SNAKEMAKE
 from rspo.pipeline.run import FORCE_HINT, locked
-from rspo.pipeline.state import ORIGIN_FILE, Reason, State, is_begun, origin_of
+from rspo.pipeline.state import (
+    ORIGIN_FILE,
+    STATE_FILE,
+    Reason,
+    State,
+    has_steps,
+    is_begun,
+    origin_of,
+)
 from rspo.pipeline.task import Task
 from rspo.pipeline.usage import Usage
 from rspo.training.progress import usage_before
@@ -28,8 +36,6 @@ from rspo.training.progress import usage_before
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
-
-STATE_FILE = "state.pt"  # the state of a training in one process
 
 
 def checkpoint_state(task: Task) -> State:
@@ -67,7 +73,7 @@ def use_checkpoint(task: Task, inputs: Mapping[str, Any], from_the_start: bool) 
         if state.is_fault:
             raise InputError(state.refusal)
         return usage_before(folder)
-    if (folder / ORIGIN_FILE).is_file():
+    if has_steps(folder):
         if not from_the_start and SNAKEMAKE not in os.environ:
             raise InputError(f"{State(folder, Reason.OTHER_SETTINGS, changes)}: {FORCE_HINT}")
         print(f"{folder} is removed ({changes or '--force'}): starting from step 1", flush=True)

@@ -1,6 +1,7 @@
 """Base policies: trained from scratch, or published, with a supervised start where configured."""
 
 import itertools
+import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,8 @@ def make_base_policy(
     _, source = experiment.pretrained(model)
     config = experiment.config
     task = tasks.pretrain(experiment, model)
+    if mirror is not None:  # messages name the command that goes on
+        task = replace(task, command=f"{task.command} --mirror {shlex.quote(str(mirror))}")
     (policy,) = task.outputs
     checkpoint = experiment.files.checkpoint(policy.parent.name)
 

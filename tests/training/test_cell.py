@@ -22,13 +22,14 @@ from rspo.datasets.prepare import prepare
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.run import record
-from rspo.pipeline.state import is_good
+from rspo.pipeline.state import VERL_FILE, is_good
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.training.checkpoint import save_checkpoint
 from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import Progress
 from rspo.training.train import train
+from rspo.training.verl.checkpoints import LATEST_FILE
 from tests.support import ROOT, judge_server, tiny_world
 from tests.support.processes import wait_for_lock
 
@@ -324,6 +325,44 @@ def test_a_checkpoint_of_another_base_is_not_used(
     assert weights_of(experiment) == weights_of(undisturbed)
     removed = f"{experiment.files.checkpoint(CELL)} is removed (base.model.safetensors: "
     assert removed in capsys.readouterr().out
+
+
+def test_before_the_first_checkpoint_nothing_resumes_and_other_settings_may_begin(
+    world: Experiment, undisturbed: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = elsewhere(world, tmp_path / "results")
+    slower = Experiment.load(
+        overrides={"models": {"small": {"learning_rate": 1e-5}}}, root=experiment.root
+    )
+    slower = dataclasses.replace(slower, files=experiment.files)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rspo.training.local_engine.is_due", interrupt)  # in the first step
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            train(slower, CELL)
+    assert "no checkpoint was written yet; `rspo train " in str(stopped.value)
+    assert str(stopped.value).endswith("` starts again, without --force")
+    train(experiment, CELL)
+    assert weights_of(experiment) == weights_of(undisturbed)
+
+
+def test_an_interrupted_base_policy_names_its_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    experiment = tiny_world.load(tmp_path)
+    monkeypatch.setattr("rspo.training.pretraining._train", interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"`rspo pretrain small .*--mirror 'a folder'`"):
+        make_base_policy(experiment, "small", Path("a folder"))
+
+
+def test_the_file_of_verl_that_tells_its_steps_is_the_one_that_its_checkpoints_have() -> None:
+    assert VERL_FILE == LATEST_FILE
 
 
 def interrupt_after_a_checkpoint(experiment: Experiment) -> None:
