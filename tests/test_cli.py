@@ -233,7 +233,7 @@ def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
         text=True,
     )
     folder = project / "results" / "tiny" / "cells" / "small--base"
-    wait_until((folder / "checkpoint" / "progress.json").exists)
+    wait_until((folder / "checkpoint" / "state.pt").exists)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=LONGEST_WAIT)
     assert process.returncode == 130
