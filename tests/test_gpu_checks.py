@@ -18,11 +18,13 @@ from torch import Tensor
 
 from rspo.config.experiment import base_name
 from rspo.policies import qwen2
+from rspo.policies.device import CPU_FLOAT32, Place
 from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
+from rspo.policies.sampler import Responses
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.run import config_text
-from tests.gpu import attention, base_model, collectives, judge, paper_step, weights
+from tests.gpu import attention, base_model, collectives, judge, local_engine, paper_step, weights
 from tests.gpu.settings import JUDGED, KILLED, SENT, TO_BE_KILLED, TRAINED, Settings
 from tests.support import ROOT, hub_model, llama_model
 from tests.support.random_policy import random_model, save_policy
@@ -63,6 +65,61 @@ def test_attention_may_round_and_nothing_else() -> None:
     shape = attention.SHAPES["SmolLM2-135M"]
     for wrong in (sees_the_future, mixes_sequences, is_not_a_number):
         assert not attention.rounding_ratio(wrong, "cpu", shape) <= attention.ALLOWED
+
+
+# A factor of one matrix that the comparison of a data type must find.
+WRONG = {torch.float32: 1.01, torch.bfloat16: 1.5}
+
+
+class WrongPlace(Place):
+    """The CPU, where one matrix is wrong by the factor of the data type."""
+
+    def put(self, model: Qwen2) -> Qwen2:
+        with torch.no_grad():
+            model.layers[0].down.weight *= WRONG[self.dtype]
+        return super().put(model)
+
+
+def difference_at(place: Place) -> local_engine.Difference:
+    prompts = [[5, 6, 7], [8, 9, 10, 11]]
+    return local_engine.difference(random_model(context=64), prompts, [1], 0, place)
+
+
+@pytest.mark.parametrize("dtype", list(local_engine.ALLOWED))
+def test_the_local_engine_may_round_and_nothing_else(dtype: torch.dtype) -> None:
+    found = difference_at(Place(torch.device("cpu"), dtype))
+    local_engine.require_small(found, dtype)
+    assert (found.log_prob > 0) == (dtype != torch.float32)
+    wrong = difference_at(WrongPlace(torch.device("cpu"), dtype))
+    with pytest.raises(AssertionError, match=r"allowed for log_prob"):
+        local_engine.require_small(wrong, dtype)
+    with pytest.raises(AssertionError, match=r"allowed for gradient"):
+        local_engine.require_small(replace(wrong, log_prob=0.0, sampled_log_prob=0.0), dtype)
+
+
+def test_a_sampler_must_report_the_log_probabilities_of_its_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sample = local_engine.sample
+
+    def off(model: Qwen2, *arguments: Any, **options: Any) -> Responses:
+        responses = sample(model, *arguments, **options)
+        if model.compute_dtype == torch.float32:
+            return responses
+        return replace(responses, log_probs=responses.log_probs - 5 * responses.mask)
+
+    monkeypatch.setattr(local_engine, "sample", off)
+    found = difference_at(Place(torch.device("cpu"), torch.bfloat16))
+    assert found.sampled_log_prob == pytest.approx(5, rel=0.01)
+    with pytest.raises(AssertionError, match="allowed for sampled_log_prob"):
+        local_engine.require_small(found, torch.bfloat16)
+
+
+def test_in_float32_the_same_random_numbers_give_the_same_tokens() -> None:
+    found = difference_at(CPU_FLOAT32)
+    assert found.equal_tokens == 1
+    with pytest.raises(AssertionError, match="expected for equal_tokens"):
+        local_engine.require_small(replace(found, equal_tokens=0.5), torch.float32)
 
 
 @pytest.mark.long  # 20 s each

@@ -246,20 +246,30 @@ def _texts(settings: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
-    """The cells that each processor and version of PyTorch trained, most cells first.
+    """The cells that each kind of processor or GPU and version of PyTorch trained.
 
-    Returns: names of cells by a text such as "PROCESSOR, PyTorch 2.9"; "unknown" stands for what
-        the provenance does not say.
+    Returns: names of cells by a text such as "PROCESSOR, PyTorch 2.9", those with most cells first.
+        The text has the data type where the provenance has it, and "unknown" stands for what the
+        provenance does not say.
     """
     by_origin: dict[str, list[str]] = {}
     for cell in cells:
         note = read_provenance(experiment.files.policy(cell))
         if not note:  # a cell without a suite may have only its log here
             note = read_provenance(experiment.files.training_log(cell))
-        processor = note.get("processor", "unknown")
         torch = note.get("packages", {}).get("torch", "unknown")
-        by_origin.setdefault(f"{processor}, PyTorch {torch}", []).append(cell)
+        by_origin.setdefault(f"{_place_of(note)}, PyTorch {torch}", []).append(cell)
     return dict(sorted(by_origin.items(), key=lambda item: -len(item[1])))
+
+
+def _place_of(provenance: Mapping[str, Any]) -> str:
+    """The processor or GPU that wrote a result, and the data type if the provenance has it."""
+    notes = provenance.get("notes", {})
+    device = notes.get("device", "cpu")
+    place = str(provenance.get("processor", "unknown"))
+    if device != "cpu":
+        place = str(notes.get("gpu", device))
+    return f"{place} in {notes['dtype']}" if "dtype" in notes else place
 
 
 def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:

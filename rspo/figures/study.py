@@ -46,8 +46,9 @@ _IN_PERCENT = ["estimate", "low", "high"]
 _COUNTS = ["seeds", "problems", "samples"]
 _PANEL_LIMIT = 3  # if there are more k, the first, the middle and the last have a panel
 _LABEL_LIMIT = 16  # if the frontier has more points, only the ends of lines have labels
+_FEW = 10  # if the frontier has more points, those of other papers are faint
 _PG = label_of("policy_gradient")
-# The paper's methods and the base model; other methods are faint in the frontier.
+# The paper's methods and the base model.
 _PAPER_METHODS = (label_of("rspo_pass_at_k"), _PG, label_of("grpo"), label_of("hitchhiking"), BASE)
 _CLAIM_LOOK = style.Look(style.INK, marker="o")
 # The offsets (x, y) of a label from its point, in 1/72 inch, in the order in which they are tried:
@@ -349,7 +350,10 @@ def _draw_forest(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, style.Look]
 
 
 def _draw_frontier(axes: Axes, levels: pd.DataFrame, looks: Mapping[str, style.Look]) -> None:
-    """Draw Pass@k at the larger k against the smaller k; the paper's methods stand out."""
+    """Draw Pass@k at the larger k against the smaller k.
+
+    Among many points, the paper's methods stand out.
+    """
     ks = sorted(set(levels["k"]), key=int)
     points = _points(levels, ks[0], ks[-1])
     shown = {
@@ -368,10 +372,11 @@ def _points(levels: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     The default variant is on each line of its method, so it may have several rows.
     """
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
+    are_few = len(by_k) <= _FEW
     rows = []
     for method in dict.fromkeys(levels["method"]):
         lines = _lines(levels["variant"][levels["method"] == method])
-        faint = _without_k_and_n(method) not in _PAPER_METHODS
+        faint = not are_few and _without_k_and_n(method) not in _PAPER_METHODS
         for stem, variants in lines.items():
             name = method if len(lines) == 1 else f"{method}, {stem}"
             for variant in variants:
@@ -396,9 +401,10 @@ def _named(points: pd.DataFrame) -> pd.DataFrame:
         ends = points.drop_duplicates("line", keep="last")
         return ends.assign(label=ends["line"]).sort_values(["faint", "y"], ascending=[True, False])
     # The default variant is labelled with its method. Any other variant is labelled with its own
-    # name, preceded by the method if the method has only this variant.
+    # name, preceded by the method if there are few points or the method has only this variant.
     plain = points["variant"].isin(("", DEFAULT_VARIANT))
     own = points.groupby("method")["variant"].transform("nunique") == 1
+    own = own | (len(points) <= _FEW)
     labels = points["variant"].mask(own, points["method"] + ", " + points["variant"])
     labels = labels.mask(plain, points["method"])
     return points.assign(label=labels).sort_values(["faint", "y"], ascending=[True, False])

@@ -193,7 +193,7 @@ def shade(colours: str, rank: float) -> str:
 
     place = 0.185 + 0.265 * min(rank, 3)
     lightness = 0.5 ** max(0.0, rank - 3)
-    red, green, blue = to_rgb(matplotlib.colormaps[colours](max(0.25, place)))
+    red, green, blue = to_rgb(matplotlib.colormaps[colours](max(0.36, place)))
     return to_hex((lightness * red, lightness * green, lightness * blue))
 
 

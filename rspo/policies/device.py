@@ -31,9 +31,41 @@ class Place:
         return model.to(self.device)
 
     @property
+    def gpu(self) -> str:
+        """The name that the driver gives to the GPU; empty on another device."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
+
+    @property
     def note(self) -> dict[str, Any]:
         """The place as a note of the provenance."""
-        return {"device": str(self.device), "dtype": str(self.dtype).removeprefix("torch.")}
+        of_gpu = {"gpu": self.gpu} if self.gpu else {}
+        dtype = str(self.dtype).removeprefix("torch.")
+        return {"device": str(self.device)} | of_gpu | {"dtype": dtype}
+
+
+@dataclass(frozen=True)
+class PassLimits:
+    """How much one forward pass computes at most.
+
+    responses: responses in a pass of a training.
+    logits: numbers in a table of probabilities, tokens x vocabulary. A pass has several such tables
+        in float32.
+    """
+
+    responses: int
+    logits: int
+
+
+# More responses overflow a core's cache.
+_ON_A_PROCESSOR = PassLimits(responses=128, logits=2**25)
+# On an H200, larger passes took a quarter of the time (docs/gpu.md). Keys and values of 512 prompts
+# of 500 tokens and five tables of 2^27 logits, of a model of 135M parameters, take 11 GB.
+_ON_A_GPU = PassLimits(responses=512, logits=2**27)
+
+
+def pass_limits(device: torch.device) -> PassLimits:
+    """The limits on a device."""
+    return _ON_A_GPU if device.type == "cuda" else _ON_A_PROCESSOR
 
 
 CPU_FLOAT32 = Place(torch.device("cpu"), torch.float32)

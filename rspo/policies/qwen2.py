@@ -564,15 +564,19 @@ def load(folder: Path) -> Qwen2:
     return model
 
 
-def read_config(folder: Path) -> ModelConfig:
+def read_config(folder: Path, name: str | None = None) -> ModelConfig:
     """Read config.json of a model folder.
+
+    Args:
+        name: of the folder, for errors; by default its path.
 
     Raises: InputError if the model is neither a Qwen2 nor a Llama, or if this file does not have
         what it needs, such as scaled rotary position embeddings.
     """
-    file = folder / "config.json"
+    name = name or str(folder)
+    file = f"{name}/config.json"
     try:
-        config = json.loads(file.read_text())
+        config = json.loads((folder / "config.json").read_text())
         _require_supported(config, file)
         rope = config.get("rope_parameters") or config
         return ModelConfig(
@@ -591,13 +595,16 @@ def read_config(folder: Path) -> ModelConfig:
         )
     except KeyError as error:
         raise InputError(f"{file}: not a model's config: no key {error}") from None
+    except InputError:
+        raise
     except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"{folder}: not a model folder: {error}") from None
+        raise InputError(f"{name}: not a model folder: {error}") from None
 
 
-def _require_supported(config: Mapping[str, Any], file: Path) -> None:
+def _require_supported(config: Mapping[str, Any], file: str) -> None:
     """Raises: InputError for the first key of a config whose value `Qwen2` cannot compute."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    # Older files have the first key, newer ones the second; transformers prefers the first.
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     head_size = config["hidden_size"] // config["num_attention_heads"]
     # Key -> its value, which an older file may leave out, and the values that are allowed.
     found: dict[str, tuple[Any, Sequence[Any]]] = {

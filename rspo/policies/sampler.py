@@ -20,7 +20,7 @@ from torch import Tensor
 from rspo.config.schema import LocalSettings, Sampling
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of, seed_of
-from rspo.policies.device import place_for
+from rspo.policies.device import pass_limits, place_for
 from rspo.policies.qwen2 import (
     Qwen2,
     StaticKVCache,
@@ -35,9 +35,6 @@ from rspo.policies.tokenizer import ChatTokenizer
 PROBLEMS_PER_BATCH = 32
 # Responses in a batch of a published model, whose cache takes a megabyte for each.
 RESPONSES_PER_BATCH = 512
-# Numbers in a table of probabilities, tokens x vocabulary: 134 MB in float32, of which a pass of
-# sampling or training has several.
-LOGITS = 2**25
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,8 @@ def draw(
     Returns: the token of each response, (responses,); the natural logarithm of its probability,
         (responses,); and the entropy of each node's distribution in nats, (nodes,).
     """
-    at_once = max(1, LOGITS // model.config.vocab_size)  # nodes, or responses
+    limit = pass_limits(model.device).logits
+    at_once = max(1, limit // model.config.vocab_size)  # nodes, or responses
     chosen = torch.empty_like(node_of)
     log_probs = torch.empty_like(noise)
     entropies = []

@@ -40,8 +40,9 @@ from rspo.config.schema import Config
 from rspo.core.errors import errors_of
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
+from rspo.policies.device import PassLimits, pass_limits
 from rspo.policies.qwen2 import Qwen2, padded_on_the_left, response_logits
-from rspo.policies.sampler import LOGITS, Responses, sample
+from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import adam, adam_step
@@ -56,7 +57,6 @@ from rspo.training.rewards import Scored, named_rewards, tokens_of, verify_token
 Accept = Callable[
     [Prompts, Sequence[int], Sequence[Sequence[int]], NDArray[np.bool_], int], NDArray[np.bool_]
 ]
-CHUNK = 128  # responses per forward and backward pass; larger chunks overflow a core's cache
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,8 @@ def backward(
     rows = rows[torch.argsort(lengths[rows], stable=True)]  # pads less
     clipped = 0
     tokens = 0
-    for chunk in chunks(rows, lengths[rows].tolist(), model.config.vocab_size):
+    limits = pass_limits(model.device)
+    for chunk in chunks(rows, lengths[rows].tolist(), model.config.vocab_size, limits):
         log_p = token_distributions(model, rollout, chunk, temperature)
         objective, is_clipped = clipped_objective(log_p, rollout, chunk, epsilon)
         # |M| = len(part) also counts the prompts whose responses all have weight 0.
@@ -248,10 +249,12 @@ def backward(
     return clipped / max(1, tokens)
 
 
-def chunks(rows: Tensor, lengths: Sequence[int], vocabulary: int) -> Iterator[Tensor]:
+def chunks(
+    rows: Tensor, lengths: Sequence[int], vocabulary: int, limits: PassLimits
+) -> Iterator[Tensor]:
     """Yield the rows of each forward and backward pass, in order.
 
-    A pass has at most CHUNK responses, and at most LOGITS logits with the padding included.
+    A pass has at least one response. Its logits are counted with the padding.
 
     Args:
         rows: (B,) rows of responses, shorter ones first.
@@ -261,7 +264,8 @@ def chunks(rows: Tensor, lengths: Sequence[int], vocabulary: int) -> Iterator[Te
     first = 0
     for last, length in enumerate(lengths):
         count = last - first + 1
-        if count > CHUNK or (count > 1 and count * length * vocabulary > LOGITS):
+        logits = count * length * vocabulary
+        if count > limits.responses or (count > 1 and logits > limits.logits):
             yield rows[first:last]
             first = last
     yield rows[first:]

@@ -4,8 +4,6 @@ import json
 import time
 from collections.abc import Callable
 
-import torch
-
 from rspo.config.experiment import Experiment
 from rspo.core.gpus import peak_flops
 from rspo.core.signals import Stopped, is_requested
@@ -44,8 +42,7 @@ def train(experiment: Experiment, name: str, begin: Callable[[], None]) -> Train
     verdicts = experiment.files.verdicts(name, "train")
     with verifier_of(experiment, config.verifier, verdicts) as verify:
         trainer = Trainer(config, cell, place.put(qwen2.load(base)), tokenizer, verify)
-        if place.device.type == "cuda":
-            trainer.peak = peak_flops(torch.cuda.get_device_name(place.device))
+        trainer.peak = peak_flops(place.gpu)
         begin()
         if config.rewards.wrong_verdicts:
             # The errors depend on the answers of the base policy, so this comes before the weights

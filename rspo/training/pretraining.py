@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,7 @@ def make_base_policy(
     def work() -> Done:
         earlier = use_checkpoint(task, {}, force)
         notes: dict[str, Any] = {}
+        gpu_seconds = 0.0
         with atomic_write(policy) as partial:
             # Copy a finished policy with the same settings if there is one. Without it, train a
             # model from scratch, or download a published one.
@@ -73,10 +75,15 @@ def make_base_policy(
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
                 if config.engine == "local" or config.sampler == "torch":
-                    qwen2.read_config(partial)  # refuses a model now, and not when a cell starts
+                    # This refuses a model now, and not when a cell starts.
+                    qwen2.read_config(partial, source.hub.id)
                 if source.start is not None:
+                    started = time.monotonic()
                     notes = train_start(experiment, source.start, checkpoint, partial)
+                    if notes["device"] == "cuda":
+                        gpu_seconds = time.monotonic() - started
         return Done(
+            gpu_seconds=gpu_seconds,
             notes={"sources": [origin]} | notes,
             earlier=earlier,
             clean_up=lambda: remove_checkpoint(checkpoint),

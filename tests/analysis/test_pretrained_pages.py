@@ -1,23 +1,38 @@
 """The pages of the scale of a published model, from tables that are made up."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from rspo.analysis import pages, studies
 from rspo.analysis.results import write_comparisons
+from rspo.analysis.study_columns import origins
 from rspo.analysis.write import study_contents
 from rspo.config.experiment import Experiment
+from rspo.policies.device import CPU_FLOAT32, Place
 from tests.support import ROOT, planted
 
 SEEDS = 3
 RATES = {"default": 1e-5, "lr-third": 3.3e-6, "lr-triple": 3e-5}
 
 
-def page(experiment: Experiment, name: str, root: Path, **columns: Any) -> str:
-    """The page of a study whose methods have the given columns, each a value by variant."""
+def page(
+    experiment: Experiment,
+    name: str,
+    root: Path,
+    where: Mapping[str, list[str]] | None = None,
+    **columns: Any,
+) -> str:
+    """The page of a study whose methods have the given columns, each a value by variant.
+
+    Args:
+        where: the cells that were trained at each place.
+    """
     lines = studies.lines_of(experiment, name)
     rows = planted.made_up(studies.planned(experiment, name, lines))
     for row in rows:
@@ -30,7 +45,7 @@ def page(experiment: Experiment, name: str, root: Path, **columns: Any) -> str:
         methods.append(row)
     contents = study_contents(experiment, name, table, pd.DataFrame(methods))
     template = ROOT / "docs" / "studies" / f"{name}.md.jinja"
-    return pages.render(template, contents | {"origins": {}, "bases": []})
+    return pages.render(template, contents | {"origins": where or {}, "bases": []})
 
 
 @pytest.fixture
@@ -46,10 +61,13 @@ def test_the_main_page_has_the_rates_that_its_methods_have(
     assert f"Learning rates: {rates}" in text
     assert "3 training seeds, each from a supervised start of its own: intervals and p-" in text
     assert "base models" not in text
-    assert "Compared with the policy after the start, at Pass@1, 4, 16: of 24 intervals, " in text
-    assert text.count(" at Pass@2") == 2
+    assert "RSPO's Pass@k is above that of GRPO in " in text
     for k in (2, 4, 8):
-        assert f" at Pass@{k}" in text
+        assert text.count(f" at Pass@{k} (") == (3 if k == 4 else 2)  # 4 also of MaxRL
+    after = text.partition("Methods that are significantly above the policy after the start: ")[2]
+    for k in (1, 4, 16):
+        assert re.search(rf"at Pass@{k}, (none|\d) of 8", after)
+    assert "that of GRPO, MaxPO k=1, Baseline k=4, MaxRL is the lowest or the highest" in text
 
 
 def test_the_page_of_the_grid_has_the_rates_that_validation_chose(
@@ -69,3 +87,29 @@ def test_the_page_of_the_grid_has_the_rates_that_validation_chose(
     assert "the lowest or the highest rate of the grid is chosen: " in text
     # The main comparison names its rates itself, so this page says nothing about them.
     assert "have these rates" not in text
+
+
+def test_the_page_says_where_all_trainings_ran(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = ["smollm2-135m--grpo--k1--n16--s0", "smollm2-135m--rspo-pass--k4--n16--s0"]
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    notes = [Place(torch.device("cuda"), torch.bfloat16).note, CPU_FLOAT32.note]
+    provenance = {
+        experiment.files.policy(cell): {
+            "processor": "CPU 1",
+            "packages": {"torch": "2.9"},
+            "notes": note,
+        }
+        for cell, note in zip(cells, notes, strict=True)
+    }
+    monkeypatch.setattr("rspo.analysis.study_columns.read_provenance", provenance.get)
+    gpu = "NVIDIA H200 in bfloat16, PyTorch 2.9"
+    assert origins(experiment, cells) == {
+        gpu: cells[:1],
+        "CPU 1 in float32, PyTorch 2.9": cells[1:],
+    }
+    text = page(experiment, "pretrained", tmp_path, learning_rate=RATES)
+    assert "All trainings ran on" not in text
+    ran = page(experiment, "pretrained", tmp_path, where={gpu: cells}, learning_rate=RATES)
+    assert f"All trainings ran on: {gpu} (" in ran

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from rspo.analysis import pages, studies
+from rspo.analysis import pages, studies, study_columns
 from rspo.analysis.evidence import Evidence
 from rspo.analysis.results import read_rows
 from rspo.analysis.study_columns import log_keys
@@ -449,7 +449,9 @@ def experiment_of(study: str) -> Experiment:
 @pytest.mark.parametrize(
     "name", [path.stem for path in sorted((ROOT / "docs/studies").glob("*.md"))]
 )
-def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
+def test_a_published_page_follows_from_its_published_tables(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = ROOT / "docs" / "studies"
     experiment = experiment_of(name)
     table = read_rows(folder / f"{name}.csv")
@@ -458,14 +460,21 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
         dict.fromkeys(text, "")
     )
     evidence = Evidence.read(ROOT / "docs" / "evidence" / f"{name}.parquet")
+    noted = evidence.rows.dropna(subset="provenance")
+    notes = dict(zip(noted["file"], map(json.loads, noted["provenance"]), strict=True))
     bases = {
         f"{Path(path).parent.name.removesuffix('--base')} {digest[:8]}"
-        for note in map(json.loads, evidence.rows["provenance"].dropna())
+        for note in notes.values()
         for path, digest in note["inputs"].items()
         if note["command"][1] == "train" and path.endswith("--base/policy")
     }
     contents = study_contents(experiment, name, table, methods)
     contents |= {"origins": {}, "bases": sorted(bases)}
+    if experiment.scale != "tiny":
+        by_path = {experiment.files.results / file: note for file, note in notes.items()}
+        monkeypatch.setattr(study_columns, "read_provenance", by_path.get)
+        cells = [cell.name for cell in experiment.cells_of(name)]
+        contents["origins"] = study_columns.origins(experiment, cells)
     text = pages.render(folder / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
 

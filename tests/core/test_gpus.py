@@ -153,6 +153,7 @@ def test_a_driver_that_does_not_answer_is_no_memory(
     [
         ("NVIDIA H800", 989e12),
         ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H200", 989e12),
         ("NVIDIA A100-SXM4-80GB", 312e12),
         ("NVIDIA GeForce RTX 4090", 165e12),
         ("NVIDIA H100 PCIe", None),

@@ -21,8 +21,8 @@ VARIANTS = {
 }
 
 
-def frontier(name: str, k: str) -> Picture:
-    experiment = Experiment.load("tiny", root=ROOT)
+def frontier(name: str, k: str, scale: str = "tiny") -> Picture:
+    experiment = Experiment.load(scale, root=ROOT)
     looks = style.looks([Method("base"), *studies.lines_of(experiment, name)])
     rows = read_rows(ROOT / "docs" / "studies" / f"{name}.csv")
     levels = rows[(rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(["1", k])]
@@ -52,6 +52,15 @@ def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
     texts = [label.get_text() for label in labels]
     assert {"RSPO", "PG", "base"} <= {re.split(" k=|, ", text)[0] for text in texts}
     assert set(VARIANTS[name]) <= {text.rpartition(", ")[2] for text in texts}
+
+
+def test_of_few_points_each_has_a_label() -> None:
+    (axes,) = frontier("pretrained", "16", scale="pretrained").axes
+    points = {tuple(point) for line in axes.lines for point in line.get_xydata()}
+    texts = [label.get_text() for label in axes.texts if label.get_text()]
+    assert len(texts) == len(points) == 9
+    assert {"MaxRL, lr-triple", "MaxPO k=1, lr-third", "GRPO, lr-third", "GRPO"} <= set(texts)
+    assert {line.get_alpha() for line in axes.lines} == {1.0}
 
 
 def test_the_papers_methods_stand_out_and_others_are_faint() -> None:

@@ -147,6 +147,15 @@ def test_model_and_problems(settings: Settings, note: Note) -> None:
 
 
 @needs_model
+@pytest.mark.timeout(300)
+def test_local_engine(settings: Settings, note: Note) -> None:
+    from tests.gpu import local_engine
+
+    policy = settings.experiment().files.policy(base_name(settings.model))
+    note(local_engine.compare(settings, policy))
+
+
+@needs_model
 @pytest.mark.timeout(400)
 def test_vllm_sampling_qwen2(settings: Settings, note: Note) -> None:
     """With random weights, but in the architecture of the paper's models."""

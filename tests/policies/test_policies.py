@@ -11,6 +11,7 @@ from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of, seed_of
 from rspo.policies import qwen2
+from rspo.policies.device import PassLimits
 from rspo.policies.qwen2 import KVCache, Qwen2, StaticKVCache, response_logits
 from rspo.policies.responses import Block, Question
 from rspo.policies.sampler import TorchSampler, draw_tokens, sample
@@ -236,7 +237,8 @@ def test_the_bound_of_a_table_of_probabilities_changes_nothing(
 ) -> None:
     model = peaked_model()
     _, expected = draw(model)
-    monkeypatch.setattr("rspo.policies.sampler.LOGITS", 3 * 35)
+    limits = PassLimits(responses=128, logits=3 * 35)
+    monkeypatch.setattr("rspo.policies.sampler.pass_limits", lambda device: limits)
     _, bounded = draw(model)
     assert torch.equal(bounded.tokens, expected.tokens)
     torch.testing.assert_close(bounded.log_probs, expected.log_probs)

@@ -167,6 +167,7 @@ def test_transformers_reads_a_saved_llama(llama: Path, tmp_path: Path) -> None:
         ("hidden_act", "gelu", r"hidden_act = 'gelu'; allowed .* 'silu'"),
         ("head_dim", 16, r"head_dim = 16; allowed .* 32"),
         ("rope_parameters", {"rope_type": "llama3", "rope_theta": 1.0}, r"rope_type = 'llama3'"),
+        ("rope_scaling", {"type": "linear", "factor": 2.0}, r"rope_type = 'linear'"),
         ("attention_bias", True, r"attention_bias = True"),
         ("mlp_bias", True, r"mlp_bias = True"),
         ("use_sliding_window", True, r"use_sliding_window = True"),
@@ -252,6 +253,9 @@ def test_auto_chooses_a_gpu_and_a_tiny_model_stays_on_the_cpu(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     place = place_for(ChatTokenizer(llama), LocalSettings())
     assert (place.device.type, place.dtype) == ("cuda", torch.bfloat16)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    assert place.note == {"device": "cuda", "gpu": "NVIDIA H200", "dtype": "bfloat16"}
+    assert CPU_FLOAT32.note == {"device": "cpu", "dtype": "float32"}
     tiny = ChatTokenizer(save_policy(peaked_model(), tmp_path))
     for chosen in (LocalSettings(), LocalSettings(device="cuda", dtype="bfloat16")):
         assert place_for(tiny, chosen) == CPU_FLOAT32

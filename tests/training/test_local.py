@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from rspo.config.schema import Optimizer, Training
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
+from rspo.policies.device import PassLimits, pass_limits
 from rspo.policies.qwen2 import KVCache, Qwen2
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
@@ -121,6 +123,21 @@ def test_responses_of_weight_0_count_in_the_bonus_and_not_in_the_clipped_fractio
             parameter.add_(torch.randn(parameter.shape) * 0.02)
     plain = backward(model, rollout, part, T, 0.2, 1.0)
     assert backward(model, rollout, part, T, 0.2, 1.0, entropy_bonus=0.1) == plain > 0
+
+
+def test_a_single_token_that_is_clipped_is_all_of_them() -> None:
+    model = make_model()
+    rollout = make_rollout(model, "rspo_pass_at_k", 4)
+    weights = torch.zeros(PROMPTS, N)
+    weights[2, 3] = 1.0
+    row = 2 * N + 3
+    lengths = rollout.responses.lengths.clone()
+    lengths[row] = 1
+    log_probs = rollout.responses.log_probs.clone()
+    log_probs[row, 0] -= 1  # the ratio is e
+    responses = replace(rollout.responses, lengths=lengths, log_probs=log_probs)
+    rollout = replace(rollout, responses=responses, weights=weights)
+    assert backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -290,6 +307,10 @@ def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) ->
     torch.testing.assert_close(moved[0], moved[1])
 
 
+def constant(limits: PassLimits, device: torch.device) -> PassLimits:
+    return limits
+
+
 def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     rollout = make_rollout(model, "hitchhiking", 4, fraction_correct=0.9)
@@ -299,7 +320,8 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
     gradients = []
     clipped = []
     for chunk in (5, 1000):
-        monkeypatch.setattr("rspo.training.local.CHUNK", chunk)
+        limits = PassLimits(responses=chunk, logits=2**25)
+        monkeypatch.setattr("rspo.training.local.pass_limits", partial(constant, limits))
         model.zero_grad()
         clipped.append(backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0))
         gradients.append(gradient(model))
@@ -307,19 +329,24 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
     assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
 
 
-def test_a_pass_is_bounded_by_its_responses_and_by_tokens_times_vocabulary(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("rspo.training.local.CHUNK", 4)
-    monkeypatch.setattr("rspo.training.local.LOGITS", 60)
+def test_a_pass_is_bounded_by_its_responses_and_by_tokens_times_vocabulary() -> None:
+    limits = PassLimits(responses=4, logits=60)
     rows = torch.tensor([7, 3, 5, 1, 0, 2, 4, 6])
     lengths = [1, 1, 1, 1, 1, 2, 3, 9]
     # 10 logits for each token: a response of 9 tokens is a pass of its own, however large.
-    passes = [part.tolist() for part in chunks(rows, lengths, 10)]
+    passes = [part.tolist() for part in chunks(rows, lengths, 10, limits)]
     assert passes == [[7, 3, 5, 1], [0, 2], [4], [6]]
-    assert [part.tolist() for part in chunks(rows[:1], [9], 10)] == [[7]]
-    monkeypatch.setattr("rspo.training.local.LOGITS", 90)
-    assert [len(part) for part in chunks(rows, lengths, 10)] == [4, 3, 1]
+    assert [part.tolist() for part in chunks(rows[:1], [9], 10, limits)] == [[7]]
+    larger = PassLimits(responses=4, logits=90)
+    assert [len(part) for part in chunks(rows, lengths, 10, larger)] == [4, 3, 1]
+
+
+def test_a_pass_on_a_gpu_is_larger() -> None:
+    gpu = pass_limits(torch.device("cuda"))
+    processor = pass_limits(torch.device("cpu"))
+    assert gpu.responses > processor.responses
+    assert gpu.logits > processor.logits
+    assert pass_limits(torch.device("mps")) == processor  # was never tried
 
 
 def training(**changes: object) -> Training:

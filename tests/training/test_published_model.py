@@ -161,7 +161,9 @@ def test_a_model_that_the_engine_cannot_train_is_refused_before_the_first_cell(
     experiment = published_world.load(tmp_path)
     config = tmp_path / "mirror" / "test" / "llama" / "config.json"
     config.write_text(config.read_text().replace('"silu"', '"gelu"'))
-    with pytest.raises(InputError, match=r"hidden_act = 'gelu'; allowed by the local engine"):
+    with pytest.raises(
+        InputError, match=r"^test/llama/config.json: hidden_act = 'gelu'; allowed by the local"
+    ):
         make_base_policy(experiment, "llama", tmp_path / "mirror")
     assert not experiment.files.policy("llama--base").exists()
 
@@ -258,6 +260,21 @@ def test_a_start_teaches_the_answers_and_is_noted(
     assert notes["start"]["updates"] == 30
     assert notes["start"]["content_sha256"] == reasoning_gym.digest_of(pairs)
     assert (notes["device"], len(notes["sources"])) == ("cpu", 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_start_on_a_gpu_counts_its_seconds(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train_start(*arguments: object) -> dict[str, str]:
+        time.sleep(0.01)
+        return {"device": device}
+
+    monkeypatch.setattr("rspo.training.pretraining.train_start", train_start)
+    experiment = started(tmp_path)
+    make_base_policy(experiment, "llama", tmp_path / "mirror")
+    seconds = read_provenance(experiment.files.policy("llama--base"))["gpu_seconds"]
+    assert (seconds > 0) == (device == "cuda")
 
 
 def test_a_start_with_another_seed_is_another_policy_and_the_same_one_again(
