@@ -94,18 +94,17 @@ def difference(
     expected = CPU_FLOAT32.put(copy.deepcopy(model))
     moved = place.put(model)
     responses = _sample(expected, prompts, ends, pad)
-    own = _sample(moved, prompts, ends, pad)
-    is_equal = own.tokens.cpu() == responses.tokens
+    sampled = _moved(_sample(moved, prompts, ends, pad), CPU_FLOAT32.device)
+    is_equal = sampled.tokens == responses.tokens
+    sampled_log_prob = _log_prob(expected, prompts, pad, sampled)
     log_prob = _log_prob(expected, prompts, pad, responses)
-    own_log_prob = _log_prob(moved, prompts, pad, _moved(responses, place.device))
-    sampled = _moved(own, CPU_FLOAT32.device)
     gradient = _gradient(expected, prompts, pad, responses)
-    own_gradient = _gradient(moved, prompts, pad, _moved(responses, place.device))
+    on_device = _moved(responses, place.device)
+    own_log_prob = _log_prob(moved, prompts, pad, on_device)
+    own_gradient = _gradient(moved, prompts, pad, on_device)
     return Difference(
         _mean_difference(own_log_prob, log_prob),
-        _mean_difference(
-            sampled.log_probs[sampled.mask], _log_prob(expected, prompts, pad, sampled)
-        ),
+        _mean_difference(sampled.log_probs[sampled.mask], sampled_log_prob),
         ((own_gradient - gradient).norm() / gradient.norm()).item(),
         is_equal[responses.mask].double().mean().item(),
     )
