@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import cache
 from logging import DEBUG, ERROR, WARNING, FileHandler, LogRecord
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -52,6 +53,7 @@ INTERRUPTED = "Terminating processes on user request"  # begins the message afte
 ENDING = "Will exit after finishing currently running jobs"  # begins the message after SIGTERM
 EXECUTOR_ERRORS = {"WorkflowError:", "NoAnswer:"}  # first lines of our executor plugin's errors
 RESUMES = "The same command resumes."
+SECONDS_FOR_DISPLAY = 10  # the longest wait for the display of a run that starts
 
 
 class LogHandler(LogHandlerBase):
@@ -75,6 +77,7 @@ class LogHandler(LogHandlerBase):
         self.experiments: list[Any] = []  # a Snakefile with several modules has an experiment each
         self.conclusions: list[str] = []  # what a dry run ends with, below the tables of its jobs
         self.is_shown = False  # whether the display is on
+        self.has_begun = Event()  # set as soon as the start of a run has been handled
         self.is_interrupted = False
         self.is_ending = False
         self.display = ExitStack()
@@ -99,7 +102,10 @@ class LogHandler(LogHandlerBase):
             elif record.getMessage().startswith(ENDING):
                 self.is_ending = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
-                self._show_progress(record.experiment)
+                try:
+                    self._show_progress(record.experiment)
+                finally:
+                    self.has_begun.set()
             elif self.common_settings.dryrun and hasattr(record, "is_conclusion"):
                 self.conclusions.append(self.format(record))
             elif not self._is_hidden(record, event):
@@ -117,6 +123,14 @@ class LogHandler(LogHandlerBase):
             pass
         except Exception:
             self.handleError(record)
+
+    def wait_for_display(self) -> None:
+        """Wait until the display of the run is on, which the Snakefile has asked for.
+
+        Snakemake handles records in another thread. Jobs inherit the standard output that the bars
+        replace: a job that starts before the bars would write across them.
+        """
+        self.has_begun.wait(SECONDS_FOR_DISPLAY)
 
     def _is_hidden(self, record: LogRecord, event: LogEvent | None) -> bool:
         """Whether a record is not printed, which depends on the options of this run."""
@@ -164,11 +178,7 @@ class LogHandler(LogHandlerBase):
         self.pace = Pace()
 
     def _show_bars(self) -> None:
-        """Show bars from now on, in a terminal.
-
-        This is before the first job starts, because jobs inherit the standard output that the bars
-        replace.
-        """
+        """Show bars from now on, in a terminal."""
         if self.times is None or self.has_bars or not sys.stderr.isatty():
             return
         from rspo.status.bars import shown_as_bars

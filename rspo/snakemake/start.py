@@ -29,6 +29,7 @@ from rspo.snakemake.preflight import (
     require_slurm,
     run_doctor,
 )
+from rspo.snakemake.progress import LogHandler
 from rspo.snakemake.targets import suggest_targets
 
 
@@ -110,12 +111,24 @@ def start_run(
         raise WorkflowError(str(error)) from None
     except OSError as error:  # such as a read-only folder
         raise WorkflowError(f"{error.filename}: {error.strerror}") from None
-    if workflow.touch:  # nothing is at work whose progress could be shown
-        return
-    # The logger plugin `rspo` shows the progress of the policies of this experiment.
+    if not workflow.touch:  # otherwise nothing is at work whose progress could be shown
+        show_progress(workflow, experiment)
+
+
+def show_progress(workflow: Any, experiment: Experiment) -> None:
+    """Show the progress of the policies of an experiment while the run lasts.
+
+    The logger plugin `rspo` shows it. A run with another logger has no such display.
+
+    Args:
+        workflow: the `snakemake.workflow.Workflow` of the run.
+    """
     logger.info(
         f"Results are written to {experiment.files.results}.", extra={"experiment": experiment}
     )
+    for handler in workflow.logger_manager.plugin_handlers:
+        if isinstance(handler, LogHandler):
+            handler.wait_for_display()
 
 
 def _written_folders(jobs: list[tuple[str, Any]], experiment: Experiment) -> list[Path]:

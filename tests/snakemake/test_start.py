@@ -60,6 +60,7 @@ def workflow(*jobs: Any, **changes: Any) -> Any:
     rules = SimpleNamespace(get_path_or_uri=lambda secret_free: "/nowhere/workflow/rules/run.smk")
     attributes = {"dag": dag, "touch": False, "local_exec": True, "remote_exec": False}
     attributes["included_stack"] = [rules]
+    attributes["logger_manager"] = SimpleNamespace(plugin_handlers=[])
     return SimpleNamespace(**(attributes | changes))
 
 

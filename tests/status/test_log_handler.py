@@ -13,7 +13,7 @@ SNAKEMAKE = str(PROGRAMS / "snakemake")
 CELL = "small--rspo-pass--k4--n16--s0"
 SNAKEFILE = f"""
 from pathlib import Path
-from snakemake.logging import logger
+from rspo.snakemake.start import show_progress
 from tests.support import tiny_world
 
 rule all:
@@ -30,8 +30,7 @@ rule last:
     shell: "COMMAND"
 
 onstart:
-    experiment = tiny_world.load(Path())
-    logger.info("The run starts.", extra={{"experiment": experiment}})
+    show_progress(workflow, tiny_world.load(Path()))
 """
 FAILING = "echo 'rspo: error: a: no such file' 2>&1 | tee {log}; exit 2"
 WAITING = "touch at-work; sleep 300"
