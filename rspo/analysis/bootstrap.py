@@ -13,6 +13,7 @@ problems is part of both draws (Owen 2007).
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ class Regret(NamedTuple):
     largest: the largest regret over k.
     at: the k at which it is largest.
     mean: the mean over k.
-    excess: `largest` minus the smallest `largest` of all methods.
+    excess: `largest` minus that of the method with the smallest one, which is the same method in
+        every resample.
     """
 
     largest: Interval
@@ -110,7 +112,8 @@ def regrets(curves: Floats, resampled: Floats) -> list[Regret]:
     resampled_losses = _losses(resampled)  # [resamples, methods, K]
     largest = losses.max(axis=-1)
     largest_resampled = resampled_losses.max(axis=-1)
-    excess_resampled = largest_resampled - largest_resampled.min(axis=-1, keepdims=True)
+    best = int(largest.argmin())
+    excess_resampled = largest_resampled - largest_resampled[:, [best]]
     mean_resampled = resampled_losses.mean(axis=-1)
     found = []
     for method, loss in enumerate(losses):
@@ -144,6 +147,26 @@ def crossings(curves: Floats, resampled: Floats, base: int) -> list[Interval]:
         value = falls_below(differences[[method]])[0]
         found.append(_interval(value, falls_below(resampled_differences[:, method])))
     return found
+
+
+def rising_shares(resampled: Floats, base: int, order: Sequence[int]) -> list[float]:
+    """How surely the base model overtakes some methods in an order.
+
+    Args:
+        resampled: the curves of each resample, as returned by `resampled_curves`.
+        base: the index of the base model among the methods.
+        order: indices of methods.
+
+    Returns: for each method of `order`, the share of the resamples in which the crossings rise
+        strictly from the first method up to this one. Two that are never overtaken do not rise.
+    """
+    found = [falls_below(resampled[:, method] - resampled[:, base]) for method in order]
+    rises = np.ones(len(resampled), bool)
+    shares = [1.0]
+    for earlier, later in pairwise(found):
+        rises &= later > earlier
+        shares.append(float(rises.mean()))
+    return shares
 
 
 def falls_below(differences: Floats) -> Floats:

@@ -39,12 +39,16 @@ RSPO = "rspo_pass_at_k"
 def study_of(experiment: Experiment, name: str) -> Study:
     """The study of the config with this name.
 
-    Raises: InputError if there is none, or it names a k that is not evaluated.
+    Raises: InputError if there is none, it names a k that is not evaluated, or the study that
+        chooses for it is missing.
     """
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
     experiment.require_evaluated(name)
-    return studies[name]
+    study = studies[name]
+    if study.choose_in:
+        experiment.require_name(f"studies.{name}.choose_in:", study.choose_in, studies)
+    return study
 
 
 def task(experiment: Experiment, name: str) -> Task:
@@ -166,7 +170,7 @@ def _differences(
     for line in lines:
         if not _is_compared(contrast, line, ks):
             continue
-        subtracted = _subtracted(contrast, line, lines, base, ks)
+        subtracted = _subtracted(contrast, line, _among(contrast, line, lines), base, ks)
         if subtracted is None:
             continue
         terms = difference(line, subtracted, ks)
@@ -183,6 +187,19 @@ def _differences(
             name = f"{name}, less {less.label}"
         comparisons.append(_compare_scores(line.label, name, terms, line.variant, contrast.family))
     return comparisons
+
+
+def _among(contrast: Contrast, line: Method, lines: Sequence[Method]) -> Sequence[Method]:
+    """The methods among which a contrast looks for what it subtracts from a line.
+
+    A contrast of each variant subtracts an objective at the same variant only.
+    """
+    minus = contrast.minus
+    names_objective = isinstance(minus, str) and minus in OBJECTIVES
+    names_method = isinstance(minus, Subtrahend) and minus.variant is None
+    if contrast.each_variant and (names_objective or names_method):
+        return [other for other in lines if other.variant == line.variant]
+    return lines
 
 
 def _is_compared(contrast: Contrast, line: Method, ks: tuple[int, ...]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.choice import chosen_lines
+from rspo.analysis.choice import chooser, chosen_lines
 from rspo.analysis.claims import Claim, claims_of, planned, task
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
@@ -186,6 +186,9 @@ def study_contents(
         "alpha": LEVEL,
         "margin": experiment.config.evaluation.equivalence_margin,
         "varied_by_seed": experiment.varied_by_seed,
+        # How many training seeds the choice of the variants follows.
+        "chooser": chooser(experiment, name),
+        "chooser_seeds": len({cell.seed for cell in experiment.cells_of(study.choose_in or name)}),
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,

@@ -281,6 +281,23 @@ class Experiment:
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
+    def deciding_cells(self, study: str) -> list[Cell]:
+        """The cells of another study that decide which variants a study compares.
+
+        They are those of its methods that the study itself does not have; none without `choose_in`.
+        """
+        other = self.config.studies[study].choose_in
+        if other is None:
+            return []
+        own = self.cells_of(study)
+        known = {cell.name for cell in own}
+        methods = {(cell.objective, cell.k, cell.n) for cell in own}
+        return [
+            cell
+            for cell in self.cells_of(other)
+            if (cell.objective, cell.k, cell.n) in methods and cell.name not in known
+        ]
+
     def require_evaluated(self, study: str) -> None:
         """Check the k of a study.
 

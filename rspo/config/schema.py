@@ -649,12 +649,18 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Compare only one variant of each method: the one with the best Pass@k at this k in validation,
-    # of equally good ones the one with the lowest learning rate. each: at the k of each comparison.
-    choose_by_pass_at: Positive | Literal["each"] | None = None
+    # Compare only one variant of each method, chosen by its Pass@k in validation at this k. each:
+    # at the k of each comparison. all: by the largest regret over all k of the validation, which
+    # is what a variant lacks to the best variant of any method.
+    choose_by_pass_at: Positive | Literal["each", "all"] | None = None
     # The variants among which it is chosen; others are compared too. Empty: all variants.
     choose_within: tuple[Name, ...] = ()
-    choose_by_seeds: Positive | None = None  # the first seeds, whose validation decides; null: all
+    # Of the variants that are at most so much below the best one, the one with the lowest learning
+    # rate is chosen.
+    choose_margin: Fraction = 0.0
+    # The study whose trainings decide instead, all its seeds among its own variants with its own
+    # margin; null: this study.
+    choose_in: Name | None = None
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
@@ -686,6 +692,17 @@ class Study(GridEntry):
                     "cells: allowed with several models: no variants, and contrasts with minus: an "
                     "objective; no regret, crossing and choose_by_pass_at: each"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _chooses_by_something(self) -> "Study":
+        """Require that a study which says how to choose says by what."""
+        if self.choose_by_pass_at is None:
+            for key in ("choose_within", "choose_margin", "choose_in"):
+                if getattr(self, key):
+                    raise ValueError(f"{key} is for a study with choose_by_pass_at")
+        if self.choose_in and (self.choose_within or self.choose_margin):
+            raise ValueError("choose_within and choose_margin are those of the study in choose_in")
         return self
 
     @model_validator(mode="after")

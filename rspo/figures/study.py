@@ -88,9 +88,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     study = studies.study_of(experiment, figure.grids[0])
     rows = read_rows(figure.task(experiment).input_files[0])  # the study's comparisons
     first = study.contrasts[0]
-    families = [
-        contrast.family for contrast in study.contrasts if _differ_only_in_k(contrast, first)
-    ]
+    families = [contrast.family for contrast in study.contrasts if _share_a_plot(contrast, first)]
     if study.several_models:
         families += [f"{family}, {studies.OVER_MODELS}" for family in families]
     forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
@@ -119,12 +117,12 @@ def _is_compared(rows: pd.DataFrame, forest: pd.DataFrame) -> pd.Series:
     return is_base | rows["cells"].map(lambda cells: compared.issuperset(cells.split()))
 
 
-def _differ_only_in_k(first: Contrast, second: Contrast) -> bool:
-    """Whether two contrasts subtract the same, at the same or at other k.
+def _share_a_plot(first: Contrast, second: Contrast) -> bool:
+    """Whether two contrasts subtract the same, from the same or other methods and k.
 
-    Such contrasts share the forest plot, with a panel for each k.
+    Such contrasts share the forest plot, with a row for each method and a panel for each k.
     """
-    keys = ("minus", "less", "mean", "claims", "each_variant", "method")
+    keys = ("minus", "less", "mean", "claims", "each_variant")
     return all(getattr(first, key) == getattr(second, key) for key in keys)
 
 

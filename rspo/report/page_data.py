@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from math import inf, isnan, nan, sqrt
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -68,6 +69,7 @@ _IN_README = {
     "RSPO k=4": "RSPO, k = 4",
     "RSPO k=8": "RSPO, k = 8",
 }
+OWN_RATES = Path("docs/studies/own_rates.csv")  # the published table of this study
 SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
 # The names in sentences of what RSPO is compared with, by their labels.
 _NAMES = {label_of(objective): name for objective, name in difference.SUBTRACTED.items()}
@@ -97,6 +99,24 @@ def headline(experiment: Experiment) -> dict[str, Any]:
         row["outcome"] = shown_by(row)
     policies = difference.FIGURE.policies(experiment) if rows else []
     return {"models": model_labels(experiment, policies), "rows": rows}
+
+
+def own_rates(experiment: Experiment) -> list[Row]:
+    """The differences of the study of own learning rates, as the rows of `headline` are.
+
+    Each has RSPO at the k that it is trained for, and both methods at the rate that validation
+    chooses at this k. They are those of the published table, which comes with the project; there
+    are none for a scale without this study, and before the table is published.
+    """
+    path = experiment.root / OWN_RATES
+    if OWN_RATES.stem not in experiment.config.studies or not path.is_file():
+        return []
+    rows = read_rows(path)
+    rows = rows[rows["family"].str.endswith(", own rates")]
+    found = rows.assign(**{name: 100 * rows[name] for name in ("estimate", "low", "high")})
+    found["against"] = [_NAMES[label.partition(" k=")[0]] for label in found["method_b"]]
+    found["outcome"] = [shown_by(row) for row in rows.to_dict("records")]
+    return found.to_dict("records")
 
 
 def without_gain(experiment: Experiment) -> list[tuple[str, list[str]]]:

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from rspo.analysis import bootstrap
-from rspo.analysis.bootstrap import crossings, curves_of, falls_below, regrets, resampled_curves
+from rspo.analysis.bootstrap import (
+    crossings,
+    curves_of,
+    falls_below,
+    regrets,
+    resampled_curves,
+    rising_shares,
+)
 from rspo.passk import crossing
 
 SAMPLES = 6
@@ -114,3 +121,34 @@ def test_the_base_model_overtakes_the_method_that_solves_fewer_problems() -> Non
     assert found.low < exact < found.high
     assert found.value == pytest.approx(exact, abs=1.0)
     assert of_itself.value == np.inf
+
+
+def test_the_difference_of_two_regrets_that_are_alike_may_be_below_0() -> None:
+    """Its interval is that of the largest losses of each resample, of two methods."""
+    counts = drawn((2, 1, 40), seed=5)
+    counts[1, 0, :20] = counts[0, 0, 20:]  # the same numbers, at other problems
+    counts[1, 0, 20:] = counts[0, 0, :20]
+    curves, resampled = resampled_curves(counts, SAMPLES, 3, [40], resamples=500)
+    found = regrets(curves, resampled)
+    losses = resampled.max(axis=1, keepdims=True) - resampled
+    largest = losses.max(axis=2)
+    best = int(np.argmin([regret.largest.value for regret in found]))
+    other = found[1 - best].excess
+    expected = np.quantile(largest[:, 1 - best] - largest[:, best], [0.025, 0.975])
+    assert other.low < 0 < other.high
+    assert [other.low, other.high] == pytest.approx(expected, abs=0.02)
+    assert found[best].excess == (0, 0, 0)
+
+
+def test_crossings_rise_in_the_resamples_in_which_each_is_later_than_the_one_before() -> None:
+    """Of four resamples; k = 1 .. 3, the base model is the last method and 0 everywhere."""
+    early, late, never = [0.1, -0.1, -0.1], [0.1, 0.1, -0.1], [0.1, 0.1, 0.1]
+    of_resamples = [
+        (early, late, never),
+        (early, late, late),
+        (early, never, never),  # neither of the last two is overtaken, so that they do not rise
+        (late, early, never),
+    ]
+    resampled = np.array([[*methods, [0.0, 0.0, 0.0]] for methods in of_resamples])
+    assert rising_shares(resampled, 3, [0, 1, 2]) == [1.0, 0.75, 0.25]
+    assert rising_shares(resampled, 3, [2, 1]) == [1.0, 0.0]

@@ -17,7 +17,6 @@ from tests.support import ROOT
 # Those that a label names; the small print of a picture with many points names its variants.
 VARIANTS = {
     "knobs": ("rate-third", "rate-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
-    "annealing": ("annealed",),
     "peers": (),
 }
 
@@ -35,7 +34,7 @@ def frontier(name: str, k: str, scale: str = "tiny") -> Picture:
     return picture
 
 
-@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16"), ("annealing", "8")])
+@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16")])
 def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
     name: str, k: str
 ) -> None:
@@ -74,3 +73,17 @@ def test_the_papers_methods_stand_out_and_others_are_faint() -> None:
     for method in ("PG", "GRPO", "RSPO", "Baseline", "base"):
         assert opacities.pop(method) == {1.0}, method
     assert set.union(*opacities.values()) == {0.4}
+
+
+def test_contrasts_that_subtract_the_same_share_the_forest_plot() -> None:
+    """From several methods, or at several k with a family each."""
+    config = Experiment.load("tiny", root=ROOT).config
+
+    def drawn(name: str) -> list[str]:
+        first, *_ = contrasts = config.studies[name].contrasts
+        return [one.family for one in contrasts if study._share_a_plot(one, first)]
+
+    assert drawn("remedies") == [f"{one} against RSPO k=8" for one in ("PG", "GRPO", "MaxRL")]
+    assert [family.partition(",")[0] for family in drawn("peers")] == [
+        f"Pass@{k}" for k in (1, 2, 4, 8, 16)
+    ]

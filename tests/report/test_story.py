@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rspo.analysis.results import row_of, with_p_values, write_comparisons
+from rspo.analysis.studies import lines_of, planned
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
+from rspo.config.load import read_values
 from rspo.core.tables import SCORES, read_csv, read_frame
+from rspo.evaluation.curves import curves as write_curves
 from rspo.evaluation.statistics import Estimate, mean_of_scores
 from rspo.figures import difference, draw
 from rspo.report import page_data
-from rspo.report.page import environment
+from rspo.report.page import BEGIN, END, environment, write_readme
 from rspo.report.page_data import claims
 from rspo.report.text import MINUS, one_line, p_value, plus_minus
-from tests.support import planted
+from tests.support import ROOT, planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
 
@@ -306,3 +310,88 @@ def test_families_without_a_gain_are_named(opposite: Experiment, as_claimed: Exp
     labels = [one.label for one in opposite.config.data.suites["standard"].values()]
     assert page_data.without_gain(opposite) == [("baseline", labels)]
     assert page_data.without_gain(as_claimed) == []
+
+
+def test_a_k_at_which_all_differences_tie_is_named(
+    alike: Experiment, opposite: Experiment, too_little: Experiment
+) -> None:
+    ties = "At k = 2, 4, 8, RSPO ties with each of them."
+    assert one_line(str(sentences(alike).all_ties())).strip() == ties
+    assert ties in one_line(str(sentences(alike).exceptions()))
+    for other in (opposite, too_little):
+        assert str(sentences(other).all_ties()).strip() == ""
+
+
+def with_own_rates(root: Path) -> Experiment:
+    """The config's study of own rates, whose published table has one result of each kind."""
+    entry = read_values(ROOT / "config" / "tiny.yaml")["studies"]
+    planted.load(root, studies={name: entry[name] for name in ("own_rates", "learning_rates")})
+    experiment = Experiment.load("tiny", root=root)
+    lines = [line for line in lines_of(experiment, "own_rates") if line.variant == "lr-same"]
+    results = {
+        "Baseline": (0.061, 0.001, 0.9),
+        "PG": (-0.004, 0.5, 0.001),
+        "GRPO": (-0.032, 0.001, 0.9),
+    }
+    rows = []
+    for one in planned(experiment, "own_rates", lines):
+        rows.append(row_of(one, Estimate(0.5, 0.01, 0.01, 0.01, 4.0, 5), 890, 128))
+    for row in with_p_values(rows, "own_rates"):
+        row["outcome"] = ""
+        if row["family"]:
+            # At one rate, everything is the opposite of what the page should say.
+            sign = 1 if "own rates" in row["family"] else -1
+            value, p, p_tie = results[row["method_b"].partition(" k=")[0]]
+            row |= {"estimate": sign * value, "p_adjusted": p, "p_tie_adjusted": p_tie}
+            row |= {"low": sign * value - 0.01, "high": sign * value + 0.01}
+    path = root / page_data.OWN_RATES
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_comparisons(path, rows)
+    return experiment
+
+
+def test_the_differences_at_own_rates_are_those_of_the_published_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = with_own_rates(tmp_path)
+    # No results of the experiment itself.
+    monkeypatch.setattr(page_data, "headline", lambda _: {"rows": []})
+    monkeypatch.setattr(page_data, "claims", lambda _: [])
+    said = one_line(str(sentences(experiment).own_rates())).strip().replace("\u00a0", " ")
+    start = "With each method at the learning rate that validation chooses for it at this k (5 "
+    assert said.startswith(
+        start + "training seeds), RSPO is above the baseline by 6.1 ± 1.0 (k = 2)"
+    )
+    assert "and below GRPO by 3.2 ± 1.0 (k = 2), 3.2 ± 1.0 (k = 4)" in said
+    assert (
+        f"it ties with policy gradient within 5 points: the difference is {MINUS}0.4 ± 1.0" in said
+    )
+    (experiment.root / page_data.OWN_RATES).unlink()
+    assert page_data.own_rates(experiment) == []
+
+
+@pytest.mark.parametrize("per_seed", [True, False])
+def test_readme_says_whether_each_seed_has_a_base_model(tmp_path: Path, per_seed: bool) -> None:
+    main = [("policy_gradient", 1, 16)]
+    main += [(name, k, 16) for name in ("rspo_pass_at_k", "hitchhiking") for k in (4, 8)]
+    planted.load(tmp_path, grid_of={"main": main, "grpo": [("grpo", 1, 16)]})
+    evaluation = {"samples": 32, "k": [1, 2, 4, 8, 16]}
+    changes = {"seeds": 3, "base_per_seed": per_seed, "evaluation": evaluation}
+    experiment = Experiment.load("tiny", changes, root=tmp_path)
+    planted.plant_scores(experiment, planted.the_opposite)
+    planted.plant_logs(experiment)
+    for policy, suite in experiment.evaluations:
+        write_curves(experiment, policy, suite)
+    write_claims(experiment)
+    for name in ("fig_difference", "fig_grpo"):
+        draw(experiment, name)
+    file = tmp_path / "README.md"
+    file.write_text(f"{BEGIN}\n{END}\n")
+    write_readme(experiment, file, experiment.files.reports)
+    text = " ".join(file.read_text().split())
+    per_base = "Means of 3 training seeds, each from a base model of its own, over"
+    assert (per_base in text) == per_seed
+    assert ("learning rate, one base model." in text) != per_seed
+    # RSPO gains nothing against the baseline, on neither of the two benchmarks.
+    labels = [one.label for one in experiment.config.data.suites["standard"].values()]
+    assert f"On {', '.join(labels)}, RSPO is not significantly above the baseline at any k" in text

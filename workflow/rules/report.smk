@@ -27,6 +27,8 @@ rule docs:
 rule results_page:
     input:
         TEMPLATES,
+        # The page and README have its differences, too.
+        [f"docs/studies/{page}.md" for page in PAGES if page == "own_rates"],
         evidence="docs/evidence/results.parquet",
     output:
         update("docs/results.md"),
