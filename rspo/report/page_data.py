@@ -6,6 +6,7 @@ The templates call the public functions of this module as `data.NAME`.
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf, isnan, nan, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -119,27 +120,46 @@ def own_rates(experiment: Experiment) -> list[Row]:
     return found.to_dict("records")
 
 
-def without_gain(experiment: Experiment) -> list[tuple[str, list[str]]]:
-    """The benchmarks on which RSPO gains nothing at any k that it is trained for.
+@dataclass(frozen=True)
+class Gains:
+    """Where RSPO gains against another method, by benchmark.
 
-    A gain is a difference on this benchmark that is significantly above 0, with p adjusted over the
-    comparisons that decide no claim. Claims C1 and A3 have these comparisons.
-
-    Returns: what RSPO is compared with, and the labels of the benchmarks, if there are any.
+    against: the other method, as sentences name it.
+    gained: the labels of the benchmarks with a difference that is significantly above 0 at a k that
+        RSPO is trained for. p is adjusted over all comparisons that decide no claim.
+    missing: the labels of the other benchmarks.
+    below: those of them on which every estimate is below 0.
     """
+
+    against: str
+    gained: list[str]
+    missing: list[str]
+    below: list[str]
+
+
+def gains(experiment: Experiment) -> list[Gains]:
+    """Where RSPO gains against each other method. Claims C1 and A3 have these comparisons."""
     labels: dict[str, str] = {}
     for suite in experiment.config.data.suites.values():
         labels |= {name: benchmark.label for name, benchmark in suite.items()}
-    gained: dict[tuple[str, str], bool] = {}
+    compared: dict[str, dict[str, list[Row]]] = {}
     for row in _comparisons(experiment):
         if row["claim"] in ("C1", "A3") and row["where"] != POOLED and _is_at_own_k(row):
-            key = (_against(row), labels[row["where"]])
-            gained[key] = gained.get(key, False) or shown_by(row) == ABOVE
-    found: dict[str, list[str]] = {}
-    for (against, benchmark), is_gain in gained.items():
-        if not is_gain:
-            found.setdefault(against, []).append(benchmark)
-    return list(found.items())
+            of_method = compared.setdefault(_against(row), {})
+            of_method.setdefault(labels[row["where"]], []).append(row)
+    found = []
+    for against, benchmarks in compared.items():
+        gained = [
+            label
+            for label, rows in benchmarks.items()
+            if any(shown_by(row) == ABOVE for row in rows)
+        ]
+        missing = [label for label in benchmarks if label not in gained]
+        below = [
+            label for label in missing if all(row["estimate"] < 0 for row in benchmarks[label])
+        ]
+        found.append(Gains(against, gained, missing, below))
+    return found
 
 
 def below_zero(experiment: Experiment) -> list[tuple[str, list[Row]]]:

@@ -16,7 +16,7 @@ from tests.support import ROOT
 
 # Those that a label names; the small print of a picture with many points names its variants.
 VARIANTS = {
-    "knobs": ("rate-third", "rate-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
+    "knobs": ("lr-third", "lr-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
     "peers": (),
 }
 

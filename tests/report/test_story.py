@@ -153,8 +153,8 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
 
 def test_the_headline_says_that_methods_tie(alike: Experiment, too_little: Experiment) -> None:
     said = sentence_of(alike)
-    for tie in ("RSPO ties with the baseline", "; it ties with policy gradient"):
-        (values,) = re.findall(rf"{tie} within 5 points: the difference is (.*?\))[;.]", said)
+    for tie in ("RSPO ties within 5 points with the baseline", "; and with policy gradient"):
+        (values,) = re.findall(rf"{tie}: (.*?\))[;.]", said)
         assert [k for *_, k in re.findall(rf"{VALUE} \(k\u00a0=\u00a0(\d)\)", values)] == [*"248"]
     assert "not resolved" not in said
     assert "less than 5 points by two one-sided tests" in str(sentences(alike).remarks())
@@ -308,8 +308,27 @@ def test_differences_below_zero_are_said_with_the_figure_that_shows_them(
 def test_families_without_a_gain_are_named(opposite: Experiment, as_claimed: Experiment) -> None:
     """Where RSPO is below the baseline everywhere, on both benchmarks; as claimed, on none."""
     labels = [one.label for one in opposite.config.data.suites["standard"].values()]
-    assert page_data.without_gain(opposite) == [("baseline", labels)]
-    assert page_data.without_gain(as_claimed) == []
+    assert page_data.gains(opposite) == [page_data.Gains("baseline", [], labels, labels)]
+    assert page_data.gains(as_claimed) == [page_data.Gains("baseline", labels, [], [])]
+    assert str(sentences(as_claimed).no_gain()).strip() == ""
+
+
+def test_benchmarks_with_and_without_a_gain_are_said_in_the_shorter_way(
+    opposite: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say = sentences(opposite)
+    found = [
+        page_data.Gains("baseline", ["one", "two"], ["three"], []),
+        page_data.Gains("policy gradient", [], ["one", "two", "three"], ["three"]),
+        page_data.Gains("GRPO", ["one"], ["two", "three"], ["two", "three"]),
+    ]
+    monkeypatch.setattr(page_data, "gains", lambda _: found)
+    assert one_line(str(say.no_gain())).strip() == (
+        "On single benchmarks, with p adjusted over all of these comparisons, RSPO is significantly "
+        "above the baseline on all but three, policy gradient on none and GRPO on one only, each at "
+        "a k that it is trained for. By the estimates, RSPO is below policy gradient on three and "
+        "below GRPO on two and three at each of these k."
+    )
 
 
 def test_a_k_at_which_all_differences_tie_is_named(
@@ -363,9 +382,7 @@ def test_the_differences_at_own_rates_are_those_of_the_published_study(
         start + "training seeds), RSPO is above the baseline by 6.1 ± 1.0 (k = 2)"
     )
     assert "and below GRPO by 3.2 ± 1.0 (k = 2), 3.2 ± 1.0 (k = 4)" in said
-    assert (
-        f"it ties with policy gradient within 5 points: the difference is {MINUS}0.4 ± 1.0" in said
-    )
+    assert f"; it ties within 5 points with policy gradient: {MINUS}0.4 ± 1.0" in said
     (experiment.root / page_data.OWN_RATES).unlink()
     assert page_data.own_rates(experiment) == []
 
@@ -393,5 +410,4 @@ def test_readme_says_whether_each_seed_has_a_base_model(tmp_path: Path, per_seed
     assert (per_base in text) == per_seed
     assert ("learning rate, one base model." in text) != per_seed
     # RSPO gains nothing against the baseline, on neither of the two benchmarks.
-    labels = [one.label for one in experiment.config.data.suites["standard"].values()]
-    assert f"On {', '.join(labels)}, RSPO is not significantly above the baseline at any k" in text
+    assert "RSPO is significantly above the baseline on none, each at a k" in text
