@@ -35,12 +35,12 @@ class Interval(NamedTuple):
 
 
 class Regret(NamedTuple):
-    """The regret of a method among several.
+    """The regret of a method among several rivals.
 
     largest: the largest regret over k.
     at: the k at which it is largest.
     mean: the mean over k.
-    excess: `largest` minus that of the method with the smallest one, which is the same method in
+    excess: `largest` minus that of the rival with the smallest one, which is the same method in
         every resample.
     """
 
@@ -102,17 +102,23 @@ def seed_weights(seeds: int, resamples: int) -> Floats:
     return np.array(weights) / (seeds - 1)
 
 
-def regrets(curves: Floats, resampled: Floats) -> list[Regret]:
-    """The regret of each method; arguments as returned by `resampled_curves`.
+def regrets(curves: Floats, resampled: Floats, rivals: Sequence[int]) -> list[Regret]:
+    """The regret of each method: what it lacks to the best of its rivals at each k.
 
     The largest of several estimates is too large by chance, and so is a regret: more so in a
     resample, so that the interval of a regret near 0 may lie above it.
+
+    Args:
+        curves, resampled: as returned by `resampled_curves`.
+        rivals: the places of the methods of which the best one counts. The other methods have a
+            regret too, which is negative for a method that is above all rivals at every k.
     """
-    losses = _losses(curves)  # [methods, K]
-    resampled_losses = _losses(resampled)  # [resamples, methods, K]
+    rivals = list(rivals)
+    losses = _losses(curves, rivals)  # [methods, K]
+    resampled_losses = _losses(resampled, rivals)  # [resamples, methods, K]
     largest = losses.max(axis=-1)
     largest_resampled = resampled_losses.max(axis=-1)
-    best = int(largest.argmin())
+    best = rivals[int(largest[rivals].argmin())]
     excess_resampled = largest_resampled - largest_resampled[:, [best]]
     mean_resampled = resampled_losses.mean(axis=-1)
     found = []
@@ -122,15 +128,16 @@ def regrets(curves: Floats, resampled: Floats) -> list[Regret]:
                 largest=_interval(largest[method], largest_resampled[:, method]),
                 at=int(loss.argmax()) + 1,
                 mean=_interval(loss.mean(), mean_resampled[:, method]),
-                excess=_interval(largest[method] - largest.min(), excess_resampled[:, method]),
+                excess=_interval(largest[method] - largest[best], excess_resampled[:, method]),
             )
         )
     return found
 
 
-def _losses(curves: Floats) -> Floats:
-    """What each method lacks to the best one at each k; [..., methods, K]."""
-    return np.asarray(curves.max(axis=-2, keepdims=True) - curves)
+def _losses(curves: Floats, rivals: list[int]) -> Floats:
+    """What each method lacks to the best of its rivals at each k; [..., methods, K]."""
+    best = curves[..., rivals, :].max(axis=-2, keepdims=True)
+    return np.asarray(best - curves)
 
 
 def crossings(curves: Floats, resampled: Floats, base: int) -> list[Interval]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
-from rspo.analysis.studies import lines_of, study_of
+from rspo.analysis.studies import chooser, compared_at, is_candidate, lines_of, study_of
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Study
 from rspo.core.errors import InputError
@@ -47,23 +47,18 @@ def chosen_lines(
 
     Raises: InputError if another study chooses, and this one lacks what it chooses.
     """
-    study = study_of(measurer.experiment, name)
-    ks = measurer.experiment.config.evaluation.k
-    if study.choose_by_pass_at is None:
+    experiment = measurer.experiment
+    by = study_of(experiment, name).choose_by_pass_at
+    ks = experiment.config.evaluation.k
+    if by is None:
         return dict.fromkeys(ks, lines)
-    if study.choose_by_pass_at == "each":
-        return {k: _chosen_by(measurer, name, compared_at(study, lines, k), k) for k in ks}
-    chosen = _chosen_by(measurer, name, lines, study.choose_by_pass_at)
-    return dict.fromkeys(ks, chosen)
-
-
-def compared_at(study: Study, lines: Sequence[Method], k: int) -> list[Method]:
-    """The lines that the contrasts of a study may compare at a k of evaluation.
-
-    If all contrasts have `k: own`, a method that is trained for another k is not compared.
-    """
-    only_own = all(contrast.k == "own" for contrast in study.contrasts)
-    return [line for line in lines if not only_own or line.k in (None, k)]
+    if by != "each":
+        return dict.fromkeys(ks, _chosen_by(measurer, name, lines, by))
+    chosen = {}
+    for k in ks:
+        compared = compared_at(experiment, name, lines, k)
+        chosen[k] = _chosen_by(measurer, name, compared, k)
+    return chosen
 
 
 def _chosen_by(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -> Sequence[Method]:
@@ -71,16 +66,17 @@ def _chosen_by(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -
     experiment = measurer.experiment
     study = study_of(experiment, name)
     wanted = best_variants(measurer, name, lines, by)
-    missing = wanted - {_key(line) for line in lines}
+    missing = wanted - {key_of(line) for line in lines}
     if missing:
         objective, k, _, variant = min(missing, key=str)
         method = f"{objective} with k = {k}" if k else objective
+        what = "the largest regret in validation" if by == "all" else f"validation at Pass@{by}"
         raise InputError(
-            f"config/{experiment.scale}.yaml: studies.{name}: by validation with k = {by}, "
-            f"studies.{study.choose_in} chooses the variant {variant} of {method}; add it to the "
-            "cells"
+            f"config/{experiment.scale}.yaml: studies.{name}: by {what}, studies.{study.choose_in} "
+            f"chooses the variant {variant} of {method}; add it to the cells"
         )
-    return [line for line in lines if _key(line) in wanted or not is_candidate(study, line)]
+    choosing = chooser(experiment, name)
+    return [line for line in lines if key_of(line) in wanted or not is_candidate(choosing, line)]
 
 
 def best_variants(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -> set[Variant]:
@@ -92,17 +88,11 @@ def best_variants(measurer: Measurer, name: str, lines: Sequence[Method], by: By
     best = set()
     for method in dict.fromkeys(line.objective_k_n for line in tried):
         variants = [line for line in tried if line.objective_k_n == method]
-        enough = max(scores[_key(line)] for line in variants) - margin
-        good = [line for line in variants if scores[_key(line)] >= enough - ROUNDING]
-        good.sort(key=lambda line: (rate_of(measurer, line), -scores[_key(line)]))
-        best.add(_key(good[0]))
+        enough = max(scores[key_of(line)] for line in variants) - margin
+        good = [line for line in variants if scores[key_of(line)] >= enough - ROUNDING]
+        good.sort(key=lambda line: (rate_of(measurer, line), -scores[key_of(line)]))
+        best.add(key_of(good[0]))
     return best
-
-
-def chooser(experiment: Experiment, name: str) -> Study:
-    """The study whose trainings decide what a study compares: itself, or another one."""
-    study = study_of(experiment, name)
-    return study_of(experiment, study.choose_in) if study.choose_in else study
 
 
 def tried_lines(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[Method]:
@@ -116,14 +106,9 @@ def tried_lines(experiment: Experiment, name: str, lines: Sequence[Method]) -> l
     ]
 
 
-def is_candidate(study: Study, line: Method) -> bool:
-    """Whether a line is one of the variants among which a study chooses."""
-    return not study.choose_within or line.variant in study.choose_within
-
-
 def scores_of(measurer: Measurer, tried: Sequence[Method], by: By) -> dict[Variant, float]:
     """What the best variant has most of: Pass@k in validation, or minus the largest regret."""
-    curves = {_key(line): _validation(measurer, line, by) for line in tried}
+    curves = {key_of(line): _validation(measurer, line, by) for line in tried}
     if by != "all":
         return {key: curve[by] for key, curve in curves.items()}
     ks = set.intersection(*(set(curve) for curve in curves.values()))
@@ -131,12 +116,8 @@ def scores_of(measurer: Measurer, tried: Sequence[Method], by: By) -> dict[Varia
     return {key: -max(best[k] - curve[k] for k in ks) for key, curve in curves.items()}
 
 
-def score(scores: Mapping[Variant, float], line: Method) -> float | None:
-    """The score of a line among `scores_of`; None if its variant was not tried."""
-    return scores.get(_key(line))
-
-
-def _key(line: Method) -> Variant:
+def key_of(line: Method) -> Variant:
+    """What identifies a line among `scores_of`."""
     return line.objective, line.k, line.n, line.variant
 
 

@@ -125,6 +125,14 @@ def _adjust(rows: Sequence[Row], computed: str, adjusted: str) -> None:
         row[adjusted] = with_floor(p, row["seeds"])
 
 
+def adjusted_together(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Copies of rows of several families, with p-values adjusted over all of them by Holm."""
+    copies = [dict(row) for row in rows]
+    _adjust(copies, "p_computed", "p_adjusted")
+    _adjust(copies, "p_tie", "p_tie_adjusted")
+    return copies
+
+
 def with_floor(p: float, seeds: int) -> float:
     """The larger of a p-value and the smallest that its number of seeds supports; NaN stays NaN."""
     return float(np.maximum(p, least_p_of_seeds(seeds)))

@@ -39,8 +39,8 @@ RSPO = "rspo_pass_at_k"
 def study_of(experiment: Experiment, name: str) -> Study:
     """The study of the config with this name.
 
-    Raises: InputError if there is none, it names a k that is not evaluated, or the study that
-        chooses for it is missing.
+    Raises: InputError if there is none, it names a k that is not evaluated or a variant that it
+        does not have, or another study cannot choose for it.
     """
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
@@ -48,7 +48,57 @@ def study_of(experiment: Experiment, name: str) -> Study:
     study = studies[name]
     if study.choose_in:
         experiment.require_name(f"studies.{name}.choose_in:", study.choose_in, studies)
+        _require_chooser(experiment, name, study.choose_in)
+    variants = {cell.variant for cell in experiment.cells_of(name)}
+    for variant in study.choose_within:
+        experiment.require_name(f"studies.{name}.choose_within:", variant, variants)
     return study
+
+
+def _require_chooser(experiment: Experiment, name: str, other: str) -> None:
+    """Check that a study can choose the variants of another one.
+
+    Raises: InputError if it does not choose for itself, or lacks a model or a method of the other.
+    """
+    place = f"config/{experiment.scale}.yaml: studies.{name}.choose_in = {other}"
+    study = experiment.config.studies[other]
+    if study.choose_by_pass_at is None or study.choose_in:
+        raise InputError(f"{place}: allowed: another study, with choose_by_pass_at, no choose_in")
+    own, of_chooser = experiment.cells_of(name), experiment.cells_of(other)
+    if {cell.model for cell in own} != {cell.model for cell in of_chooser}:
+        raise InputError(f"{place}: both studies need cells of the same models")
+    candidates = [line for line in lines_of(experiment, other) if is_candidate(study, line)]
+    known = {line.objective_k_n for line in candidates}
+    for line in lines_of(experiment, name):
+        if line.objective_k_n not in known:
+            raise InputError(
+                f"{place}: studies.{other} has no variant of {line.label} to choose; add it to its "
+                "cells"
+            )
+
+
+def chooser(experiment: Experiment, name: str) -> Study:
+    """The study whose trainings decide what a study compares: itself, or another one."""
+    study = experiment.config.studies[name]
+    return experiment.config.studies[study.choose_in] if study.choose_in else study
+
+
+def is_candidate(study: Study, line: Method) -> bool:
+    """Whether a line is one of the variants among which a study chooses."""
+    return not study.choose_within or line.variant in study.choose_within
+
+
+def one_variant_each(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[Method]:
+    """Some variant of each method among those that a study may choose, and all other variants.
+
+    Which variant is chosen depends on the data. Which methods a contrast compares does not.
+    """
+    choosing = chooser(experiment, name)
+    any_of = {}
+    for line in lines:
+        variant = "" if is_candidate(choosing, line) else line.variant
+        any_of[(*line.objective_k_n, variant)] = line
+    return list(any_of.values())
 
 
 def task(experiment: Experiment, name: str) -> Task:
@@ -60,12 +110,7 @@ def task(experiment: Experiment, name: str) -> Task:
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
     if study.choose_by_pass_at:
-        # The variant that is chosen depends on the data; the check below needs any one.
-        any_of = {}
-        for line in lines:
-            is_chosen = not study.choose_within or line.variant in study.choose_within
-            any_of[line.objective_k_n + ("" if is_chosen else line.variant,)] = line
-        lines = list(any_of.values())
+        lines = one_variant_each(experiment, name, lines)
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
         if contrast.family not in families:
@@ -79,7 +124,7 @@ def task(experiment: Experiment, name: str) -> Task:
 def lines_of(experiment: Experiment, name: str) -> list[Method]:
     """Every method and variant of a study, before one variant of each is chosen."""
     cells = experiment.cells_of(name)
-    study = study_of(experiment, name)
+    study = experiment.config.studies[name]
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
     for cell, policies in experiment.by_method(cell.name for cell in cells).items():
@@ -102,10 +147,7 @@ def planned(
             evaluation, if it chooses at each.
     """
     study = study_of(experiment, name)
-    bases = [
-        Method(BASE, policies, variant=model if study.several_models else "")
-        for model, policies in experiment.bases_by_model(experiment.bases_of(name)).items()
-    ]
+    bases = _bases(experiment, name)
     # The level of every method, variant and base policy at each k.
     every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)
@@ -134,6 +176,33 @@ def planned(
         comparisons += _compare_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
     return [_with_tie(comparison, margin) for comparison in comparisons]
+
+
+def _bases(experiment: Experiment, name: str) -> list[Method]:
+    """The base policies of a study, of each model."""
+    several = experiment.config.studies[name].several_models
+    by_model = experiment.bases_by_model(experiment.bases_of(name))
+    return [
+        Method(BASE, policies, variant=model if several else "")
+        for model, policies in by_model.items()
+    ]
+
+
+def compared_at(experiment: Experiment, name: str, lines: Sequence[Method], k: int) -> list[Method]:
+    """The lines whose method some contrast compares at a k of evaluation, or subtracts there.
+
+    Contrasts of every variant do not count, because no variant is chosen for them.
+    """
+    methods = set()
+    one_each = one_variant_each(experiment, name, lines)
+    (base,) = _bases(experiment, name)
+    for contrast in study_of(experiment, name).contrasts:
+        is_at_k = k in contrast.named_ks or not contrast.named_ks
+        if contrast.claims or contrast.each_variant or not is_at_k:
+            continue
+        for comparison in _differences(contrast, one_each, base, (k,)):
+            methods |= {term.method.objective_k_n for term in comparison.terms}
+    return [line for line in lines if line.objective_k_n in methods]
 
 
 def _with_tie(comparison: Comparison, margin: float) -> Comparison:

@@ -16,7 +16,14 @@ from rspo.analysis.bootstrap import (
     resampled_curves,
     rising_shares,
 )
-from rspo.analysis.choice import columns_of_choice, rate_of, score, scores_of, tried_lines
+from rspo.analysis.choice import (
+    Variant,
+    columns_of_choice,
+    key_of,
+    rate_of,
+    scores_of,
+    tried_lines,
+)
 from rspo.analysis.claims import RISK_NEUTRAL
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
@@ -102,27 +109,34 @@ def _columns_of_choice(
     experiment = measurer.experiment
     study = study_of(experiment, name)
     tried = tried_lines(experiment, name, lines)
-    columns = columns_of_choice(study, experiment.config.evaluation.k)
-    row: Row = {"at_edge": "no"}
-    for column, by in columns.items():
-        found = score(scores_of(measurer, tried, by), line)
+    row: Row = {}
+    edge_at = []
+    for column, by in columns_of_choice(study, experiment.config.evaluation.k).items():
+        scores = scores_of(measurer, tried, by)
+        found = scores.get(key_of(line))
+        # The score by a regret is minus the regret; the column has the regret itself.
         row[column] = math.nan if found is None else abs(found)
-        if found is not None and _is_at_edge(measurer, line, tried):
-            row["at_edge"] = "yes"
+        is_chosen = by in chosen_at if study.choose_by_pass_at == "each" else bool(chosen_at)
+        if is_chosen and found is not None and _is_best_at_edge(measurer, line, tried, scores):
+            edge_at.append(by)
+    row["at_edge"] = "yes" if edge_at else "no"
     if study.choose_by_pass_at == "each":
         row["chosen_at"] = " ".join(map(str, chosen_at))
+        row["edge_at"] = " ".join(map(str, edge_at))
     return row
 
 
-def _is_at_edge(measurer: Measurer, line: Method, tried: Sequence[Method]) -> bool:
-    """Whether a line has the lowest or the highest rate that was tried of its method.
+def _is_best_at_edge(
+    measurer: Measurer, line: Method, tried: Sequence[Method], scores: Mapping[Variant, float]
+) -> bool:
+    """Whether a line is the best of its method, at the lowest or the highest rate that was tried.
 
-    The best one may then lie outside of those.
+    A rate outside of those that were tried may then be better still.
     """
-    rates = [
-        rate_of(measurer, other) for other in tried if other.objective_k_n == line.objective_k_n
-    ]
-    return rate_of(measurer, line) in (min(rates), max(rates))
+    variants = [other for other in tried if other.objective_k_n == line.objective_k_n]
+    rates = [rate_of(measurer, other) for other in variants]
+    is_best = scores[key_of(line)] == max(scores[key_of(other)] for other in variants)
+    return is_best and rate_of(measurer, line) in (min(rates), max(rates))
 
 
 def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
@@ -154,16 +168,17 @@ def curve_columns(
 ) -> dict[Method, Row]:
     """The columns `regret` and `crossing` of each line, if the study has them.
 
-    The regret is that among the chosen lines, for k from 1 to the largest of the study; other lines
-    have none. A line is compared with others in the seeds that all of them have.
+    The regret is what a line lacks to the best one of those that are chosen, for k from 1 to the
+    largest of the study. A line is compared with others in the seeds that all of them have.
     """
     study = study_of(measurer.experiment, name)
     rows: dict[Method, Row] = {line: {} for line in lines}
     largest = max(measurer.experiment.config.evaluation.k)
     if "regret" in study.columns:
-        compared = [line for line in lines if any(line in group for group in chosen.values())]
-        curves = resampled_curves(*_counts(measurer, study, compared, largest))
-        for line, regret in zip(compared, regrets(*curves), strict=True):
+        every_chosen = {line for group in chosen.values() for line in group}
+        rivals = [place for place, line in enumerate(lines) if line in every_chosen]
+        curves, resampled = resampled_curves(*_counts(measurer, study, lines, largest))
+        for line, regret in zip(lines, regrets(curves, resampled, rivals), strict=True):
             rows[line] |= _interval("regret", regret.largest)
             rows[line]["regret_at"] = regret.at
             rows[line] |= _interval("mean_regret", regret.mean)
@@ -190,12 +205,14 @@ def _crossings(
     counts, samples, _, sizes = _counts(measurer, study, compared, largest)
     curves, resampled = resampled_curves(counts, samples, largest, sizes)
     rows: dict[Method, Row] = {line: {"crossing_rises": math.nan} for line in lines}
-    # The last crossing, which zip leaves out, is that of the base model with itself.
-    for line, crossing in zip(lines, crossings(curves, resampled, len(lines)), strict=False):
+    # The last crossing is that of the base model with itself.
+    of_lines = crossings(curves, resampled, len(lines))[:-1]
+    for line, crossing in zip(lines, of_lines, strict=True):
         rows[line] |= _interval("crossing", crossing)
     for place, seed in enumerate(measurer.common_seeds(compared)):
         of_seed = resampled_curves(counts[:, [place]], samples, largest, sizes)
-        for line, crossing in zip(lines, crossings(*of_seed, len(lines)), strict=False):
+        of_lines = crossings(*of_seed, len(lines))[:-1]
+        for line, crossing in zip(lines, of_lines, strict=True):
             rows[line] |= _interval(f"crossing_seed{seed}", crossing)
     for variant in dict.fromkeys(line.variant for line in lines):
         order = _by_trained_k(lines, variant)

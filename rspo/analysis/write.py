@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.choice import chooser, chosen_lines
+from rspo.analysis.choice import chosen_lines
 from rspo.analysis.claims import Claim, claims_of, planned, task
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
@@ -24,6 +24,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
 from rspo.evaluation.statistics import LEVEL
+from rspo.objectives import OBJECTIVES
 from rspo.pipeline.run import run
 
 CLAIM_COLUMNS = [
@@ -174,6 +175,10 @@ def study_contents(
     lines = methods.to_dict("records")
     for line in lines:
         line["ahead"] = ahead.get((line["method"], line["variant"]), [])
+        # The k at which its rate is chosen, and those at which a rate outside may be better still.
+        line["chosen_ks"] = _numbers(line.get("chosen_at", ""))
+        line["edge_ks"] = _numbers(line.get("edge_at", ""))
+        line["has_k"] = OBJECTIVES[line["objective"]].has_k
     return {
         "name": name,
         "scale": experiment.scale,
@@ -184,16 +189,23 @@ def study_contents(
         "samples": int(table["samples"].max()),
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
+        # The learning rate of the model, which a variant may change.
+        "shared_rate": experiment.config.models[study.cells[0].model].learning_rate,
         "margin": experiment.config.evaluation.equivalence_margin,
         "varied_by_seed": experiment.varied_by_seed,
         # How many training seeds the choice of the variants follows.
-        "chooser": chooser(experiment, name),
+        "chooser": studies.chooser(experiment, name),
         "chooser_seeds": len({cell.seed for cell in experiment.cells_of(study.choose_in or name)}),
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
     }
+
+
+def _numbers(text: str) -> list[int]:
+    """Whole numbers between spaces."""
+    return [int(word) for word in str(text).split()]
 
 
 def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:

@@ -292,11 +292,14 @@ class Experiment:
         own = self.cells_of(study)
         known = {cell.name for cell in own}
         methods = {(cell.objective, cell.k, cell.n) for cell in own}
-        return [
-            cell
-            for cell in self.cells_of(other)
-            if (cell.objective, cell.k, cell.n) in methods and cell.name not in known
-        ]
+        candidates = self.config.studies[other].choose_within
+        found = []
+        for cell in self.cells_of(other):
+            is_candidate = not candidates or cell.variant in candidates
+            is_of_method = (cell.objective, cell.k, cell.n) in methods
+            if is_candidate and is_of_method and cell.name not in known:
+                found.append(cell)
+        return found
 
     def require_evaluated(self, study: str) -> None:
         """Check the k of a study.

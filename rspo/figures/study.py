@@ -18,7 +18,7 @@ from rspo.analysis.labels import label_of
 from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, read_rows, shown_by
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
-from rspo.config.schema import DEFAULT_VARIANT, Contrast, Study
+from rspo.config.schema import DEFAULT_VARIANT, Contrast, Study, Subtrahend
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.methods import interval_over, methods_of, model_labels
@@ -118,12 +118,15 @@ def _is_compared(rows: pd.DataFrame, forest: pd.DataFrame) -> pd.Series:
 
 
 def _share_a_plot(first: Contrast, second: Contrast) -> bool:
-    """Whether two contrasts subtract the same, from the same or other methods and k.
+    """Whether two contrasts share the forest plot, which has a panel for each k.
 
-    Such contrasts share the forest plot, with a row for each method and a panel for each k.
+    They subtract the same, from the same or other methods and k; or each subtracts an objective of
+    its own from methods at the k that these are trained for.
     """
-    keys = ("minus", "less", "mean", "claims", "each_variant")
-    return all(getattr(first, key) == getattr(second, key) for key in keys)
+    keys = ("less", "mean", "claims", "each_variant")
+    is_alike = all(getattr(first, key) == getattr(second, key) for key in keys)
+    own = all(one.k == "own" and isinstance(one.minus, Subtrahend) for one in (first, second))
+    return is_alike and (first.minus == second.minus or own)
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -324,11 +327,19 @@ def _with_own_rates(forest: pd.DataFrame, study: Study) -> pd.DataFrame:
 def _labels(forest: pd.DataFrame) -> pd.Series:
     """The label of each row of the forest plot.
 
-    It is the method, with the variant if there are several variants. A contrast of claims compares
-    variants only, so it is the variant there.
+    It is the method, with the variant if there are several variants; and if several methods are
+    subtracted from it, the difference. A contrast of claims compares variants only, so it is the
+    variant there.
     """
     if (forest["claim"] != "").any():
         return forest["variant"]
+    if (forest.groupby(["method", "variant", "k"])["against"].nunique() > 1).any():
+        # The panel has the k.
+        return (
+            forest["method"].map(_without_k_and_n)
+            + " \u2212 "
+            + forest["against"].map(_without_k_and_n)
+        )
     if forest["variant"].nunique() == 1:
         return forest["method"]
     return forest["method"] + ", " + forest["variant"]

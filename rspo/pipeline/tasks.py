@@ -369,13 +369,18 @@ def cost(experiment: Experiment) -> Task:
 
 
 @with_command
-def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
+def report(
+    experiment: Experiment, *, published: Sequence[Path] = (), inputs: Inputs = tuple
+) -> Task:
     """The whole experiment on one page.
 
     Args:
-        inputs: every file that the report reads (`rspo.report`).
+        published: tables of docs/ that the report reads, which come with the project.
+        inputs: every file of the results that the report reads (`rspo.report`).
     """
-    settings = {"scale": experiment.scale}
+    settings: Settings = {"scale": experiment.scale}
+    if published:
+        settings["published"] = {path.name: digest(path) for path in published}
     unused = {"replace_above", "base_policies"}
     settings |= experiment.config.model_dump(mode="json", exclude=unused)
     return Task((experiment.files.reports / "report.html",), settings, inputs)

@@ -14,10 +14,24 @@ from rspo.figures import Figure, figures_of, in_all
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
 
+OWN_RATES = Path("docs/studies/own_rates.csv")  # the published table of this study
+
 
 def task(experiment: Experiment) -> Task:
     """`rspo report`: writes report.html."""
-    return tasks.report(experiment, inputs=lambda: _inputs(experiment))
+    own_rates = published_own_rates(experiment)
+    published = [own_rates] if own_rates else []
+    return tasks.report(experiment, published=published, inputs=lambda: _inputs(experiment))
+
+
+def published_own_rates(experiment: Experiment) -> Path | None:
+    """The published table of the study of own learning rates, which comes with the project.
+
+    Returns: None for a scale without this study, and before the table is published.
+    """
+    path = experiment.root / OWN_RATES
+    has_study = OWN_RATES.stem in experiment.config.studies
+    return path if has_study and path.is_file() else None
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:

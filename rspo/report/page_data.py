@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, isnan, nan, sqrt
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -28,6 +27,7 @@ from rspo.analysis.results import (
     SUPPORTED,
     TIE,
     Row,
+    adjusted_together,
     read_rows,
     shown_by,
 )
@@ -43,7 +43,7 @@ from rspo.formats.checks import READ_ANSWERS
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
-from rspo.report import figures, readable, task
+from rspo.report import figures, published_own_rates, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 # From the unit of a comparison to the unit on the pages: percent, reward, nats per token, percent.
@@ -70,7 +70,6 @@ _IN_README = {
     "RSPO k=4": "RSPO, k = 4",
     "RSPO k=8": "RSPO, k = 8",
 }
-OWN_RATES = Path("docs/studies/own_rates.csv")  # the published table of this study
 SEEDS_LIMIT = 1000  # the largest number of seeds to ask for
 # The names in sentences of what RSPO is compared with, by their labels.
 _NAMES = {label_of(objective): name for objective, name in difference.SUBTRACTED.items()}
@@ -109,15 +108,17 @@ def own_rates(experiment: Experiment) -> list[Row]:
     chooses at this k. They are those of the published table, which comes with the project; there
     are none for a scale without this study, and before the table is published.
     """
-    path = experiment.root / OWN_RATES
-    if OWN_RATES.stem not in experiment.config.studies or not path.is_file():
+    path = published_own_rates(experiment)
+    if path is None:
         return []
     rows = read_rows(path)
     rows = rows[rows["family"].str.endswith(", own rates")]
-    found = rows.assign(**{name: 100 * rows[name] for name in ("estimate", "low", "high")})
-    found["against"] = [_NAMES[label.partition(" k=")[0]] for label in found["method_b"]]
-    found["outcome"] = [shown_by(row) for row in rows.to_dict("records")]
-    return found.to_dict("records")
+    found = []
+    for row in adjusted_together(rows.to_dict("records")):
+        row["against"] = _NAMES[row["method_b"].partition(" k=")[0]]
+        row["outcome"] = shown_by(row)
+        found.append(row | {name: 100 * row[name] for name in ("estimate", "low", "high")})
+    return found
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Gains:
 
     against: the other method, as sentences name it.
     gained: the labels of the benchmarks with a difference that is significantly above 0 at a k that
-        RSPO is trained for. p is adjusted over all comparisons that decide no claim.
+        RSPO is trained for.
     missing: the labels of the other benchmarks.
     below: those of them on which every estimate is below 0.
     """
@@ -137,27 +138,38 @@ class Gains:
     below: list[str]
 
 
+def compared_by_benchmark(experiment: Experiment) -> list[Row]:
+    """The differences of RSPO, at the k that it is trained for, on single benchmarks.
+
+    Claims C1 and A3 have them. Their p-values are adjusted over all of these differences.
+    """
+    rows = [
+        row
+        for row in _comparisons(experiment)
+        if row["claim"] in ("C1", "A3") and row["where"] != POOLED and _is_at_own_k(row)
+    ]
+    return adjusted_together(rows)
+
+
 def gains(experiment: Experiment) -> list[Gains]:
-    """Where RSPO gains against each other method. Claims C1 and A3 have these comparisons."""
+    """Where RSPO gains against each other method, from `compared_by_benchmark`."""
     labels: dict[str, str] = {}
     for suite in experiment.config.data.suites.values():
         labels |= {name: benchmark.label for name, benchmark in suite.items()}
     compared: dict[str, dict[str, list[Row]]] = {}
-    for row in _comparisons(experiment):
-        if row["claim"] in ("C1", "A3") and row["where"] != POOLED and _is_at_own_k(row):
-            of_method = compared.setdefault(_against(row), {})
-            of_method.setdefault(labels[row["where"]], []).append(row)
+    for row in compared_by_benchmark(experiment):
+        of_method = compared.setdefault(_against(row), {})
+        of_method.setdefault(labels[row["where"]], []).append(row)
     found = []
     for against, benchmarks in compared.items():
-        gained = [
-            label
-            for label, rows in benchmarks.items()
-            if any(shown_by(row) == ABOVE for row in rows)
-        ]
+        gained = []
+        below = []
+        for label, rows in benchmarks.items():
+            if any(shown_by(row) == ABOVE for row in rows):
+                gained.append(label)
+            elif all(row["estimate"] < 0 for row in rows):
+                below.append(label)
         missing = [label for label in benchmarks if label not in gained]
-        below = [
-            label for label in missing if all(row["estimate"] < 0 for row in benchmarks[label])
-        ]
         found.append(Gains(against, gained, missing, below))
     return found
 

@@ -84,6 +84,12 @@ def test_each_k_has_the_rate_that_validation_prefers_there(tmp_path: Path) -> No
     }
     assert of_maxrl.loc["rate-triple", "validation_at_8"] == "0.6"
     assert of_maxrl.loc["default", "validation_at_8"] == ""
+    # At Pass@4 both are the best ones, and at each k one of them is chosen.
+    assert of_maxrl["edge_at"].to_dict() == {
+        "default": "",
+        "rate-third": "1 2 4",
+        "rate-triple": "8",
+    }
     assert of_maxrl["at_edge"].to_dict() == dict.fromkeys(RATES, "yes") | {"default": "no"}
 
 
@@ -94,6 +100,11 @@ def test_of_rates_within_the_margin_the_lowest_is_chosen(tmp_path: Path) -> None
         choice = {"choose_by_pass_at": 8, "choose_within": RATES, "choose_margin": margin}
         experiment = planted_rates(tmp_path / str(margin), contrast, **choice)
         assert chosen_variants(experiment)[8] == {"default", variant}
+        write_study(experiment, "rates")
+        methods = read_csv(studies.task(experiment, "rates").outputs[1])
+        # The best rate is the highest one, so a higher one may be better, if that one is chosen.
+        of_chosen = methods[methods["chosen"] == "yes"].set_index("variant")
+        assert of_chosen.loc[variant, "at_edge"].eq("yes").all() == (variant == "rate-triple")
 
 
 def test_the_smallest_regret_over_all_k_may_be_that_of_a_rate_that_is_best_nowhere(
@@ -135,7 +146,9 @@ def test_another_study_chooses_by_its_own_trainings_variants_and_margin(tmp_path
     """The logs of seeds 1 and 2, and of variants outside its choice, have no validation at all."""
     experiment = of_two_studies(tmp_path, ["default", *RATES])
     chosen = chosen_variants(experiment, "own")
-    assert chosen == {k: {"rate-triple" if k == 8 else "rate-third"} for k in (1, 2, 4, 8)}
+    rates = {1: "rate-third", 2: "rate-third", 4: "rate-third", 8: "rate-triple"}
+    # The variant that stands outside the other study's choice is compared, too.
+    assert chosen == {k: {"default", rate} for k, rate in rates.items()}
     write_study(experiment, "own")
     methods = read_csv(studies.task(experiment, "own").outputs[1]).set_index("variant")
     assert methods["validation_at_8"].to_dict() == {
@@ -154,7 +167,10 @@ def test_logs_that_decide_are_inputs_and_a_chosen_rate_that_is_missing_is_an_err
     for variant in RATES:
         cell = f"small--policy-gradient--k1--n16--{variant}--s0"
         assert paths.count(experiment.files.training_log(cell)) == 1
-    message = "k = 8, studies.rates chooses the variant rate-triple of policy_gradient; add it to"
+    message = (
+        "validation at Pass@8, studies.rates chooses the variant rate-triple of policy_gradient; "
+        "add it to"
+    )
     with pytest.raises(InputError, match=message):
         write_study(experiment, "own")
 
@@ -174,10 +190,30 @@ def test_a_study_without_a_choice_may_not_say_how_to_choose(tmp_path: Path) -> N
         (key,) = change
         with pytest.raises(InputError, match=f"{key} is for a study with choose_by_pass_at"):
             planted.load(tmp_path, studies=study(contrast, **change))
-    unknown = study(contrast, choose_by_pass_at=4, choose_in="rats")
-    experiment = planted.load(tmp_path, studies=unknown)
-    with pytest.raises(InputError, match="choose_in: 'rats'"):
-        studies.task(experiment, "rates")
+
+
+CANNOT_CHOOSE = [
+    ({"choose_in": "rats"}, {}, "choose_in: 'rats'"),
+    ({"choose_in": "own"}, {}, "choose_in = own: allowed: another study, with choose_by_pass_at"),
+    ({}, {"choose_by_pass_at": None}, "choose_in = rates: allowed: another study, with choose_by"),
+    ({}, {"cells": [RSPO]}, "studies.rates has no variant of PG to choose; add it to its cells"),
+    ({}, {"cells": [PG | {"model": "medium"}]}, "both studies need cells of the same models"),
+    ({}, {"choose_within": ["rate-thrid"]}, "choose_within: 'rate-thrid'"),
+]
+
+
+@pytest.mark.parametrize(("change", "of_chooser", "message"), CANNOT_CHOOSE)
+def test_a_study_that_cannot_choose_for_another_one_is_named(
+    tmp_path: Path, change: dict[str, Any], of_chooser: dict[str, Any], message: str
+) -> None:
+    contrast = {"family": "a", "minus": "base"}
+    entries = study(contrast, **({"choose_by_pass_at": 4} | of_chooser))
+    own = {"title": "Own", "suite": "standard", "cells": [PG], "contrasts": [contrast]}
+    entries["own"] = own | {"choose_by_pass_at": 4, "choose_in": "rates"} | change
+    experiment = planted.load(tmp_path, studies=entries)
+    name = "rates" if "choose_within" in of_chooser else "own"
+    with pytest.raises(InputError, match=message):
+        studies.task(experiment, name)
 
 
 def test_a_method_with_a_k_is_chosen_only_where_it_is_compared(tmp_path: Path) -> None:
@@ -198,7 +234,19 @@ def test_a_method_with_a_k_is_chosen_only_where_it_is_compared(tmp_path: Path) -
         "rate-third": "",
         "rate-triple": "8",
     }
-    assert chosen_at["PG", "default"] == "1 2 4 8"
+    assert chosen_at["PG", "default"] == "1"
+    assert chosen_at["MaxRL", "default"] == ""
+
+
+def test_a_method_that_is_only_subtracted_is_chosen_where_it_is_subtracted(tmp_path: Path) -> None:
+    """MaxRL at the k of each RSPO, and at no other."""
+    contrast = {"family": "a", "k": "own", "method": "rspo_pass_at_k", "minus": "maxrl"}
+    choice = {"choose_by_pass_at": "each", "choose_within": RATES}
+    experiment = planted_rates(tmp_path, contrast, **choice)
+    lines = studies.lines_of(experiment, "rates")
+    chosen = chosen_lines(Measurer(experiment), "rates", lines)
+    labels = {k: {line.label for line in of_k} for k, of_k in chosen.items()}
+    assert labels == {1: set()} | {k: {f"RSPO k={k}", "MaxRL"} for k in (2, 4, 8)}
 
 
 def test_with_each_variant_an_objective_that_has_one_is_subtracted_from_that_one_only(

@@ -47,13 +47,19 @@ def lines_of(name: str) -> tuple[studies.Method, ...]:
 
 
 @cache
-def planned(name: str) -> tuple[studies.Comparison, ...]:
-    """The comparisons of a study; if it chooses, of the shared rate."""
-    experiment = shipped().of_study(name)
+def compared(name: str) -> tuple[studies.Method, ...]:
+    """The lines that a study compares; if it chooses, each method at the shared rate if it has it."""
     lines = lines_of(name)
-    if experiment.config.studies[name].choose_by_pass_at:
-        lines = tuple(line for line in lines if line.variant == "lr-same")
-    return tuple(studies.planned(experiment, name, lines))
+    if not shipped().config.studies[name].choose_by_pass_at:
+        return lines
+    by_method = {line.objective_k_n: line for line in lines}
+    shared = {line.objective_k_n: line for line in lines if line.variant == "lr-same"}
+    return tuple((by_method | shared).values())
+
+
+@cache
+def planned(name: str) -> tuple[studies.Comparison, ...]:
+    return tuple(studies.planned(shipped().of_study(name), name, compared(name)))
 
 
 def page(
@@ -88,12 +94,13 @@ def page(
             "trained_k": line.k,
             "n": line.n,
             "variant": line.variant,
-            "chosen": "yes" if line.variant == "lr-same" else "no",
+            "chosen": "yes" if line in compared(name) else "no",
             "setting": "a = 1",
             "instead_of": "",
             "learning_rate": 2e-4,
             "at_edge": "no",
-            "chosen_at": "1 2 4 8 16" if line.variant == "lr-same" else "",
+            "chosen_at": "1 2 4 8 16" if line in compared(name) else "",
+            "edge_at": "",
         }
         for k in experiment.config.evaluation.k:
             method[f"validation_at_{k}"] = 0.5
@@ -221,12 +228,18 @@ def need_a_k(folder: Path, regret: dict[str, float], low: float = 0.01) -> str:
 def test_the_best_fixed_k_may_be_that_of_policy_gradient(tmp_path: Path) -> None:
     text = need_a_k(tmp_path, {"PG": 0.02, "MaxRL": 0.05})
     assert "MaxRL, which has no k, is at most 5.0" in text
-    assert "RSPO with the best single k, k = 1 (policy gradient), is at most 2.0" in text
+    assert (
+        "RSPO with the best single k and rate, k = 1 (policy gradient) at 0.0002, is at most 2.0"
+        in text
+    )
     assert "The regret of MaxRL is larger by 3.0" in text
     text = need_a_k(tmp_path, {"RSPO k=4": 0.06, "MaxRL": 0.05}, low=-0.01)
-    assert "RSPO with the best single k, RSPO k=4, is at most 6.0" in text
+    assert "RSPO with the best single k and rate, RSPO k=4 at 0.0002, is at most 6.0" in text
     assert "The regret of RSPO k=4 is larger by 1.0" in text
-    assert "and the interval includes 0. Both, the best k and the best objective, are" in text
+    assert (
+        "and the interval includes 0. Both, the best of 6 pairs of k and rate and the best of 5 objectives, are"
+        in text
+    )
 
 
 def test_pages_say_where_n_is_smaller_than_the_paper_advises(tmp_path: Path) -> None:
@@ -249,9 +262,13 @@ def test_the_edge_of_the_grid_is_named_only_where_a_rate_at_the_edge_is_chosen(
         tmp_path,
         "peers",
         lambda _: OPEN,
-        lambda method: {"at_edge": "yes" if method["method"] == "MaxRL" else "no"},
+        lambda method: {"edge_at": "1 16" if method["method"] == "MaxRL" else ""},
     )
-    assert "is chosen at some k for MaxRL: a rate outside may be better for it." in text
+    methods = {line.label for line in lines_of("peers")}
+    assert f"In 2 of {5 * len(methods)} choices of a rate, one for each method and k," in text
+    assert (
+        "is the lowest or the highest of [the grid](learning_rates.md): a rate outside may" in text
+    )
 
 
 def test_objectives_above_and_below_rspo_are_counted_at_each_k(tmp_path: Path) -> None:

@@ -87,3 +87,5 @@ def test_contrasts_that_subtract_the_same_share_the_forest_plot() -> None:
     assert [family.partition(",")[0] for family in drawn("peers")] == [
         f"Pass@{k}" for k in (1, 2, 4, 8, 16)
     ]
+    others = ("policy gradient", "GRPO", "the baseline")
+    assert drawn("own_rates") == [f"RSPO against {one}, own rates" for one in others]

@@ -341,6 +341,8 @@ FOREST = pd.DataFrame(
         "method": ["RSPO k=4", "RSPO k=4", "GRPO"],
         "variant": ["default", "slow", "slow"],
         "claim": ["", "", ""],
+        "k": ["4", "4", "4"],
+        "against": ["PG", "PG", "PG"],
     }
 )
 
@@ -349,6 +351,8 @@ def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
     assert study._labels(FOREST).tolist() == ["RSPO k=4, default", "RSPO k=4, slow", "GRPO, slow"]
     assert study._labels(FOREST[1:]).tolist() == ["RSPO k=4", "GRPO"]
     assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
+    several = FOREST[:2].assign(variant="own rate", against=["PG", "Baseline k=4"])
+    assert study._labels(several).tolist() == ["RSPO \u2212 PG", "RSPO \u2212 Baseline"]
 
 
 def test_both_panels_of_a_single_benchmark_keep_their_labels() -> None:
