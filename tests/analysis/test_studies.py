@@ -455,7 +455,7 @@ def test_a_published_page_follows_from_its_published_tables(
     folder = ROOT / "docs" / "studies"
     experiment = experiment_of(name)
     table = read_rows(folder / f"{name}.csv")
-    text = {"setting": str, "instead_of": str}
+    text = dict.fromkeys(("setting", "instead_of", "chosen_at", "edge_at"), str)
     methods = pd.read_csv(folder / f"{name}_methods.csv", dtype=text).fillna(
         dict.fromkeys(text, "")
     )
