@@ -7,9 +7,11 @@ A curve is the mean over seeds and problems of Pass@k at k = 1 .. K. A resample 
 problems within each benchmark, the same ones for all methods, so that methods are compared within
 seeds and problems. Of S seeds it draws S - 1, with replacement: then the variance over seeds of a
 mean is unbiased (Rao and Wu 1988), which with S draws would be too small by (S - 1) / S. With one
-seed, the intervals are over problems only. Intervals have the middle 95 % of the resamples. They
-are too wide where seeds differ in which problems they solve, because the interaction of seeds and
-problems is part of both draws (Owen 2007).
+seed, the intervals are over problems only. With several, an interval leaves out as many resamples
+at each end as a normal distribution has beyond the quantile of Student's t with S - 1 degrees of
+freedom, because a few seeds do not show how much seeds vary (Hesterberg 2015). Intervals are too
+wide where problems vary more than seeds do, and where seeds differ in which problems they solve,
+because the interaction of seeds and problems is part of both draws (Owen 2007).
 """
 
 from collections.abc import Sequence
@@ -18,12 +20,26 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
 from rspo.evaluation.statistics import CONFIDENCE, Floats, resampled_problems
 from rspo.passk import pass_at_k
 
-RESAMPLES = 1000
+RESAMPLES = 2000
 SEED = 0
+
+
+class Curves(NamedTuple):
+    """The curves of several methods.
+
+    means: [methods, K].
+    resampled: those of each resample, [resamples, methods, K].
+    seeds: how many seeds they are the means of.
+    """
+
+    means: Floats
+    resampled: Floats
+    seeds: int
 
 
 class Interval(NamedTuple):
@@ -67,7 +83,7 @@ def resampled_curves(
     largest: int,
     sizes: Sequence[int],
     resamples: int = RESAMPLES,
-) -> tuple[Floats, Floats]:
+) -> Curves:
     """The curve of each method, and those of each resample.
 
     Args:
@@ -75,21 +91,19 @@ def resampled_curves(
         samples: of each problem.
         largest: K.
         sizes: number of problems of each benchmark.
-
-    Returns: [methods, K] and [resamples, methods, K].
     """
     methods, seeds, problems = counts.shape
     drawn = resampled_problems(sizes, resamples, SEED)
     of_problems = np.stack([np.bincount(row, minlength=problems) for row in drawn]) / problems
     of_seeds = seed_weights(seeds, resamples)
-    curves = np.zeros((methods, largest))
+    means = np.zeros((methods, largest))
     resampled = np.zeros((resamples, methods, largest))
     for method in range(methods):
         for seed in range(seeds):
             values = curves_of(counts[method, seed], samples, largest)  # [problems, K]
-            curves[method] += values.mean(axis=0) / seeds
+            means[method] += values.mean(axis=0) / seeds
             resampled[:, method] += of_seeds[:, [seed]] * (of_problems @ values)
-    return curves, resampled
+    return Curves(means, resampled, seeds)
 
 
 def seed_weights(seeds: int, resamples: int) -> Floats:
@@ -102,20 +116,19 @@ def seed_weights(seeds: int, resamples: int) -> Floats:
     return np.array(weights) / (seeds - 1)
 
 
-def regrets(curves: Floats, resampled: Floats, rivals: Sequence[int]) -> list[Regret]:
+def regrets(curves: Curves, rivals: Sequence[int]) -> list[Regret]:
     """The regret of each method: what it lacks to the best of its rivals at each k.
 
     The largest of several estimates is too large by chance, and so is a regret: more so in a
     resample, so that the interval of a regret near 0 may lie above it.
 
     Args:
-        curves, resampled: as returned by `resampled_curves`.
         rivals: the places of the methods of which the best one counts. The other methods have a
             regret too, which is negative for a method that is above all rivals at every k.
     """
     rivals = list(rivals)
-    losses = _losses(curves, rivals)  # [methods, K]
-    resampled_losses = _losses(resampled, rivals)  # [resamples, methods, K]
+    losses = _losses(curves.means, rivals)  # [methods, K]
+    resampled_losses = _losses(curves.resampled, rivals)  # [resamples, methods, K]
     largest = losses.max(axis=-1)
     largest_resampled = resampled_losses.max(axis=-1)
     best = rivals[int(largest[rivals].argmin())]
@@ -123,14 +136,14 @@ def regrets(curves: Floats, resampled: Floats, rivals: Sequence[int]) -> list[Re
     mean_resampled = resampled_losses.mean(axis=-1)
     found = []
     for method, loss in enumerate(losses):
-        found.append(
-            Regret(
-                largest=_interval(largest[method], largest_resampled[:, method]),
-                at=int(loss.argmax()) + 1,
-                mean=_interval(loss.mean(), mean_resampled[:, method]),
-                excess=_interval(largest[method] - largest[best], excess_resampled[:, method]),
-            )
+        excess = largest[method] - largest[best]
+        regret = Regret(
+            largest=_interval(largest[method], largest_resampled[:, method], curves.seeds),
+            at=int(loss.argmax()) + 1,
+            mean=_interval(loss.mean(), mean_resampled[:, method], curves.seeds),
+            excess=_interval(excess, excess_resampled[:, method], curves.seeds),
         )
+        found.append(regret)
     return found
 
 
@@ -140,33 +153,33 @@ def _losses(curves: Floats, rivals: list[int]) -> Floats:
     return np.asarray(best - curves)
 
 
-def crossings(curves: Floats, resampled: Floats, base: int) -> list[Interval]:
+def crossings(curves: Curves, base: int) -> list[Interval]:
     """The k at which one of the methods, the base model, overtakes each method.
 
     Args:
-        curves, resampled: as returned by `resampled_curves`.
         base: the index of the base model among the methods.
     """
-    differences = curves - curves[[base]]
-    resampled_differences = resampled - resampled[:, [base]]
+    differences = curves.means - curves.means[[base]]
+    resampled_differences = curves.resampled - curves.resampled[:, [base]]
     found = []
-    for method in range(len(curves)):
+    for method in range(len(curves.means)):
         value = falls_below(differences[[method]])[0]
-        found.append(_interval(value, falls_below(resampled_differences[:, method])))
+        resampled = falls_below(resampled_differences[:, method])
+        found.append(_interval(value, resampled, curves.seeds))
     return found
 
 
-def rising_shares(resampled: Floats, base: int, order: Sequence[int]) -> list[float]:
+def rising_shares(curves: Curves, base: int, order: Sequence[int]) -> list[float]:
     """How surely the base model overtakes some methods in an order.
 
     Args:
-        resampled: the curves of each resample, as returned by `resampled_curves`.
         base: the index of the base model among the methods.
         order: indices of methods.
 
     Returns: for each method of `order`, the share of the resamples in which the crossings rise
         strictly from the first method up to this one. Two that are never overtaken do not rise.
     """
+    resampled = curves.resampled
     found = [falls_below(resampled[:, method] - resampled[:, base]) for method in order]
     rises = np.ones(len(resampled), bool)
     shares = [1.0]
@@ -193,8 +206,10 @@ def falls_below(differences: Floats) -> Floats:
     return np.asarray(np.where(below.any(axis=-1), k, np.inf))
 
 
-def _interval(value: float, resampled: Floats) -> Interval:
-    """A value with the middle 95 % of its resamples, which may be infinite."""
+def _interval(value: float, resampled: Floats, seeds: int) -> Interval:
+    """A value with the 95 % interval of its resamples, which may be infinite."""
     tail = (1 - CONFIDENCE) / 2
+    if seeds > 1:
+        tail = float(ndtr(stdtrit(seeds - 1, tail)))
     low, high = np.quantile(resampled, (tail, 1 - tail), method="inverted_cdf")
     return Interval(float(value), float(low), float(high))

@@ -177,8 +177,8 @@ def curve_columns(
     if "regret" in study.columns:
         every_chosen = {line for group in chosen.values() for line in group}
         rivals = [place for place, line in enumerate(lines) if line in every_chosen]
-        curves, resampled = resampled_curves(*_counts(measurer, study, lines, largest))
-        for line, regret in zip(lines, regrets(curves, resampled, rivals), strict=True):
+        curves = resampled_curves(*_counts(measurer, study, lines, largest))
+        for line, regret in zip(lines, regrets(curves, rivals), strict=True):
             rows[line] |= _interval("regret", regret.largest)
             rows[line]["regret_at"] = regret.at
             rows[line] |= _interval("mean_regret", regret.mean)
@@ -203,15 +203,15 @@ def _crossings(
     base = Method(BASE, tuple(experiment.bases_of(name)))
     compared = list(lines) + [base]
     counts, samples, _, sizes = _counts(measurer, study, compared, largest)
-    curves, resampled = resampled_curves(counts, samples, largest, sizes)
+    curves = resampled_curves(counts, samples, largest, sizes)
     rows: dict[Method, Row] = {line: {"crossing_rises": math.nan} for line in lines}
     # The last crossing is that of the base model with itself.
-    of_lines = crossings(curves, resampled, len(lines))[:-1]
+    of_lines = crossings(curves, len(lines))[:-1]
     for line, crossing in zip(lines, of_lines, strict=True):
         rows[line] |= _interval("crossing", crossing)
     for place, seed in enumerate(measurer.common_seeds(compared)):
         of_seed = resampled_curves(counts[:, [place]], samples, largest, sizes)
-        of_lines = crossings(*of_seed, len(lines))[:-1]
+        of_lines = crossings(of_seed, len(lines))[:-1]
         for line, crossing in zip(lines, of_lines, strict=True):
             rows[line] |= _interval(f"crossing_seed{seed}", crossing)
     for variant in dict.fromkeys(line.variant for line in lines):
@@ -219,7 +219,7 @@ def _crossings(
         if not order:
             continue
         places = [lines.index(line) for line in order]
-        for line, share in zip(order, rising_shares(resampled, len(lines), places), strict=True):
+        for line, share in zip(order, rising_shares(curves, len(lines), places), strict=True):
             rows[line]["crossing_rises"] = share
     return rows
 

@@ -137,7 +137,8 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         # Whole numbers, and nothing for objectives without k.
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
         template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
-        cells = [cell.name for cell in experiment.cells_of(name)]
+        every_cell = [cell.name for cell in experiment.cells_of(name)]
+        cells = [cell for cell in every_cell if not experiment.is_derived(cell)]
         contents = study_contents(experiment, name, table, methods) | {
             "origins": origins(experiment, cells),
             "bases": bases(experiment, cells),

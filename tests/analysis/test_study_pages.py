@@ -165,14 +165,14 @@ def remedies(folder: Path, gap: Row, best: float) -> str:
 @pytest.mark.parametrize(
     ("gap", "best", "sentence"),
     [
-        (BELOW, -0.012, f"is {M}3.0 ({M}4.0 to {M}2.0) (significant) points: the best remedy, "
+        (BELOW, -0.012, f"is {M}3.0 ({M}4.0 to {M}2.0) points; the best remedy, "
          f"averaged-0.5, closes 60 % of it and leaves {M}1.2"),
         (BELOW, 0.01, "the best remedy, averaged-0.5, closes all of it and leaves +1.0"),
         (BELOW, -0.05, f"no remedy narrows it; the best one, averaged-0.5, leaves {M}5.0"),
-        (ABOVE, 0.04, "is +3.0 (+2.0 to +4.0) (significant) points: no gap is shown that a remedy "
+        (ABOVE, 0.04, "is +3.0 (+2.0 to +4.0) points; no gap is shown that a remedy "
          "could close; with the best one, averaged-0.5, it is +4.0"),
-        (OPEN, 0.0, "(not resolved) points: no gap is shown that a remedy could close"),
-        (TIE, 0.0, "(a tie) points: no gap is shown that a remedy could close"),
+        (OPEN, 0.0, "(not resolved) points; no gap is shown that a remedy could close"),
+        (TIE, 0.0, "(a tie) points; no gap is shown that a remedy could close"),
     ],
 )  # fmt: skip
 def test_a_remedy_closes_a_gap_only_if_there_is_one(
@@ -187,8 +187,8 @@ def test_a_remedy_closes_a_gap_only_if_there_is_one(
 @pytest.mark.parametrize(
     ("share", "beginning"),
     [
-        (0.97, "The larger the k of training, the later the base model overtakes the trained one:"),
-        (0.94, "The k of evaluation at which the base model overtakes the trained one:"),
+        (0.995, "The larger the k of training, the later the base model overtakes the trained one:"),
+        (0.98, "The k of evaluation at which the base model overtakes the trained one:"),
         (0.02, "The k of evaluation at which the base model overtakes the trained one:"),
     ],
 )
