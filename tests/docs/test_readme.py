@@ -51,7 +51,8 @@ def test_the_result_is_that_of_the_published_tables() -> None:
         expected = [rows["pooled", METHODS[name], k]["estimate"] for k in ("1", "4", "16")]
         assert levels == [f"{float(level):.1f}" for level in expected]
     row = rows["pooled", "RSPO k=4", "4"]
-    conditions = f"Means of {row['seeds']} training seeds over {row['problems']} test problems"
+    conditions = f"Means of {row['seeds']} training seeds, each from a base model of its own, over"
+    conditions += f" {row['problems']} test problems"
     assert f"{conditions} with {row['samples']} samples each" in " ".join(README.split())
 
 
@@ -61,6 +62,12 @@ def test_what_does_not_transfer_is_said() -> None:
         f"On problems with larger numbers than in training, the advantage {verdict}." in README
     )
     assert is_said == (verdict == "does not transfer")
+
+
+def test_the_verdicts_on_claims_of_our_own_are_said() -> None:
+    rows = {row["claim"]: row for row in table("claims.csv")}
+    for name in ("A1", "A2"):
+        assert f"{rows[name]['title'].lower()}: {rows[name]['verdict']}" in README
 
 
 def test_the_results_are_what_the_template_makes_of_the_tables(tmp_path: Path) -> None:
