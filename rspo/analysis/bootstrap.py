@@ -51,12 +51,12 @@ class Interval(NamedTuple):
 
 
 class Regret(NamedTuple):
-    """The regret of a method among several rivals.
+    """The regret of a method among several.
 
     largest: the largest regret over k.
     at: the k at which it is largest.
     mean: the mean over k.
-    excess: `largest` minus that of the rival with the smallest one, which is the same method in
+    excess: `largest` minus that of the method with the smallest one, which is the same method in
         every resample.
     """
 
@@ -116,22 +116,17 @@ def seed_weights(seeds: int, resamples: int) -> Floats:
     return np.array(weights) / (seeds - 1)
 
 
-def regrets(curves: Curves, rivals: Sequence[int]) -> list[Regret]:
-    """The regret of each method: what it lacks to the best of its rivals at each k.
+def regrets(curves: Curves) -> list[Regret]:
+    """The regret of each method: what it lacks to the best one at each k.
 
     The largest of several estimates is too large by chance, and so is a regret: more so in a
     resample, so that the interval of a regret near 0 may lie above it.
-
-    Args:
-        rivals: the places of the methods of which the best one counts. The other methods have a
-            regret too, which is negative for a method that is above all rivals at every k.
     """
-    rivals = list(rivals)
-    losses = _losses(curves.means, rivals)  # [methods, K]
-    resampled_losses = _losses(curves.resampled, rivals)  # [resamples, methods, K]
+    losses = _losses(curves.means)  # [methods, K]
+    resampled_losses = _losses(curves.resampled)  # [resamples, methods, K]
     largest = losses.max(axis=-1)
     largest_resampled = resampled_losses.max(axis=-1)
-    best = rivals[int(largest[rivals].argmin())]
+    best = int(largest.argmin())
     excess_resampled = largest_resampled - largest_resampled[:, [best]]
     mean_resampled = resampled_losses.mean(axis=-1)
     found = []
@@ -147,10 +142,9 @@ def regrets(curves: Curves, rivals: Sequence[int]) -> list[Regret]:
     return found
 
 
-def _losses(curves: Floats, rivals: list[int]) -> Floats:
-    """What each method lacks to the best of its rivals at each k; [..., methods, K]."""
-    best = curves[..., rivals, :].max(axis=-2, keepdims=True)
-    return np.asarray(best - curves)
+def _losses(curves: Floats) -> Floats:
+    """What each method lacks to the best one at each k; [..., methods, K]."""
+    return np.asarray(curves.max(axis=-2, keepdims=True) - curves)
 
 
 def crossings(curves: Curves, base: int) -> list[Interval]:

@@ -21,6 +21,7 @@ from rspo.evaluation.statistics import LEVEL, Estimate, PValues, holm, least_p_o
 Row = dict[str, Any]
 SUPPORTED = "supported"
 CONTRADICTED = "contradicted"
+PARTLY_SUPPORTED = "partly supported"
 NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
@@ -169,12 +170,13 @@ def verdict(rows: Sequence[Row]) -> str:
         return DOES_NOT_TRANSFER
     if outcomes <= {FOR, TIE}:
         widest = max(row["tie_margin"] for row in deciding(rows) if row["outcome"] == TIE)
-        return tie_within(widest)
+        tie = tie_within(widest)
+        return tie if outcomes == {TIE} else f"{PARTLY_SUPPORTED}, otherwise a {tie}"
     return NOT_RESOLVED
 
 
 def tie_within(margin: float) -> str:
-    """The verdict on a claim whose differences are above 0, or within the margin."""
+    """The verdict on a claim all of whose differences are within the margin."""
     points = f"{100 * margin:g}"
     return f"{TIE} within {points} {'point' if points == '1' else 'points'}"
 

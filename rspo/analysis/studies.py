@@ -49,6 +49,10 @@ def study_of(experiment: Experiment, name: str) -> Study:
     if study.choose_in:
         experiment.require_name(f"studies.{name}.choose_in:", study.choose_in, studies)
         _require_chooser(experiment, name, study.choose_in)
+    for contrast in study.contrasts:
+        for benchmark in contrast.benchmarks:
+            place = f"studies.{name}.contrasts, {contrast.family!r}: benchmark"
+            experiment.require_name(place, benchmark, experiment.benchmarks_of(study.suite))
     variants = {cell.variant for cell in experiment.cells_of(name)}
     for variant in study.choose_within:
         experiment.require_name(f"studies.{name}.choose_within:", variant, variants)
@@ -151,11 +155,13 @@ def planned(
     # The level of every method, variant and base policy at each k.
     every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)
-    comparisons = [
+    every_benchmark = tuple(experiment.benchmarks_of(study.suite))
+    levels = [
         _compare_scores(method.label, "", [Term(method, 1, (k,))], method.variant)
         for method in every_line + bases
         for k in ks
     ]
+    comparisons = [replace(level, benchmarks=every_benchmark) for level in levels]
     # The contrasts of methods: a difference at each k, or one for the mean over k.
     for contrast in study.contrasts:
         if contrast.claims:
@@ -166,11 +172,16 @@ def planned(
             chosen = lines[averaged[0]] if isinstance(lines, Mapping) else lines
             compared = every_line if contrast.each_variant else chosen
             differences = _differences(contrast, compared, bases[0], averaged)
-            comparisons += differences
             if study.several_models:
-                comparisons += _over_models(differences)
-    benchmarks = tuple(experiment.benchmarks_of(study.suite))
-    comparisons = [replace(comparison, benchmarks=benchmarks) for comparison in comparisons]
+                differences += _over_models(differences)
+            comparisons += [
+                replace(
+                    comparison,
+                    where=" ".join(contrast.benchmarks) or POOLED,
+                    benchmarks=contrast.benchmarks or every_benchmark,
+                )
+                for comparison in differences
+            ]
     # The contrasts of claims, whose comparisons have their benchmarks already.
     for contrast in study.contrasts:
         comparisons += _compare_claims(experiment, name, contrast)

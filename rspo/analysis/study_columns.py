@@ -17,7 +17,6 @@ from rspo.analysis.bootstrap import (
     rising_shares,
 )
 from rspo.analysis.choice import (
-    Variant,
     columns_of_choice,
     key_of,
     rate_of,
@@ -109,34 +108,32 @@ def _columns_of_choice(
     experiment = measurer.experiment
     study = study_of(experiment, name)
     tried = tried_lines(experiment, name, lines)
-    row: Row = {}
-    edge_at = []
+    row: Row = {"at_edge": "yes" if _is_at_edge(measurer, line, tried) else "no"}
+    best_at = []
     for column, by in columns_of_choice(study, experiment.config.evaluation.k).items():
         scores = scores_of(measurer, tried, by)
         found = scores.get(key_of(line))
         # The score by a regret is minus the regret; the column has the regret itself.
         row[column] = math.nan if found is None else abs(found)
-        is_chosen = by in chosen_at if study.choose_by_pass_at == "each" else bool(chosen_at)
-        if is_chosen and found is not None and _is_best_at_edge(measurer, line, tried, scores):
-            edge_at.append(by)
-    row["at_edge"] = "yes" if edge_at else "no"
+        of_method = [other for other in tried if other.objective_k_n == line.objective_k_n]
+        if found is not None and found == max(scores[key_of(other)] for other in of_method):
+            best_at.append(by)
     if study.choose_by_pass_at == "each":
         row["chosen_at"] = " ".join(map(str, chosen_at))
-        row["edge_at"] = " ".join(map(str, edge_at))
+        row["best_at"] = " ".join(map(str, best_at))
     return row
 
 
-def _is_best_at_edge(
-    measurer: Measurer, line: Method, tried: Sequence[Method], scores: Mapping[Variant, float]
-) -> bool:
-    """Whether a line is the best of its method, at the lowest or the highest rate that was tried.
+def _is_at_edge(measurer: Measurer, line: Method, tried: Sequence[Method]) -> bool:
+    """Whether a line has the lowest or the highest rate that was tried of its method.
 
-    A rate outside of those that were tried may then be better still.
+    If it is the best one, a rate outside of those that were tried may be better still.
     """
     variants = [other for other in tried if other.objective_k_n == line.objective_k_n]
+    if line not in variants:  # it was not tried
+        return False
     rates = [rate_of(measurer, other) for other in variants]
-    is_best = scores[key_of(line)] == max(scores[key_of(other)] for other in variants)
-    return is_best and rate_of(measurer, line) in (min(rates), max(rates))
+    return rate_of(measurer, line) in (min(rates), max(rates))
 
 
 def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
@@ -168,17 +165,15 @@ def curve_columns(
 ) -> dict[Method, Row]:
     """The columns `regret` and `crossing` of each line, if the study has them.
 
-    The regret is what a line lacks to the best one of those that are chosen, for k from 1 to the
-    largest of the study. A line is compared with others in the seeds that all of them have.
+    The regret is what a line lacks to the best one of all lines, chosen or not, for k from 1 to the
+    largest of the study. Lines are compared in the seeds that all of them have.
     """
     study = study_of(measurer.experiment, name)
     rows: dict[Method, Row] = {line: {} for line in lines}
     largest = max(measurer.experiment.config.evaluation.k)
     if "regret" in study.columns:
-        every_chosen = {line for group in chosen.values() for line in group}
-        rivals = [place for place, line in enumerate(lines) if line in every_chosen]
         curves = resampled_curves(*_counts(measurer, study, lines, largest))
-        for line, regret in zip(lines, regrets(curves, rivals), strict=True):
+        for line, regret in zip(lines, regrets(curves), strict=True):
             rows[line] |= _interval("regret", regret.largest)
             rows[line]["regret_at"] = regret.at
             rows[line] |= _interval("mean_regret", regret.mean)

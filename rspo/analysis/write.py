@@ -176,9 +176,9 @@ def study_contents(
     lines = methods.to_dict("records")
     for line in lines:
         line["ahead"] = ahead.get((line["method"], line["variant"]), [])
-        # The k at which its rate is chosen, and those at which a rate outside may be better still.
+        # The k at which its rate is chosen, and those at which it is the best one in validation.
         line["chosen_ks"] = _numbers(line.get("chosen_at", ""))
-        line["edge_ks"] = _numbers(line.get("edge_at", ""))
+        line["best_ks"] = _numbers(line.get("best_at", ""))
         line["has_k"] = OBJECTIVES[line["objective"]].has_k
     return {
         "name": name,

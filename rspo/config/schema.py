@@ -637,6 +637,7 @@ class Contrast(Section):
     k: tuple[Positive, ...] | Literal["own"] | None = None
     mean: bool = False  # whether the differences are averaged over k
     each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
+    benchmarks: tuple[Name, ...] = ()  # those of the suite that count; empty: all
 
     @property
     def named_ks(self) -> tuple[int, ...]:
@@ -717,8 +718,12 @@ class Study(GridEntry):
             self._require_names(contrast, place)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
-            if contrast.claims and (contrast.less or contrast.k or contrast.mean):
-                raise ValueError(f"{place}: claims are compared without less, k and mean")
+            if contrast.claims and (
+                contrast.less or contrast.k or contrast.mean or contrast.benchmarks
+            ):
+                raise ValueError(
+                    f"{place}: claims are compared without less, k, mean and benchmarks"
+                )
             if contrast.mean and (contrast.k == "own" or self.choose_by_pass_at == "each"):
                 raise ValueError(f"{place}: no mean over k with k: own or choose_by_pass_at: each")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:

@@ -123,7 +123,7 @@ def _share_a_plot(first: Contrast, second: Contrast) -> bool:
     They subtract the same, from the same or other methods and k; or each subtracts an objective of
     its own from methods at the k that these are trained for.
     """
-    keys = ("less", "mean", "claims", "each_variant")
+    keys = ("less", "mean", "claims", "each_variant", "benchmarks")
     is_alike = all(getattr(first, key) == getattr(second, key) for key in keys)
     own = all(one.k == "own" and isinstance(one.minus, Subtrahend) for one in (first, second))
     return is_alike and (first.minus == second.minus or own)

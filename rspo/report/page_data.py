@@ -24,6 +24,7 @@ from rspo.analysis.results import (
     NOT_RESOLVED,
     NOT_TESTED,
     OPEN,
+    PARTLY_SUPPORTED,
     SUPPORTED,
     TIE,
     Row,
@@ -60,12 +61,21 @@ _SCALED = [
     "tie_margin",
 ]
 # The beginnings of all verdicts, in the order in which pages count them.
-_VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
+_VERDICTS = (
+    SUPPORTED,
+    PARTLY_SUPPORTED,
+    CONTRADICTED,
+    TIE,
+    DOES_NOT_TRANSFER,
+    NOT_RESOLVED,
+    NOT_TESTED,
+)
 # The methods of the table in README.md: from their labels in figures to what the table calls them.
 _IN_README = {
     "Base": "nothing: the base model",
     "PG": "policy gradient (PG)",
     "GRPO": "GRPO",
+    "MaxRL, not centred": "MaxRL, not centred",
     "Baseline k=4": "the paper's baseline, k = 4",
     "RSPO k=4": "RSPO, k = 4",
     "RSPO k=8": "RSPO, k = 8",
@@ -101,18 +111,22 @@ def headline(experiment: Experiment) -> dict[str, Any]:
     return {"models": model_labels(experiment, policies), "rows": rows}
 
 
-def own_rates(experiment: Experiment) -> list[Row]:
+def own_rates(experiment: Experiment, problems: str = "") -> list[Row]:
     """The differences of the study of own learning rates, as the rows of `headline` are.
 
     Each has RSPO at the k that it is trained for, and both methods at the rate that validation
     chooses at this k. They are those of the published table, which comes with the project; there
     are none for a scale without this study, and before the table is published.
+
+    Args:
+        problems: "no hidden rule" or "hidden rule", for a part of the problems; empty for all.
     """
     path = published_own_rates(experiment)
     if path is None:
         return []
     rows = read_rows(path)
-    rows = rows[rows["family"].str.endswith(", own rates")]
+    end = f", own rates, {problems}" if problems else ", own rates"
+    rows = rows[rows["family"].str.endswith(end)]
     found = []
     for row in adjusted_together(rows.to_dict("records")):
         row["against"] = _NAMES[row["method_b"].partition(" k=")[0]]
@@ -211,15 +225,20 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
 
 
 def levels(experiment: Experiment, ks: list[int]) -> dict[str, list[Row]]:
-    """Pass@k on the pooled problems at some k, by method: the rows of fig_grpo.
+    """Pass@k on the pooled problems at some k, by method, named in words.
 
-    The methods are the base model, those without a k, and those trained for k = 4, named in words.
+    They are from fig_grpo, and the objective without a k from fig_without_k, if there is one.
     """
-    rows = [row for row in _drawn(experiment, curves.GRPO) if row["benchmark"] == POOLED]
+    rows = _drawn(experiment, curves.GRPO)
+    without_k = figures_of(experiment).get("fig_without_k")
+    if without_k is not None:
+        rows = rows + _drawn(experiment, without_k)
     found: dict[str, list[Row]] = {}
     for method, name in _IN_README.items():
-        at = {int(row["k"]): row for row in rows if row["method"] == method}
-        found[name] = [at[k] for k in ks]
+        of_method = [row for row in rows if row["method"] == method and row["benchmark"] == POOLED]
+        at = {int(row["k"]): row for row in of_method}
+        if at:
+            found[name] = [at[k] for k in ks]
     return found
 
 

@@ -39,7 +39,7 @@ def test_a_curve_is_the_share_of_subsets_with_a_correct_sample() -> None:
 
 def test_regret_is_the_loss_against_the_best_method_at_each_k() -> None:
     counts = drawn((3, 2, 20))
-    found = regrets(resampled_curves(counts, SAMPLES, 5, [12, 8], resamples=3), rivals=range(3))
+    found = regrets(resampled_curves(counts, SAMPLES, 5, [12, 8], resamples=3))
     values = [
         [np.mean([brute_force(c, k) for c in method.ravel()]) for k in range(1, 6)]
         for method in counts
@@ -51,15 +51,6 @@ def test_regret_is_the_loss_against_the_best_method_at_each_k() -> None:
         assert loss[regret.at - 1] == pytest.approx(max(loss), abs=1e-12)
         assert regret.mean.value == pytest.approx(np.mean(loss), abs=1e-12)
         assert regret.excess.value == pytest.approx(max(loss) - min(largest), abs=1e-12)
-
-
-def test_the_regret_of_a_method_that_is_no_rival_is_what_it_lacks_to_the_best_rival() -> None:
-    """It may be better than all of them at every k, and then has a negative regret."""
-    curves = np.array([[0.3, 0.5], [0.4, 0.4], [0.6, 0.7]])
-    found = regrets(Curves(curves, curves[np.newaxis], seeds=1), rivals=[0, 1])
-    assert [regret.largest.value for regret in found] == pytest.approx([0.1, 0.1, -0.2])
-    assert [regret.at for regret in found] == [1, 2, 1]
-    assert found[2].excess.value == pytest.approx(-0.3)
 
 
 def test_a_resample_has_the_mean_of_the_seeds_and_problems_that_it_draws() -> None:
@@ -140,7 +131,7 @@ def test_the_difference_of_two_regrets_that_are_alike_may_be_below_0() -> None:
     counts[1, 0, :20] = counts[0, 0, 20:]  # the same numbers, at other problems
     counts[1, 0, 20:] = counts[0, 0, :20]
     curves = resampled_curves(counts, SAMPLES, 3, [40], resamples=500)
-    found = regrets(curves, rivals=range(2))
+    found = regrets(curves)
     losses = curves.resampled.max(axis=1, keepdims=True) - curves.resampled
     largest = losses.max(axis=2)
     best = int(np.argmin([regret.largest.value for regret in found]))
@@ -173,7 +164,7 @@ def test_an_interval_over_a_few_seeds_is_as_wide_as_that_of_students_t(seeds: in
     resampled = np.zeros((len(normal), 2, 1))
     resampled[:, 0] = 100  # the best method, by far
     resampled[:, 1, 0] = normal
-    regret = regrets(Curves(resampled.mean(axis=0), resampled, seeds), rivals=[0, 1])[1].largest
+    regret = regrets(Curves(resampled.mean(axis=0), resampled, seeds))[1].largest
     expected = stats.norm.isf(0.025) if seeds == 1 else stats.t.isf(0.025, seeds - 1)
     if seeds == 2:  # the t of one degree of freedom, 12.7, is beyond all resamples
         expected = (normal.max() - normal.min()) / 2

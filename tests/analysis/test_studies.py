@@ -365,7 +365,7 @@ def test_a_page_may_have_a_template_of_the_users_own(
 
 
 MISTAKES = """
-contrasts: [{family: a, minus: default, claims: [C1], mean: true}]  ~  without less, k and mean
+contrasts: [{family: a, minus: default, claims: [C1], mean: true}]  ~  without less, k, mean and ben
 contrasts: [{family: a, minus: default, claims: [C2]}]  ~  'C1', 'C3' or 'C10'
 contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  'a': two have this family
 contrasts: []  ~  contrasts
@@ -455,7 +455,7 @@ def test_a_published_page_follows_from_its_published_tables(
     folder = ROOT / "docs" / "studies"
     experiment = experiment_of(name)
     table = read_rows(folder / f"{name}.csv")
-    text = dict.fromkeys(("setting", "instead_of", "chosen_at", "edge_at"), str)
+    text = dict.fromkeys(("setting", "instead_of", "chosen_at", "best_at"), str)
     methods = pd.read_csv(folder / f"{name}_methods.csv", dtype=text).fillna(
         dict.fromkeys(text, "")
     )

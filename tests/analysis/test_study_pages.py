@@ -100,7 +100,7 @@ def page(
             "learning_rate": 2e-4,
             "at_edge": "no",
             "chosen_at": "1 2 4 8 16" if line in compared(name) else "",
-            "edge_at": "",
+            "best_at": "",
         }
         for k in experiment.config.evaluation.k:
             method[f"validation_at_{k}"] = 0.5
@@ -187,7 +187,10 @@ def test_a_remedy_closes_a_gap_only_if_there_is_one(
 @pytest.mark.parametrize(
     ("share", "beginning"),
     [
-        (0.995, "The larger the k of training, the later the base model overtakes the trained one:"),
+        (
+            0.995,
+            "The larger the k of training, the later the base model overtakes the trained one:",
+        ),
         (0.98, "The k of evaluation at which the base model overtakes the trained one:"),
         (0.02, "The k of evaluation at which the base model overtakes the trained one:"),
     ],
@@ -227,7 +230,7 @@ def need_a_k(folder: Path, regret: dict[str, float], low: float = 0.01) -> str:
 
 def test_the_best_fixed_k_may_be_that_of_policy_gradient(tmp_path: Path) -> None:
     text = need_a_k(tmp_path, {"PG": 0.02, "MaxRL": 0.05})
-    assert "MaxRL, which has no k, is at most 5.0" in text
+    assert "MaxRL at 0.0002, which has no k, is at most 5.0" in text
     assert (
         "RSPO with the best single k and rate, k = 1 (policy gradient) at 0.0002, is at most 2.0"
         in text
@@ -236,7 +239,7 @@ def test_the_best_fixed_k_may_be_that_of_policy_gradient(tmp_path: Path) -> None
     text = need_a_k(tmp_path, {"RSPO k=4": 0.06, "MaxRL": 0.05}, low=-0.01)
     assert "RSPO with the best single k and rate, RSPO k=4 at 0.0002, is at most 6.0" in text
     assert "The regret of RSPO k=4 is larger by 1.0" in text
-    assert "and the interval includes 0. Both, the best of 6 pairs of k and rate and the" in text
+    assert "and the interval includes 0. Both, the best of 8 pairs of k and rate and the" in text
 
 
 def test_pages_say_where_n_is_smaller_than_the_paper_advises(tmp_path: Path) -> None:
@@ -259,13 +262,11 @@ def test_the_edge_of_the_grid_is_named_only_where_a_rate_at_the_edge_is_chosen(
         tmp_path,
         "peers",
         lambda _: OPEN,
-        lambda method: {"edge_at": "1 16" if method["method"] == "MaxRL" else ""},
+        lambda method: {"at_edge": "yes", "best_at": "1 16" if method["method"] == "MaxRL" else ""},
     )
     methods = {line.label for line in lines_of("peers")}
     assert f"In 2 of {5 * len(methods)} choices of a rate, one for each method and k," in text
-    assert (
-        "is the lowest or the highest of [the grid](learning_rates.md): a rate outside may" in text
-    )
+    assert "is the best one and the lowest or the highest of [the grid](learning_rates.md):" in text
 
 
 def test_objectives_above_and_below_rspo_are_counted_at_each_k(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rspo.analysis.results import (
     CONTRADICTED,
     DOES_NOT_TRANSFER,
     NOT_RESOLVED,
+    PARTLY_SUPPORTED,
     SUPPORTED,
     tie_within,
 )
@@ -98,5 +99,7 @@ def test_every_claim_has_a_verdict(experiment: Experiment) -> None:
         verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
     assert verdicts.keys() == claims_of(experiment).keys()
     margin = experiment.config.evaluation.equivalence_margin
-    known = {SUPPORTED, CONTRADICTED, NOT_RESOLVED, DOES_NOT_TRANSFER, tie_within(margin)}
+    tie = tie_within(margin)
+    known = {SUPPORTED, CONTRADICTED, NOT_RESOLVED, DOES_NOT_TRANSFER, tie}
+    known.add(f"{PARTLY_SUPPORTED}, otherwise a {tie}")
     assert {*verdicts.values()} <= known
