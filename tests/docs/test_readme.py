@@ -61,10 +61,8 @@ def test_the_result_is_that_of_the_published_tables() -> None:
 
 def test_what_does_not_transfer_is_said() -> None:
     (verdict,) = (row["verdict"] for row in table("claims.csv") if row["claim"] == "C7")
-    is_said = (
-        f"On problems with larger numbers than in training, the advantage over the baseline {verdict}."
-        in README
-    )
+    sentence = "On problems with larger numbers than in training, the advantage over the baseline"
+    is_said = f"{sentence} {verdict}." in README
     assert is_said == (verdict == "does not transfer")
 
 
