@@ -1,8 +1,9 @@
 """The sentences of the pages of the config's studies, on planted results and on their opposite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -67,18 +68,21 @@ def page(
     name: str,
     result: Callable[[Row], Row],
     logged: Callable[[Row], Row] = lambda _: {},
+    levels: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
     """The page of a study.
 
     Args:
         result: what the tests show of a difference.
         logged: the columns of a method and variant beside those that every study has.
+        levels: Pass@k by variant, at every k; 0.5 for others.
     """
     experiment = shipped()
     study = experiment.config.studies[name]
     rows = []
     for one in planned(name):
-        row = row_of(one, Estimate(0.5, 0.01, 0.01, 0.01, 4.0, 5), 890, 128)
+        level = levels.get(one.variant, 0.5)
+        row = row_of(one, Estimate(level, 0.01, 0.01, 0.01, 4.0, 5), 890, 128)
         rows.append(row | {"outcome": ""})
     rows = with_p_values(rows, name)
     for row in rows:
@@ -211,6 +215,60 @@ def test_an_order_of_crossings_needs_nearly_all_resamples(
     text = page(tmp_path, "overtake", lambda _: OPEN, logged)
     assert first_sentence(text).startswith(beginning)
     assert f"in {100 * share:.0f} % of the resamples" in text
+
+
+# --- learning_rates and own_rates ----------------------------------------------------------------
+
+RATES = {"lr-third": 6.7e-5, "lr-same": 2e-4, "lr-triple": 6e-4}
+
+
+def test_choices_of_a_rate_are_counted_at_each_k(tmp_path: Path) -> None:
+    """The lowest is chosen at Pass@16, where the highest is better, and the middle one elsewhere."""
+    chosen = {"lr-third": "16", "lr-same": "1 2 4 8", "lr-triple": ""}
+    best = {"lr-third": "", "lr-same": "1 2 4 8", "lr-triple": "16"}
+
+    def logged(method: Row) -> Row:
+        variant = method["variant"]
+        columns = {"chosen_at": chosen[variant], "best_at": best[variant]}
+        columns["chosen"] = "yes" if chosen[variant] else "no"
+        columns["at_edge"] = "no" if variant == "lr-same" else "yes"
+        return columns | {"learning_rate": RATES[variant]}
+
+    text = " ".join(page(tmp_path, "learning_rates", lambda _: OPEN, logged).split())
+    methods = len({line.label for line in lines_of("learning_rates")})
+    assert (
+        f"for 0 of {methods} methods at Pass@1 and for 0 at Pass@16, and the lowest for 0 and"
+        in text
+    )
+    assert f"the lowest for 0 and {methods} (" in text
+    assert f"0.0002 in {4 * methods}, 0.0006 in 0 of {5 * methods};" in text
+    assert f"which is not the best one in {methods} choices; at Pass@16, the lowest is the" in text
+    assert "the lowest is the best one for 0 methods." in text
+    assert f"In {methods} cases, the best rate is the lowest or the highest" in text
+
+
+def test_own_rates_say_where_rspo_is_not_above_and_where_a_choice_is_worse(tmp_path: Path) -> None:
+    def result(row: Row) -> Row:
+        return OPEN if "against GRPO" in row["family"] else ABOVE
+
+    text = " ".join(page(tmp_path, "own_rates", result).split())
+    assert "At k = 2, 4, 8, RSPO is not significantly above GRPO at own rates." in text
+    assert "above the baseline at own rates" not in text
+    assert "Another rate than the shared one is chosen for no method." in text
+    assert "is worse than the shared one" not in text
+
+    def logged(method: Row) -> Row:
+        if method["method"] != "Baseline k=4":
+            return {}
+        is_third = method["variant"] == "lr-third"
+        return {"chosen": "yes" if is_third else "no", "chosen_at": "4" if is_third else ""}
+
+    levels = {"lr-third": 0.3, "lr-same": 0.5}
+    text = " ".join(page(tmp_path, "own_rates", result, logged, levels).split())
+    assert "is chosen for Baseline k=4 (0.0002 at Pass@4)." in text
+    assert (
+        "is worse than the shared one for Baseline k=4 at Pass@4 (30.0 instead of 50.0 %)." in text
+    )
 
 
 # --- need_a_k ------------------------------------------------------------------------------------
