@@ -223,7 +223,7 @@ RATES = {"lr-third": 6.7e-5, "lr-same": 2e-4, "lr-triple": 6e-4}
 
 
 def test_choices_of_a_rate_are_counted_at_each_k(tmp_path: Path) -> None:
-    """The lowest is chosen at Pass@16, where the highest is better, and the middle one elsewhere."""
+    """The lowest is chosen at Pass@16, where the highest is better, and the middle elsewhere."""
     chosen = {"lr-third": "16", "lr-same": "1 2 4 8", "lr-triple": ""}
     best = {"lr-third": "", "lr-same": "1 2 4 8", "lr-triple": "16"}
 
