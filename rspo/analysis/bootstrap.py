@@ -200,10 +200,18 @@ def falls_below(differences: Floats) -> Floats:
     return np.asarray(np.where(below.any(axis=-1), k, np.inf))
 
 
+def tail_of(seeds: int) -> float:
+    """The share of resamples beyond each end of a 95 % interval.
+
+    With several seeds, it is that of a normal distribution beyond the quantile of Student's t. Of
+    two or three seeds it is less than one resample, so that an interval ends at the outermost ones.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    return tail if seeds == 1 else float(ndtr(stdtrit(seeds - 1, tail)))
+
+
 def _interval(value: float, resampled: Floats, seeds: int) -> Interval:
     """A value with the 95 % interval of its resamples, which may be infinite."""
-    tail = (1 - CONFIDENCE) / 2
-    if seeds > 1:
-        tail = float(ndtr(stdtrit(seeds - 1, tail)))
+    tail = tail_of(seeds)
     low, high = np.quantile(resampled, (tail, 1 - tail), method="inverted_cdf")
     return Interval(float(value), float(low), float(high))

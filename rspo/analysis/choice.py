@@ -80,7 +80,7 @@ def _chosen_by(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -
 
 
 def best_variants(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -> set[Variant]:
-    """The variant of each method of a study that validation chooses, whether the study has it."""
+    """The variant of each method that validation chooses, whether or not the study has it."""
     experiment = measurer.experiment
     tried = tried_lines(experiment, name, lines)
     scores = scores_of(measurer, tried, by)
@@ -107,11 +107,22 @@ def tried_lines(experiment: Experiment, name: str, lines: Sequence[Method]) -> l
 
 
 def scores_of(measurer: Measurer, tried: Sequence[Method], by: By) -> dict[Variant, float]:
-    """What the best variant has most of: Pass@k in validation, or minus the largest regret."""
+    """What the best variant has most of: Pass@k in validation, or minus the largest regret.
+
+    Raises: InputError if validations differ in their k.
+    """
     curves = {key_of(line): _validation(measurer, line, by) for line in tried}
     if by != "all":
         return {key: curve[by] for key, curve in curves.items()}
-    ks = set.intersection(*(set(curve) for curve in curves.values()))
+    ks = next(iter(curves.values())).keys()
+    for line in tried:
+        if curves[key_of(line)].keys() != ks:
+            path = measurer.experiment.files.training_log(line.policies[0])
+            raise InputError(
+                f"{path}: the last validation has Pass@k for other k than that of "
+                f"{tried[0].policies[0]}; set the same evaluation.k and "
+                "training.validation.samples in each"
+            )
     best = {k: max(curve[k] for curve in curves.values()) for k in ks}
     return {key: -max(best[k] - curve[k] for k in ks) for key, curve in curves.items()}
 
@@ -139,7 +150,7 @@ def _validation(measurer: Measurer, line: Method, by: By) -> dict[int, float]:
             )
         for k in ks:
             found.setdefault(k, []).append(validation[f"{_PASS}{k}"])
-    return {k: fmean(values) for k, values in found.items()}
+    return {k: fmean(values) for k, values in found.items() if len(values) == len(line.policies)}
 
 
 def rate_of(measurer: Measurer, line: Method) -> float:

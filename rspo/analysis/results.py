@@ -170,13 +170,19 @@ def verdict(rows: Sequence[Row]) -> str:
         return DOES_NOT_TRANSFER
     if outcomes <= {FOR, TIE}:
         widest = max(row["tie_margin"] for row in deciding(rows) if row["outcome"] == TIE)
-        tie = tie_within(widest)
-        return tie if outcomes == {TIE} else f"{PARTLY_SUPPORTED}, otherwise a {tie}"
+        # That all comparisons are as claimed needs no adjustment, but that some are does.
+        is_partly = any(row["p_adjusted"] < LEVEL for row in deciding(rows))
+        return partly_supported(widest) if is_partly else tie_within(widest)
     return NOT_RESOLVED
 
 
+def partly_supported(margin: float) -> str:
+    """The verdict on a claim some of whose differences are above 0, and all others a tie."""
+    return f"{PARTLY_SUPPORTED} (otherwise a {tie_within(margin)})"
+
+
 def tie_within(margin: float) -> str:
-    """The verdict on a claim all of whose differences are within the margin."""
+    """The verdict on a claim none of whose differences is above 0, and that fails by little."""
     points = f"{100 * margin:g}"
     return f"{TIE} within {points} {'point' if points == '1' else 'points'}"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
+from rspo.analysis.bootstrap import tail_of
 from rspo.analysis.choice import chosen_lines
 from rspo.analysis.claims import Claim, claims_of, planned, task
 from rspo.analysis.measure import Measurer
@@ -190,6 +191,8 @@ def study_contents(
         "samples": int(table["samples"].max()),
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
+        # The share of the resamples in which an order must hold to be shown.
+        "order_share": 1 - tail_of(int(table["seeds"].max())),
         # The learning rate of the model, which a variant may change.
         "shared_rate": experiment.config.models[study.cells[0].model].learning_rate,
         "margin": experiment.config.evaluation.equivalence_margin,

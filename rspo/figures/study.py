@@ -138,7 +138,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     # A contrast of claims has a panel for each claim, and any other one for each k.
     panel = forest["claim"].where(forest["claim"] != "", forest["k"])
     study = studies.study_of(experiment, figure.grids[0])
-    forest = forest.assign(panel=panel, label=_labels(_with_own_rates(forest, study)))
+    choosing = studies.chooser(experiment, figure.grids[0])
+    forest = forest.assign(panel=panel, label=_labels(_with_own_rates(forest, study, choosing)))
     height = max(2.4, 0.9 + 0.165 * forest["label"].nunique())
     picture = style.new_picture(style.TEXT_WIDTH, height)
     if levels.empty:
@@ -311,14 +312,18 @@ def _has_variants(table: pd.DataFrame) -> bool:
     return bool((table.groupby("method")["variant"].nunique() > 1).any())
 
 
-def _with_own_rates(forest: pd.DataFrame, study: Study) -> pd.DataFrame:
+def _with_own_rates(forest: pd.DataFrame, study: Study, choosing: Study) -> pd.DataFrame:
     """The rows with one name for all variants among which a study chooses at each k.
 
     The variant of a method may then be another one in another panel.
+
+    Args:
+        choosing: the study whose trainings decide.
     """
     if study.choose_by_pass_at != "each" or study.contrasts[0].each_variant:
         return forest
-    outside = set(forest["variant"]) - set(study.choose_within) if study.choose_within else set()
+    within = choosing.choose_within
+    outside = set(forest["variant"]) - set(within) if within else set()
     return forest.assign(
         variant=forest["variant"].where(forest["variant"].isin(outside), "own rate")
     )

@@ -188,6 +188,22 @@ def gains(experiment: Experiment) -> list[Gains]:
     return found
 
 
+def own_claims(experiment: Experiment) -> list[tuple[str, list[Row]]]:
+    """The differences that decide claims A1 and A2, by what is subtracted, in the order of their k.
+
+    Returns: "k = 4" for A1, and the label of each objective without a k for A2. The `outcome` of a
+        row is "above", "below", "tie" or "open", with p adjusted over the claim.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in _comparisons(experiment):
+        if row["claim"] in ("A1", "A2") and row["decides"] == "yes":
+            against = "k = 4" if row["claim"] == "A1" else row["method_b"]
+            found.setdefault(against, []).append(row | {"outcome": shown_by(row)})
+    for rows in found.values():
+        rows.sort(key=lambda row: int(row["k"]))
+    return list(found.items())
+
+
 def below_zero(experiment: Experiment) -> list[tuple[str, list[Row]]]:
     """The differences of RSPO and what it is compared with that are below 0, by figure.
 

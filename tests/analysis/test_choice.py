@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rspo.analysis import studies
@@ -13,6 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
+from rspo.passk import pass_at_k
 from tests.support import planted
 from tests.support.tasks import attest
 
@@ -354,3 +356,46 @@ def test_regret_and_crossing_are_columns_of_the_methods(tmp_path: Path) -> None:
     # Neither RSPO k=4 nor k=8 is overtaken up to Pass@8.
     assert methods.loc["RSPO k=4", "crossing"] == "inf"
     assert rises["RSPO k=8"] == "0.0"
+
+
+def test_a_contrast_may_count_the_problems_of_some_benchmarks_only(tmp_path: Path) -> None:
+    """The same difference on one of two benchmarks, beside that on both."""
+    minus = {"minus": "policy_gradient", "method": "rspo_pass_at_k", "k": [4]}
+    experiment = planted_rates(
+        tmp_path,
+        minus | {"family": "both"},
+        minus | {"family": "one", "benchmarks": ["multiply"]},
+    )
+    write_study(experiment, "rates")
+    table = read_csv(studies.task(experiment, "rates").outputs[0])
+    measurer = Measurer(experiment)
+    rows = table[(table["method_a"] == "RSPO k=4") & (table["variant"] == "default")]
+    for family, benchmarks in (("both", ["linear", "multiply"]), ("one", ["multiply"])):
+        (row,) = rows[rows["family"] == family].to_dict("records")
+        first, second = row["cells"].split()
+        levels = []
+        for cell in (first, second):
+            counts = np.concatenate([measurer.scores(cell, one).counts for one in benchmarks])
+            levels.append(pass_at_k(planted.SAMPLES, counts, 4).mean())
+        assert float(row["estimate"]) == pytest.approx(levels[0] - levels[1])
+        assert int(row["problems"]) == len(counts)
+        assert row["where"] == ("pooled" if family == "both" else "multiply")
+
+
+def test_a_benchmark_of_a_contrast_that_the_suite_lacks_is_named(tmp_path: Path) -> None:
+    contrast = {"family": "a", "minus": "base", "benchmarks": ["divid"]}
+    experiment = planted.load(tmp_path, studies=study(contrast))
+    with pytest.raises(InputError, match="contrasts, 'a': benchmark 'divid'"):
+        studies.task(experiment, "rates")
+
+
+def test_a_regret_needs_the_same_k_in_every_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer = {"rate-triple": {1: 0.3, 2: 0.3}}
+    monkeypatch.setattr(f"{__name__}.VALIDATION", VALIDATION | fewer)
+    experiment = planted_rates(tmp_path, {"family": "a", "minus": "base"}, choose_by_pass_at="all")
+    with pytest.raises(
+        InputError, match=r"rate-triple--s0/training.jsonl: the last validation has"
+    ):
+        write_study(experiment, "rates")

@@ -88,6 +88,8 @@ def page(
     for row in rows:
         if row["family"]:
             row |= result(row)
+            # Templates adjust p-values over several families together.
+            row |= {"p_computed": row["p_adjusted"], "p_tie": row["p_tie_adjusted"]}
             row |= {"low": row["estimate"] - 0.01, "high": row["estimate"] + 0.01}
     table = write_comparisons(folder / "table.csv", rows)
     methods = []
@@ -192,7 +194,7 @@ def test_a_remedy_closes_a_gap_only_if_there_is_one(
     ("share", "beginning"),
     [
         (
-            0.995,
+            0.998,
             "The larger the k of training, the later the base model overtakes the trained one:",
         ),
         (0.98, "The k of evaluation at which the base model overtakes the trained one:"),
@@ -214,7 +216,7 @@ def test_an_order_of_crossings_needs_nearly_all_resamples(
 
     text = page(tmp_path, "overtake", lambda _: OPEN, logged)
     assert first_sentence(text).startswith(beginning)
-    assert f"in {100 * share:.0f} % of the resamples" in text
+    assert f"in {100 * share:.1f} % of the resamples" in text
 
 
 # --- learning_rates and own_rates ----------------------------------------------------------------
@@ -252,8 +254,8 @@ def test_own_rates_say_where_rspo_is_not_above_and_where_a_choice_is_worse(tmp_p
         return OPEN if "against GRPO" in row["family"] else ABOVE
 
     text = " ".join(page(tmp_path, "own_rates", result).split())
-    assert "At k = 2, 4, 8, RSPO is not significantly above GRPO at own rates." in text
-    assert "above the baseline at own rates" not in text
+    found = ", ".join(f"GRPO at Pass@{k}" for k in (2, 4, 8))
+    assert f"At own rates, RSPO is not significantly above {found}." in text
     assert "Another rate than the shared one is chosen for no method." in text
     assert "is worse than the shared one" not in text
 

@@ -23,7 +23,7 @@ from tests.support import planted
 MARGIN, ERROR, DEGREES = 0.02, 0.005, 8
 LEVEL = 0.05
 TIE = "tie within 2 points"
-PARTLY = "partly supported, otherwise a tie within 2 points"
+PARTLY = "partly supported (otherwise a tie within 2 points)"
 OPEN = "not resolved at this size"
 
 
@@ -113,6 +113,8 @@ VERDICTS = [
     ([0.03, -0.03], "for against", "contradicted"),
     ([0.03, 0.001], "for tie", PARTLY),
     ([0.0, 0.001], "tie tie", TIE),
+    # Above 0 before Holm's method, but not after it.
+    ([0.0105, 0.001, 0.0, 0.0], "for tie tie tie", TIE),
     ([0.03, 0.009], "for open", OPEN),
     ([0.001, 0.011], "tie open", OPEN),
     ([-0.03, 0.001], "against tie", "contradicted"),
@@ -265,7 +267,7 @@ def test_no_difference_is_a_tie_where_the_margin_is_five_errors() -> None:
     rng = np.random.default_rng(0)
     found = [verdict(drawn(rng, [0.0] * 6, MARGIN / 5)) for _ in range(TRIALS)]
     assert (found.count(TIE) + found.count(PARTLY)) / TRIALS > 0.8
-    assert found.count(PARTLY) / TRIALS < 6 * at_most(LEVEL)
+    assert found.count(PARTLY) / TRIALS <= at_most(LEVEL)
     assert found.count("contradicted") / TRIALS <= at_most(LEVEL)
     assert found.count("supported") == 0
 

@@ -306,7 +306,7 @@ def test_differences_below_zero_are_said_with_the_figure_that_shows_them(
     assert "In fig_difference" not in str(sentences(as_claimed).exceptions())
 
 
-def test_families_without_a_gain_are_named(opposite: Experiment, as_claimed: Experiment) -> None:
+def test_gains_are_counted_by_benchmark(opposite: Experiment, as_claimed: Experiment) -> None:
     """Where RSPO is below the baseline everywhere, on both benchmarks; as claimed, on none."""
     labels = [one.label for one in opposite.config.data.suites["standard"].values()]
     assert page_data.gains(opposite) == [page_data.Gains("baseline", [], labels, labels)]
@@ -329,6 +329,44 @@ def test_benchmarks_with_and_without_a_gain_are_said_in_the_shorter_way(
         "all but three, policy gradient on none and GRPO on one only, each at a k that it is "
         "trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is below policy "
         "gradient on three and below GRPO on two and three at each of these k."
+    )
+
+
+def test_p_values_of_single_benchmarks_are_adjusted_over_all_of_them(
+    opposite: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = page_data._comparisons(opposite)
+    changed = [row | {"p_computed": 0.01, "p_tie": 0.9} for row in rows]
+    monkeypatch.setattr(page_data, "_comparisons", lambda _: changed)
+    found = page_data.compared_by_benchmark(opposite)
+    assert len(found) == 2 * 3  # two benchmarks, and three k
+    assert [row["p_adjusted"] for row in found] == pytest.approx([0.06] * 6)
+
+
+def test_what_becomes_of_claims_of_our_own_is_said_for_each_method_without_a_k(
+    alike: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {"p_adjusted": 0.001, "p_tie_adjusted": 0.9}
+    tie = {"p_adjusted": 0.9, "p_tie_adjusted": 0.001}
+    nothing = {"p_adjusted": 0.9, "p_tie_adjusted": 0.9}
+    rows = [
+        {"claim": "A1", "k": "16", "method_b": "RSPO k=4", "estimate": 0.1} | tie,
+        {"claim": "A1", "k": "2", "method_b": "RSPO k=4", "estimate": 3.0} | shown,
+        {"claim": "A2", "k": "2", "method_b": "MaxRL", "estimate": 2.0} | nothing,
+        {"claim": "A2", "k": "2", "method_b": "GRPO", "estimate": -2.0} | shown,
+        {"claim": "A2", "k": "4", "method_b": "GRPO", "estimate": 9.0, "decides": "no"} | shown,
+    ]
+    rows = [{"decides": "yes", "low": row["estimate"] - 1} | row for row in rows]
+    monkeypatch.setattr(
+        page_data, "_comparisons", lambda _: [row | {"high": row["low"] + 2} for row in rows]
+    )
+    monkeypatch.setattr(page_data, "claims", lambda _: [])
+    said = one_line(str(sentences(alike).own_claims())).replace("\u00a0", " ").strip()
+    start = "Training for the k of evaluation (k = 1: policy gradient) minus"
+    assert said == (
+        f"{start} training for k = 4 throughout is +3.0 ± 1.0 (k = 2) and +0.1 ± 1.0 (k = 16, a "
+        f"tie). {start} MaxRL, which has no k, is +2.0 ± 1.0 (k = 2, not resolved). {start} GRPO, "
+        f"which has no k, is {MINUS}2.0 ± 1.0 (k = 2)."
     )
 
 
