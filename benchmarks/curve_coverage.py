@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks import Row
-from rspo.analysis.bootstrap import Curves, crossings, regrets, resampled_curves
+from rspo.analysis.bootstrap import Counts, Curves, crossings, regrets, resampled_curves
 from rspo.evaluation.statistics import Floats
 
-SIZES = (300, 250, 200, 140)  # problems of each benchmark
+SIZES = [300, 250, 200, 140]  # problems of each benchmark
 SAMPLES = 128
 LARGEST = 64  # the largest k of the curves
 REPEATS = 100  # simulations of each row
@@ -80,8 +80,8 @@ def coverage(seeds: int, by_seed: float, repeats: int) -> Covered:
     excess_covered = []
     crossing_covered = []
     for _ in range(repeats):
-        counts = rng.binomial(SAMPLES, chances(rng, sum(SIZES), seeds, by_seed))
-        curves = resampled_curves(counts, SAMPLES, LARGEST, SIZES)
+        correct = rng.binomial(SAMPLES, chances(rng, sum(SIZES), seeds, by_seed))
+        curves = resampled_curves(Counts(correct, SAMPLES, SIZES), LARGEST)
         found = regrets(_trained(curves))
         best = int(np.argmin([found[method].largest.value for method in range(BASE)]))
         for method, crossing in enumerate(crossings(curves, BASE)[:BASE]):

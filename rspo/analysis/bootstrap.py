@@ -29,6 +29,23 @@ RESAMPLES = 2000
 SEED = 0
 
 
+class Counts(NamedTuple):
+    """How many samples of several methods are correct.
+
+    correct: [methods, seeds, problems].
+    samples: of each problem.
+    sizes: number of problems of each benchmark.
+    """
+
+    correct: NDArray[np.int64]
+    samples: int
+    sizes: list[int]
+
+    def of_seed(self, place: int) -> "Counts":
+        """Those of one seed only."""
+        return self._replace(correct=self.correct[:, [place]])
+
+
 class Curves(NamedTuple):
     """The curves of several methods.
 
@@ -77,30 +94,23 @@ def curves_of(counts: NDArray[np.int64], samples: int, largest: int) -> Floats:
     return np.asarray(table[counts])
 
 
-def resampled_curves(
-    counts: NDArray[np.int64],
-    samples: int,
-    largest: int,
-    sizes: Sequence[int],
-    resamples: int = RESAMPLES,
-) -> Curves:
+def resampled_curves(counts: Counts, largest: int, resamples: int = RESAMPLES) -> Curves:
     """The curve of each method, and those of each resample.
 
     Args:
-        counts: numbers of correct samples, [methods, seeds, problems].
-        samples: of each problem.
         largest: K.
-        sizes: number of problems of each benchmark.
     """
-    methods, seeds, problems = counts.shape
-    drawn = resampled_problems(sizes, resamples, SEED)
+    methods, seeds, problems = counts.correct.shape
+    drawn = resampled_problems(counts.sizes, resamples, SEED)
     of_problems = np.stack([np.bincount(row, minlength=problems) for row in drawn]) / problems
     of_seeds = seed_weights(seeds, resamples)
     means = np.zeros((methods, largest))
     resampled = np.zeros((resamples, methods, largest))
     for method in range(methods):
         for seed in range(seeds):
-            values = curves_of(counts[method, seed], samples, largest)  # [problems, K]
+            values = curves_of(
+                counts.correct[method, seed], counts.samples, largest
+            )  # [problems, K]
             means[method] += values.mean(axis=0) / seeds
             resampled[:, method] += of_seeds[:, [seed]] * (of_problems @ values)
     return Curves(means, resampled, seeds)

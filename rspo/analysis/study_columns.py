@@ -7,9 +7,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rspo.analysis.bootstrap import (
+    Counts,
     Interval,
     crossings,
     regrets,
@@ -172,7 +172,7 @@ def curve_columns(
     rows: dict[Method, Row] = {line: {} for line in lines}
     largest = max(measurer.experiment.config.evaluation.k)
     if "regret" in study.columns:
-        curves = resampled_curves(*_counts(measurer, study, lines, largest))
+        curves = resampled_curves(_counts(measurer, study, lines), largest)
         for line, regret in zip(lines, regrets(curves), strict=True):
             rows[line] |= _interval("regret", regret.largest)
             rows[line]["regret_at"] = regret.at
@@ -197,15 +197,15 @@ def _crossings(
     study = study_of(experiment, name)
     base = Method(BASE, tuple(experiment.bases_of(name)))
     compared = list(lines) + [base]
-    counts, samples, _, sizes = _counts(measurer, study, compared, largest)
-    curves = resampled_curves(counts, samples, largest, sizes)
+    counts = _counts(measurer, study, compared)
+    curves = resampled_curves(counts, largest)
     rows: dict[Method, Row] = {line: {"crossing_rises": math.nan} for line in lines}
     # The last crossing is that of the base model with itself.
     of_lines = crossings(curves, len(lines))[:-1]
     for line, crossing in zip(lines, of_lines, strict=True):
         rows[line] |= _interval("crossing", crossing)
     for place, seed in enumerate(measurer.common_seeds(compared)):
-        of_seed = resampled_curves(counts[:, [place]], samples, largest, sizes)
+        of_seed = resampled_curves(counts.of_seed(place), largest)
         of_lines = crossings(of_seed, len(lines))[:-1]
         for line, crossing in zip(lines, of_lines, strict=True):
             rows[line] |= _interval(f"crossing_seed{seed}", crossing)
@@ -226,10 +226,8 @@ def _by_trained_k(lines: Sequence[Method], variant: str) -> list[Method]:
     return found + sorted(rspo, key=lambda line: line.k or 0)
 
 
-def _counts(
-    measurer: Measurer, study: Study, lines: Sequence[Method], largest: int
-) -> tuple[NDArray[np.int64], int, int, list[int]]:
-    """The arguments of `resampled_curves` for some lines, in the seeds that all of them have."""
+def _counts(measurer: Measurer, study: Study, lines: Sequence[Method]) -> Counts:
+    """The correct samples of some lines, in the seeds that all of them have."""
     benchmarks = measurer.experiment.benchmarks_of(study.suite)
     seeds = measurer.common_seeds(lines)
     counts = []
@@ -243,7 +241,7 @@ def _counts(
     first = lines[0].policies[0]
     sizes = [len(measurer.scores(first, one).ids) for one in benchmarks]
     samples = int(measurer.scores(first, benchmarks[0]).responses.min())
-    return np.array(counts), samples, largest, sizes
+    return Counts(np.array(counts), samples, sizes)
 
 
 def _interval(name: str, interval: Interval) -> Row:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from rspo.analysis import bootstrap
 from rspo.analysis.bootstrap import (
+    Counts,
     Curves,
     crossings,
     curves_of,
@@ -39,7 +40,7 @@ def test_a_curve_is_the_share_of_subsets_with_a_correct_sample() -> None:
 
 def test_regret_is_the_loss_against_the_best_method_at_each_k() -> None:
     counts = drawn((3, 2, 20))
-    found = regrets(resampled_curves(counts, SAMPLES, 5, [12, 8], resamples=3))
+    found = regrets(resampled_curves(Counts(counts, SAMPLES, [12, 8]), 5, resamples=3))
     values = [
         [np.mean([brute_force(c, k) for c in method.ravel()]) for k in range(1, 6)]
         for method in counts
@@ -56,7 +57,7 @@ def test_regret_is_the_loss_against_the_best_method_at_each_k() -> None:
 def test_a_resample_has_the_mean_of_the_seeds_and_problems_that_it_draws() -> None:
     """Written out with the same draws, for the second of two methods."""
     counts, sizes, resamples = drawn((2, 3, 10)), [4, 6], 5
-    resampled = resampled_curves(counts, SAMPLES, 3, sizes, resamples).resampled
+    resampled = resampled_curves(Counts(counts, SAMPLES, sizes), 3, resamples).resampled
     problems = bootstrap.resampled_problems(sizes, resamples, bootstrap.SEED)
     seeds = np.random.default_rng([bootstrap.SEED, 3]).integers(3, size=(resamples, 2))
     for number in range(resamples):
@@ -76,14 +77,14 @@ def test_the_spread_of_resamples_over_seeds_is_the_standard_error_of_their_mean(
     """All problems of a seed are equal, so that nothing else varies."""
     of_seed = drawn((seeds,), seed=3) % 5
     counts = np.repeat(of_seed[None, :, None], 30, axis=2)
-    resampled = resampled_curves(counts, SAMPLES, 1, [30], resamples=20_000).resampled
+    resampled = resampled_curves(Counts(counts, SAMPLES, [30]), 1, resamples=20_000).resampled
     expected = np.std(of_seed / SAMPLES, ddof=1) / np.sqrt(seeds)
     assert resampled[:, 0, 0].std() == pytest.approx(expected, rel=0.03)
 
 
 def test_one_seed_has_an_interval_over_problems() -> None:
     counts = drawn((1, 1, 400))
-    resampled = resampled_curves(counts, SAMPLES, 1, [400], resamples=5000).resampled
+    resampled = resampled_curves(Counts(counts, SAMPLES, [400]), 1, resamples=5000).resampled
     expected = (counts[0, 0] / SAMPLES).std(ddof=1) / np.sqrt(400)
     assert resampled[:, 0, 0].std() == pytest.approx(expected, rel=0.05)
 
@@ -117,7 +118,7 @@ def test_the_base_model_overtakes_the_method_that_solves_fewer_problems() -> Non
     rng = np.random.default_rng(0)
     base = rng.binomial(32, 0.1, size=(4, 200))
     method = np.where(np.arange(200) < 100, 32, 0) + np.zeros((4, 200), dtype=int)
-    curves = resampled_curves(np.stack([method, base]), 32, 16, [200], resamples=200)
+    curves = resampled_curves(Counts(np.stack([method, base]), 32, [200]), 16, resamples=200)
     found, of_itself = crossings(curves, base=1)
     exact = np.log(0.5) / np.log(0.9)  # where 1 - 0.9^k is 1/2
     assert found.low < exact < found.high
@@ -130,7 +131,7 @@ def test_the_difference_of_two_regrets_that_are_alike_may_be_below_0() -> None:
     counts = drawn((2, 1, 40), seed=5)
     counts[1, 0, :20] = counts[0, 0, 20:]  # the same numbers, at other problems
     counts[1, 0, 20:] = counts[0, 0, :20]
-    curves = resampled_curves(counts, SAMPLES, 3, [40], resamples=500)
+    curves = resampled_curves(Counts(counts, SAMPLES, [40]), 3, resamples=500)
     found = regrets(curves)
     losses = curves.resampled.max(axis=1, keepdims=True) - curves.resampled
     largest = losses.max(axis=2)

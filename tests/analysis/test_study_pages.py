@@ -239,14 +239,14 @@ def test_choices_of_a_rate_are_counted_at_each_k(tmp_path: Path) -> None:
     text = " ".join(page(tmp_path, "learning_rates", lambda _: OPEN, logged).split())
     methods = len({line.label for line in lines_of("learning_rates")})
     assert (
-        f"for 0 of {methods} methods at Pass@1 and for 0 at Pass@16, and the lowest for 0 and"
+        f"for 0 of {methods} methods at Pass@1 and for 0 at Pass@16, and the lowest for 0 at Pass@1"
         in text
     )
-    assert f"the lowest for 0 and {methods} (" in text
+    assert f"the lowest for 0 at Pass@1 and {methods} at Pass@16 (" in text
     assert f"0.0002 in {4 * methods}, 0.0006 in 0 of {5 * methods};" in text
     assert f"which is not the best one in {methods} choices; at Pass@16, the lowest is the" in text
-    assert "the lowest is the best one for 0 methods." in text
-    assert f"In {methods} cases, the best rate is the lowest or the highest" in text
+    assert f"the lowest is the best one in 0 of {methods}." in text
+    assert f"For {methods} of the {5 * methods} pairs of a method and a k, the best rate" in text
 
 
 def test_own_rates_say_where_rspo_is_not_above_and_where_a_choice_is_worse(tmp_path: Path) -> None:
