@@ -219,6 +219,26 @@ def test_an_order_of_crossings_needs_nearly_all_resamples(
     assert f"in {100 * share:.1f} % of the resamples" in text
 
 
+def test_a_crossing_above_the_largest_k_has_no_number(tmp_path: Path) -> None:
+    """That of RSPO k=8, and the upper end of that of policy gradient."""
+
+    def logged(method: Row) -> Row:
+        numbers = curves(method) | {"crossing": 12.0, "crossing_low": 9.0, "crossing_high": 15.0}
+        if method["method"] == "PG":
+            numbers["crossing_high"] = float("inf")
+        if method["trained_k"] == 8:
+            numbers |= {"crossing": float("inf"), "crossing_high": float("inf")}
+        return numbers
+
+    text = page(tmp_path, "overtake", lambda _: OPEN, logged)
+    largest = max(shipped().of_study("overtake").config.evaluation.k)
+    first = first_sentence(text)
+    assert f"12 (9 to above {largest}) for PG," in first
+    assert f"above {largest} (9 to above {largest}) for RSPO k=8 (" in first
+    assert "times the k of training" not in text
+    assert "inf" not in text.replace("information", "")
+
+
 # --- learning_rates and own_rates ----------------------------------------------------------------
 
 RATES = {"lr-third": 6.7e-5, "lr-same": 2e-4, "lr-triple": 6e-4}
@@ -302,6 +322,29 @@ def test_the_best_fixed_k_may_be_that_of_policy_gradient(tmp_path: Path) -> None
     assert "and the interval includes 0. Both, the best of 8 pairs of k and rate and the" in text
 
 
+def test_an_objective_without_a_k_is_compared_with_the_rspo_of_the_k_of_evaluation(
+    tmp_path: Path,
+) -> None:
+    """The one whose regret is the smallest at the rate that validation chooses."""
+
+    def result(row: Row) -> Row:
+        if "against the RSPO" not in row["family"]:
+            return OPEN
+        if row["method_a"] != "MaxRL":
+            return ABOVE
+        return {"1": BELOW, "16": ABOVE}.get(row["k"], TIE)
+
+    def logged(method: Row) -> Row:
+        return curves(method) | {"regret": 0.02 if method["method"] == "MaxRL" else 0.3}
+
+    text = " ".join(page(tmp_path, "need_a_k", result, logged).split())
+    assert (
+        "(policy gradient at k = 1), MaxRL has in points "
+        f"{M}3.0 ({M}4.0 to {M}2.0) at Pass@1, +0.4 (a tie) at Pass@2, +0.4 (a tie) at Pass@4, "
+        "+0.4 (a tie) at Pass@8, +3.0 (+2.0 to +4.0) at Pass@16, each at the rate"
+    ) in text
+
+
 def test_pages_say_where_n_is_smaller_than_the_paper_advises(tmp_path: Path) -> None:
     few = "RSPO k=16 has n = 16 responses to a prompt, fewer than the 2 k that the paper advises."
     for name in ("need_a_k", "peers"):
@@ -360,6 +403,33 @@ def test_what_ten_times_the_prompts_are_worth_follows_from_the_tests(
     tmp_path: Path, shown: Row, words: str
 ) -> None:
     assert words in page(tmp_path, "knobs", lambda _: shown)
+
+
+def test_knobs_that_raise_pass_at_16_are_those_whose_test_says_so(tmp_path: Path) -> None:
+    def result(row: Row) -> Row:
+        if "knobs of policy gradient" in row["family"] and row["variant"] == "lr-third":
+            return ABOVE if row["family"].endswith("Pass@16") else BELOW
+        return TIE
+
+    rows = [one for one in planned("knobs") if one.family == "knobs of policy gradient, Pass@16"]
+    text = " ".join(page(tmp_path, "knobs", result).split())
+    assert (
+        f"1 of {len(rows)} knobs raises Pass@16 of policy gradient significantly, in points, with "
+        f"the change of Pass@1: lr-third +3.0 (+2.0 to +4.0) and {M}3.0 ({M}4.0 to {M}2.0)."
+    ) in text
+    text = " ".join(page(tmp_path, "knobs", lambda _: TIE).split())
+    assert f"None of {len(rows)} knobs raises Pass@16 of policy gradient significantly." in text
+
+
+def test_settings_that_have_less_of_both_than_a_k_of_rspo_are_counted(tmp_path: Path) -> None:
+    """Where RSPO with a k that falls is ahead, no k of RSPO is."""
+    levels = {"lr-triple": 0.3, "annealed": 0.9}
+    text = " ".join(page(tmp_path, "knobs", lambda _: OPEN, levels=levels).split())
+    settings = [line for line in lines_of("knobs") if line.objective == "policy_gradient"]
+    assert (
+        f"Of {len(settings)} settings of policy gradient, 1 has less of both Pass@1 and Pass@16 "
+        "than some k of RSPO; of 3 k of RSPO, none less of both"
+    ) in text
 
 
 def test_how_many_wrong_responses_are_accepted_is_what_the_logs_say(tmp_path: Path) -> None:
