@@ -130,7 +130,8 @@ def _is_at_edge(measurer: Measurer, line: Method, tried: Sequence[Method]) -> bo
     If it is the best one, a rate outside of those that were tried may be better still.
     """
     variants = [other for other in tried if other.objective_k_n == line.objective_k_n]
-    if line not in variants:  # it was not tried
+    # The study that chooses may have other training seeds, and then other lines.
+    if key_of(line) not in map(key_of, variants):  # it was not tried
         return False
     rates = [rate_of(measurer, other) for other in variants]
     return rate_of(measurer, line) in (min(rates), max(rates))

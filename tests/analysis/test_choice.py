@@ -154,6 +154,8 @@ def test_another_study_chooses_by_its_own_trainings_variants_and_margin(tmp_path
         "rate-triple": "0.6",
     }
     assert set(methods["seeds"]) == {"3"}
+    at_edge = {"default": "no", "rate-third": "yes", "rate-triple": "yes"}
+    assert methods["at_edge"].to_dict() == at_edge
 
 
 def test_logs_that_decide_are_inputs_and_a_chosen_rate_that_is_missing_is_an_error(

@@ -26,6 +26,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
+from rspo.config.schema import Study
 from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, group, study, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
@@ -353,6 +354,21 @@ def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
     assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
     several = FOREST[:2].assign(variant="own rate", against=["PG", "Baseline k=4"])
     assert study._labels(several).tolist() == ["RSPO \u2212 PG", "RSPO \u2212 Baseline"]
+
+
+def test_variants_among_which_a_study_chooses_have_one_name_and_others_keep_theirs() -> None:
+    """Also where another study chooses."""
+    entries = Experiment.load("tiny", root=ROOT).config.studies
+    own_rates, need_a_k = entries["own_rates"], entries["need_a_k"]
+    of_rates = ["lr-same", "lr-third", "lr-triple"]
+    choosing = entries["learning_rates"].model_copy(update={"choose_within": of_rates})
+    rows = FOREST.assign(variant=["lr-third", "lr-same", "averaged-0.5"])
+
+    def named(entry: Study) -> list[str]:
+        return study._with_own_rates(rows, entry, choosing)["variant"].tolist()
+
+    assert named(own_rates) == ["own rate", "own rate", "averaged-0.5"]
+    assert named(need_a_k) == ["lr-third", "lr-same", "averaged-0.5"]  # one rate for all k
 
 
 def test_both_panels_of_a_single_benchmark_keep_their_labels() -> None:
