@@ -319,7 +319,7 @@ def test_the_best_fixed_k_may_be_that_of_policy_gradient(tmp_path: Path) -> None
     text = need_a_k(tmp_path, {"RSPO k=4": 0.06, "MaxRL": 0.05}, low=-0.01)
     assert "RSPO with the best single k and rate, RSPO k=4 at 0.0002, is at most 6.0" in text
     assert "The regret of RSPO k=4 is larger by 1.0" in text
-    assert "and the interval includes 0. Both are largest at k = 4." in text
+    assert "and the interval includes 0. Both regrets are those at k = 4." in text
     assert "RSPO was trained with k = 2, 4, 8 and 16 only." in text
     assert "Both, the best of 8 pairs of k and rate and the" in text
 
