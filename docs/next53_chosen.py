@@ -1,9 +1,11 @@
 """Print the rates that learning_rates chooses, for the cells of own_rates, peers and need_a_k."""
+
 import sys
 from pathlib import Path
 from rspo.analysis import choice, studies
 from rspo.analysis.measure import Measurer
 from rspo.config.experiment import Experiment
+
 e = Experiment.load("tiny", {}, root=Path(sys.argv[1] if len(sys.argv) > 1 else "."))
 for name in ("own_rates", "peers", "need_a_k"):
     es = e.of_study(name)

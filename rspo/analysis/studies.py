@@ -431,18 +431,20 @@ def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> li
 
 
 def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
-    """The terms of a claim's estimate: the mean over k of one comparison at each k.
+    """The terms of a claim's estimate: the mean over k of its mean difference at each k.
 
-    For each k, it is the first comparison at this k alone, on all problems. If there is none for
-    any k, there are no terms.
+    The differences are those at one k alone, on all problems. If there are none, there are no
+    terms.
     """
-    by_k: dict[int, Comparison] = {}
+    by_k: dict[int, list[Comparison]] = {}
     for comparison in comparisons:
         if comparison.where == POOLED and len(comparison.ks) == 1:
-            by_k.setdefault(comparison.ks[0], comparison)
+            by_k.setdefault(comparison.ks[0], []).append(comparison)
     terms = []
     for k in sorted(by_k):
-        terms += [replace(term, weight=term.weight / len(by_k)) for term in by_k[k].terms]
+        share = 1 / (len(by_k) * len(by_k[k]))
+        for comparison in by_k[k]:
+            terms += [replace(term, weight=term.weight * share) for term in comparison.terms]
     return terms
 
 

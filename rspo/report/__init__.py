@@ -14,24 +14,30 @@ from rspo.figures import Figure, figures_of, in_all
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
 
-OWN_RATES = Path("docs/studies/own_rates.csv")  # the published table of this study
+STUDIES = Path("docs/studies")  # has the published tables of studies
+# The studies whose results the report has, too: own learning rates, and other papers' objectives.
+OWN_RATES = "own_rates"
+PEERS = "peers"
 
 
 def task(experiment: Experiment) -> Task:
     """`rspo report`: writes report.html."""
-    own_rates = published_own_rates(experiment)
-    published = [own_rates] if own_rates else []
+    published = []
+    for study in (OWN_RATES, PEERS):
+        published += published_tables(experiment, study)
     return tasks.report(experiment, published=published, inputs=lambda: _inputs(experiment))
 
 
-def published_own_rates(experiment: Experiment) -> Path | None:
-    """The published table of the study of own learning rates, which comes with the project.
+def published_tables(experiment: Experiment, study: str) -> list[Path]:
+    """The published tables of a study, which come with the project: comparisons, and methods.
 
-    Returns: None for a scale without this study, and before the table is published.
+    Returns: none for a scale without this study, and before both are published.
     """
-    path = experiment.root / OWN_RATES
-    has_study = OWN_RATES.stem in experiment.config.studies
-    return path if has_study and path.is_file() else None
+    if study not in experiment.config.studies:
+        return []
+    folder = experiment.root / STUDIES
+    tables = [folder / f"{study}.csv", folder / f"{study}_methods.csv"]
+    return tables if all(path.is_file() for path in tables) else []
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:

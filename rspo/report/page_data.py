@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, isnan, nan, sqrt
+from math import inf, isclose, isnan, nan, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -18,6 +18,7 @@ from rspo.analysis.labels import label_of
 from rspo.analysis.results import (
     ABOVE,
     AGAINST,
+    BELOW,
     CONTRADICTED,
     DOES_NOT_TRANSFER,
     FOR,
@@ -34,7 +35,7 @@ from rspo.analysis.results import (
 )
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.core.tables import CURVES, read_frame
+from rspo.core.tables import CURVES, read_csv, read_frame
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples, share_without_answer
 from rspo.evaluation.statistics import Estimate
@@ -44,7 +45,7 @@ from rspo.formats.checks import READ_ANSWERS
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
-from rspo.report import figures, published_own_rates, readable, task
+from rspo.report import OWN_RATES, PEERS, figures, published_tables, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 # From the unit of a comparison to the unit on the pages: percent, reward, nats per token, percent.
@@ -121,10 +122,10 @@ def own_rates(experiment: Experiment, problems: str = "") -> list[Row]:
     Args:
         problems: "no hidden rule" or "hidden rule", for a part of the problems; empty for all.
     """
-    path = published_own_rates(experiment)
-    if path is None:
+    tables = published_tables(experiment, OWN_RATES)
+    if not tables:
         return []
-    rows = read_rows(path)
+    rows = read_rows(tables[0])
     end = f", own rates, {problems}" if problems else ", own rates"
     rows = rows[rows["family"].str.endswith(end)]
     found = []
@@ -133,6 +134,93 @@ def own_rates(experiment: Experiment, problems: str = "") -> list[Row]:
         row["outcome"] = shown_by(row)
         found.append(row | {name: 100 * row[name] for name in ("estimate", "low", "high")})
     return found
+
+
+@dataclass(frozen=True)
+class ChosenRates:
+    """How the rates of `own_rates` are chosen, and what that changes.
+
+    seeds: the number of training seeds whose validation chooses.
+    changed: the number of rates that are not the shared one, one for each method and k.
+    at_edge: how many of these are the lowest or the highest that was tried.
+    unchanged: the rows of `own_rates` in which both methods have the shared rate, so that their
+        trainings, and differences, are those of `headline`.
+    """
+
+    seeds: int
+    changed: int
+    at_edge: int
+    unchanged: list[Row]
+
+
+def chosen_rates(experiment: Experiment) -> ChosenRates:
+    """The choices behind the rows of `own_rates`, from the study's published tables."""
+    study = experiment.config.studies[OWN_RATES]
+    _, methods = published_tables(experiment, OWN_RATES)
+    shared = experiment.config.models[study.cells[0].model].learning_rate
+    changed = []  # at_edge of each method and k
+    for method in read_csv(methods).to_dict("records"):
+        if float(method["learning_rate"]) != shared:
+            changed += [method["at_edge"] for _ in method["chosen_at"].split()]
+    at_one_rate = {
+        (row["against"], row["k"]): row["estimate"] for row in headline(experiment)["rows"]
+    }
+    unchanged = [
+        row
+        for row in own_rates(experiment)
+        if isclose(row["estimate"], at_one_rate.get((row["against"], row["k"]), nan), abs_tol=1e-6)
+    ]
+    seeds = {cell.seed for cell in experiment.cells_of(study.choose_in or OWN_RATES)}
+    return ChosenRates(len(seeds), len(changed), changed.count("yes"), unchanged)
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The objectives of other papers against RSPO that is trained for the k of evaluation.
+
+    k: the k of evaluation.
+    compared: the number of objectives, each k of the baseline counted.
+    below, ties, above: how many are significantly below RSPO, ties, and significantly above.
+    """
+
+    k: int
+    compared: int
+    below: int
+    ties: int
+    above: int
+
+
+def peers(experiment: Experiment) -> list[Peers]:
+    """The results of the published study `peers`, for each k that RSPO is trained for."""
+    tables = published_tables(experiment, PEERS)
+    if not tables:
+        return []
+    found = []
+    rows = read_rows(tables[0])
+    for k in sorted({int(row["k"]) for row in own_rates(experiment)}):
+        is_against_rspo = (rows["k"] == str(k)) & (rows["method_b"] == label_of(RSPO, k))
+        is_rspo = rows["method_a"].str.startswith(f"{label_of(RSPO)} k=")
+        compared = rows[is_against_rspo & ~is_rspo & (rows["family"] != "")].to_dict("records")
+        shown = Counter(shown_by(row) for row in compared)
+        found.append(Peers(k, len(compared), shown[BELOW], shown[TIE], shown[ABOVE]))
+    return found
+
+
+def transfer(experiment: Experiment) -> list[Row]:
+    """The differences of RSPO on problems that are further from those of the training.
+
+    They are those of claim C7 that `headline` has on the usual problems, with the same keys.
+    """
+    rows = []
+    for row in _comparisons(experiment):
+        if (
+            row["claim"] == "C7"
+            and row["where"] == POOLED
+            and not row["family"]
+            and _is_at_own_k(row)
+        ):
+            rows.append(row | {"against": _against(row), "outcome": shown_by(row)})
+    return rows
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ def test_the_true_curve_is_the_mean_over_many_problems_and_seeds(
     found = curve_coverage.true_curves(by_seed=0.0)[curve_coverage.BASE]
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     wrong = 1 / (1 + np.exp(-2.0 + 1.5 * nodes))
-    expected = [1 - np.average(wrong**k, weights=weights) for k in range(1, curve_coverage.LARGEST + 1)]
+    expected = [
+        1 - np.average(wrong**k, weights=weights) for k in range(1, curve_coverage.LARGEST + 1)
+    ]
     assert found == pytest.approx(expected, abs=0.005)
 
 

@@ -195,10 +195,16 @@ def test_a_remedy_closes_a_gap_only_if_there_is_one(
     [
         (
             0.998,
-            "The larger the k of training, the later the base model overtakes the trained one:",
+            "At the shared learning rate, the larger the k of training, the later the base model",
         ),
-        (0.98, "The k of evaluation at which the base model overtakes the trained one:"),
-        (0.02, "The k of evaluation at which the base model overtakes the trained one:"),
+        (
+            0.98,
+            "The k of evaluation at which the base model overtakes the trained one at the shared",
+        ),
+        (
+            0.02,
+            "The k of evaluation at which the base model overtakes the trained one at the shared",
+        ),
     ],
 )
 def test_an_order_of_crossings_needs_nearly_all_resamples(
@@ -234,8 +240,12 @@ def test_a_crossing_above_the_largest_k_has_no_number(tmp_path: Path) -> None:
     largest = max(shipped().of_study("overtake").config.evaluation.k)
     first = first_sentence(text)
     assert f"12 (9 to above {largest}) for PG," in first
-    assert f"above {largest} (9 to above {largest}) for RSPO k=8, 12 (9 to 15) for MaxRL" in first
+    assert f"above {largest} (9 to above {largest}) for RSPO k=8; 12 (9 to 15) for MaxRL" in first
     assert "times the k of training" not in text
+    assert (
+        "The intervals of PG, PG (lr-third), RSPO k=8, RSPO k=8 (lr-third) do not exclude that the "
+        f"base model never overtakes up to Pass@{largest}."
+    ) in " ".join(text.split())
     assert "inf" not in text
 
 
@@ -264,8 +274,11 @@ def test_choices_of_a_rate_are_counted_at_each_k(tmp_path: Path) -> None:
     )
     assert f"the lowest for 0 at Pass@1 and {methods} at Pass@16 (" in text
     assert f"0.0002 in {4 * methods}, 0.0006 in 0 of {5 * methods};" in text
-    assert f"which is not the best one in {methods} choices; at Pass@16, the lowest is the" in text
-    assert f"the lowest is the best one in 0 of {methods}." in text
+    assert (
+        f"is the highest for 0 at Pass@1 and {methods} at Pass@16, and the lowest for 0 and 0."
+        in text
+    )
+    assert f"The chosen rate is not the best one in {methods} choices." in text
     assert f"For {methods} of the {5 * methods} pairs of a method and a k, the best rate" in text
 
 

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -20,7 +21,7 @@ from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.evaluation.curves import curves as write_curves
 from rspo.evaluation.statistics import Estimate, mean_of_scores
 from rspo.figures import difference, draw
-from rspo.report import OWN_RATES, page_data
+from rspo.report import OWN_RATES, PEERS, STUDIES, page_data
 from rspo.report import task as report_task
 from rspo.report.page import BEGIN, END, environment, write_readme
 from rspo.report.page_data import claims
@@ -326,9 +327,9 @@ def test_benchmarks_with_and_without_a_gain_are_said_in_the_shorter_way(
     monkeypatch.setattr(page_data, "gains", lambda _: found)
     assert one_line(str(say.no_gain())).strip() == (
         "At the shared rate, on single benchmarks, RSPO is significantly above the baseline on "
-        "all but three, policy gradient on none and GRPO on one only, each at a k that it is "
-        "trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is below policy "
-        "gradient on three and below GRPO on two and three at each of these k."
+        "all but three, policy gradient on none and GRPO on one only, at one at least of the k that "
+        "it is trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is below "
+        "policy gradient on three and below GRPO on two and three at each of these k."
     )
 
 
@@ -365,7 +366,7 @@ def test_what_becomes_of_claims_of_our_own_is_said_for_each_method_without_a_k(
     start = "Training for the k of evaluation (k = 1: policy gradient) minus"
     assert said == (
         f"{start} training for k = 4 throughout is +3.0 ± 1.0 (k = 2) and +0.1 ± 1.0 (k = 16, a "
-        f"tie). {start} MaxRL, which has no k, is +2.0 ± 1.0 (k = 2, not resolved). {start} GRPO, "
+        f"tie by adjusted p). {start} MaxRL, which has no k, is +2.0 ± 1.0 (k = 2, not resolved). {start} GRPO, "
         f"which has no k, is {MINUS}2.0 ± 1.0 (k = 2)."
     )
 
@@ -405,9 +406,15 @@ def with_own_rates(root: Path) -> Experiment:
             value, p, p_tie = results[row["method_b"].partition(" k=")[0]]
             row |= {"estimate": sign * value, "p_computed": p, "p_tie": p_tie}
             row |= {"low": sign * value - 0.01, "high": sign * value + 0.01}
-    path = root / OWN_RATES
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_comparisons(path, rows)
+    folder = root / STUDIES
+    folder.mkdir(parents=True, exist_ok=True)
+    write_comparisons(folder / f"{OWN_RATES}.csv", rows)
+    methods = [
+        {"method": "PG", "learning_rate": 2e-4, "at_edge": "no", "chosen_at": "2 4"},
+        {"method": "PG", "learning_rate": 6.7e-5, "at_edge": "yes", "chosen_at": "8"},
+        {"method": "RSPO k=2", "learning_rate": 3e-4, "at_edge": "no", "chosen_at": "2 4"},
+    ]
+    pd.DataFrame(methods).to_csv(folder / f"{OWN_RATES}_methods.csv", index=False)
     return experiment
 
 
@@ -427,16 +434,76 @@ def test_the_differences_at_own_rates_are_those_of_the_published_study(
     assert "and below GRPO by 3.2 ± 1.0 (k = 2), 3.2 ± 1.0 (k = 4)" in said
     assert f"; it ties within 5 points with policy gradient: {MINUS}0.4 ± 1.0" in said
     before = report_task(experiment).settings_hash
-    (experiment.root / OWN_RATES).unlink()
+    (experiment.root / STUDIES / f"{OWN_RATES}.csv").unlink()
     assert page_data.own_rates(experiment) == []
     # A report with another published table is another report.
     assert report_task(experiment).settings_hash != before
 
 
+def test_how_the_rates_are_chosen_is_said_beside_the_differences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The difference to policy gradient at k = 4 is that of the headline."""
+    experiment = with_own_rates(tmp_path)
+    rows = [
+        {"against": "policy gradient", "k": "4", "estimate": -0.4},
+        {"against": "policy gradient", "k": "8", "estimate": -0.5},
+        {"against": "GRPO", "k": "2", "estimate": -0.4},
+    ]
+    monkeypatch.setattr(page_data, "headline", lambda _: {"rows": rows})
+    monkeypatch.setattr(page_data, "claims", lambda _: [])
+    assert one_line(str(sentences(experiment).how_chosen())).strip() == (
+        "One training seed, which is among these, chooses the rates. Of 3 that are not the shared "
+        "rate, 1 is the lowest or the highest of the three: a rate outside may be better. Where "
+        "both have the shared rate, the difference is the same as above: policy gradient at k = 4."
+    )
+
+
+def test_objectives_of_other_papers_are_counted_at_each_k(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RSPO with another k is none of them."""
+    experiment = with_own_rates(tmp_path)
+    monkeypatch.setattr(page_data, "headline", lambda _: {"rows": []})
+    monkeypatch.setattr(page_data, "claims", lambda _: [])
+    assert str(sentences(experiment).peers()).strip() == ""
+    rows = []
+    for k in ("2", "4", "8"):
+        for name, p, p_tie, value in (
+            ("RSPO k=16", 0.001, 0.9, -9.0),
+            ("GRPO", 0.001, 0.9, 1.0 if k == "8" else -1.0),
+            ("PG", 0.001, 0.9, -2.0),
+            ("MaxRL", 0.9, 0.001, 0.1),
+            ("MaxPO k=4", 0.9, 0.9, -0.1),
+        ):
+            row = {"method_a": name, "method_b": f"RSPO k={k}", "k": k, "family": f"Pass@{k}"}
+            rows.append(row | {"p_adjusted": p, "p_tie_adjusted": p_tie, "estimate": value})
+            rows.append(row | {"method_b": "", "family": "", "estimate": 0.5})
+    folder = experiment.root / STUDIES
+    for end in ("", "_methods"):
+        (folder / f"{PEERS}{end}.csv").write_text("")
+    has_peers = {OWN_RATES: experiment.config.studies[OWN_RATES], PEERS: None}
+    monkeypatch.setattr(
+        page_data,
+        "read_rows",
+        lambda path, read=page_data.read_rows: (
+            pd.DataFrame(rows) if path.name == f"{PEERS}.csv" else read(path)
+        ),
+    )
+    config = experiment.config.model_copy(update={"studies": has_peers})
+    experiment = replace(experiment, config=config)
+    assert one_line(str(sentences(experiment).peers())).strip() == (
+        "Of objectives of other papers, each at its own rate, 2 of 4 are significantly below RSPO "
+        "and 1 ties within 5 points at k = 2, 2 of 4 are significantly below RSPO and 1 ties "
+        "within 5 points at k = 4, 1 of 4 is significantly below RSPO and 1 ties within 5 points "
+        "at k = 8; 1 is above it."
+    )
+
+
 def test_p_values_of_own_rates_are_adjusted_over_the_whole_sentence(tmp_path: Path) -> None:
     """Not only over its three families of three, as those of the study's own page."""
     experiment = with_own_rates(tmp_path)
-    path = experiment.root / OWN_RATES
+    path = experiment.root / STUDIES / f"{OWN_RATES}.csv"
     table = read_csv(path)
     table.loc[table["family"] != "", ["p_computed", "p_tie"]] = ["0.01", "0.9"]
     table.to_csv(path, index=False)
