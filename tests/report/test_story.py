@@ -327,8 +327,8 @@ def test_benchmarks_with_and_without_a_gain_are_said_in_the_shorter_way(
     monkeypatch.setattr(page_data, "gains", lambda _: found)
     assert one_line(str(say.no_gain())).strip() == (
         "At the shared rate, on single benchmarks, RSPO is significantly above the baseline on "
-        "all but three, policy gradient on none and GRPO on one only, at one at least of the k that "
-        "it is trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is below "
+        "all but three, policy gradient on none and GRPO on one only, at one at least of the k "
+        "that it is trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is below "
         "policy gradient on three and below GRPO on two and three at each of these k."
     )
 
@@ -366,7 +366,8 @@ def test_what_becomes_of_claims_of_our_own_is_said_for_each_method_without_a_k(
     start = "Training for the k of evaluation (k = 1: policy gradient) minus"
     assert said == (
         f"{start} training for k = 4 throughout is +3.0 ± 1.0 (k = 2) and +0.1 ± 1.0 (k = 16, a "
-        f"tie by adjusted p). {start} MaxRL, which has no k, is +2.0 ± 1.0 (k = 2, not resolved). {start} GRPO, "
+        f"tie by adjusted p). {start} MaxRL, which has no k, is +2.0 ± 1.0 (k = 2, not resolved). "
+        f"{start} GRPO, "
         f"which has no k, is {MINUS}2.0 ± 1.0 (k = 2)."
     )
 
