@@ -328,8 +328,8 @@ def test_benchmarks_with_and_without_a_gain_are_said_in_the_shorter_way(
     assert one_line(str(say.no_gain())).strip() == (
         "At the shared rate, on single benchmarks, RSPO is significantly above the baseline on "
         "all but three, policy gradient on none and GRPO on one only, at one at least of the k "
-        "all but three, policy gradient on none and GRPO on one only, at one at least of the k "
-        "that it is trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is below "
+        "that it is trained for (p is adjusted over 6 comparisons). By the estimates, RSPO is "
+        "below policy gradient on three and below GRPO on two and three at each of these k."
     )
 
 
