@@ -170,8 +170,10 @@ def chosen_rates(experiment: Experiment) -> ChosenRates:
         for row in own_rates(experiment)
         if isclose(row["estimate"], at_one_rate.get((row["against"], row["k"]), nan), abs_tol=1e-6)
     ]
-    seeds = {cell.seed for cell in experiment.cells_of(study.choose_in or OWN_RATES)}
-    return ChosenRates(len(seeds), len(changed), changed.count("yes"), unchanged)
+    # The published study that chooses may have another number of seeds than this experiment.
+    _, choosing = published_tables(experiment, study.choose_in or OWN_RATES)
+    seeds = int(read_csv(choosing)["seeds"].astype(int).max())
+    return ChosenRates(seeds, len(changed), changed.count("yes"), unchanged)
 
 
 @dataclass(frozen=True)
