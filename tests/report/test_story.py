@@ -496,7 +496,8 @@ def test_objectives_of_other_papers_are_counted_at_each_k(
     experiment = replace(experiment, config=config)
     assert one_line(str(sentences(experiment).peers())).strip() == (
         "Of 4 settings of objectives of other papers, each at its own rate, 2, 2 and 1 are "
-        "significantly below RSPO at k = 2, 4 and 8, 1, 1 and 1 tie within 5 points, and none, none and 1 are above."
+        "significantly below RSPO at k = 2, 4 and 8, 1, 1 and 1 tie within 5 points, and none, "
+        "none and 1 are above."
     )
 
 
