@@ -68,8 +68,8 @@ def _require_chooser(experiment: Experiment, name: str, other: str) -> None:
     study = experiment.config.studies[other]
     if study.choose_by_pass_at is None or study.choose_in:
         raise InputError(f"{place}: allowed: another study, with choose_by_pass_at, no choose_in")
-    own, of_chooser = experiment.cells_of(name), experiment.cells_of(other)
-    if {cell.model for cell in own} != {cell.model for cell in of_chooser}:
+    models = {cell.model for cell in experiment.cells_of(name)}
+    if models != {cell.model for cell in experiment.cells_of(other)}:
         raise InputError(f"{place}: both studies need cells of the same models")
     candidates = [line for line in lines_of(experiment, other) if is_candidate(study, line)]
     known = {line.objective_k_n for line in candidates}
@@ -101,7 +101,7 @@ def one_variant_each(experiment: Experiment, name: str, lines: Sequence[Method])
     any_of = {}
     for line in lines:
         variant = "" if is_candidate(choosing, line) else line.variant
-        any_of[(*line.objective_k_n, variant)] = line
+        any_of[line.objective_k_n, variant] = line
     return list(any_of.values())
 
 
