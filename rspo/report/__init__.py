@@ -18,26 +18,15 @@ STUDIES = Path("docs/studies")  # has the published tables of studies
 # The studies whose results the report has, too: own learning rates, and other papers' objectives.
 OWN_RATES = "own_rates"
 PEERS = "peers"
+PUBLISHED = ("learning_rates", OWN_RATES, PEERS)  # those of whose published tables it reads some
 
 
 def task(experiment: Experiment) -> Task:
     """`rspo report`: writes report.html."""
     published = []
-    for study in published_studies(experiment):
+    for study in PUBLISHED:
         published += published_tables(experiment, study)
     return tasks.report(experiment, published=published, inputs=lambda: _inputs(experiment))
-
-
-def published_studies(experiment: Experiment) -> list[str]:
-    """The studies of whose published tables the report has some numbers.
-
-    The one that chooses the rates of `own_rates` is among them.
-    """
-    entries = experiment.config.studies
-    if OWN_RATES not in entries:
-        return []
-    names = [OWN_RATES, entries[OWN_RATES].choose_in or OWN_RATES, PEERS]
-    return list(dict.fromkeys(names))
 
 
 def published_tables(experiment: Experiment, study: str) -> list[Path]:

@@ -42,6 +42,7 @@ from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of, style
 from rspo.figures.methods import model_labels
 from rspo.formats.checks import READ_ANSWERS
+from rspo.objectives import OBJECTIVES
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
@@ -142,7 +143,8 @@ class ChosenRates:
 
     seeds: the number of training seeds whose validation chooses.
     changed: the number of rates that are not the shared one, one for each method and k.
-    at_edge: how many of these are the lowest or the highest that was tried.
+    at_edge: how many of these are the best ones in validation, too, and the lowest or the highest
+        that were tried.
     unchanged: the rows of `own_rates` in which both methods have the shared rate, so that their
         trainings, and differences, are those of `headline`.
     """
@@ -153,36 +155,47 @@ class ChosenRates:
     unchanged: list[Row]
 
 
-def chosen_rates(experiment: Experiment) -> ChosenRates:
-    """The choices behind the rows of `own_rates`, from the study's published tables."""
-    study = experiment.config.studies[OWN_RATES]
-    _, methods = published_tables(experiment, OWN_RATES)
-    shared = experiment.config.models[study.cells[0].model].learning_rate
-    changed = []  # at_edge of each method and k
-    for method in read_csv(methods).to_dict("records"):
-        if float(method["learning_rate"]) != shared:
-            changed += [method["at_edge"] for _ in method["chosen_at"].split()]
+def chosen_rates(experiment: Experiment) -> ChosenRates | None:
+    """The choices behind the rows of `own_rates`, from published tables; None without them."""
+    study = experiment.config.studies.get(OWN_RATES)
+    if study is None or study.choose_in is None:
+        return None
+    tables = published_tables(experiment, OWN_RATES)
+    choosing = published_tables(experiment, study.choose_in)
+    if not tables or not choosing:
+        return None
+    seeds = read_csv(choosing[1])["seeds"].astype(int).max()
+    changed = 0
+    at_edge = 0
+    for method in read_csv(tables[1]).to_dict("records"):
+        if (
+            "learning_rate" not in method["setting"]
+        ):  # it has the rate of the model, which is shared
+            continue
+        chosen_at = method["chosen_at"].split()
+        changed += len(chosen_at)
+        if method["at_edge"] == "yes":
+            at_edge += len(set(chosen_at) & set(method["best_at"].split()))
     at_one_rate = {
         (row["against"], row["k"]): row["estimate"] for row in headline(experiment)["rows"]
     }
-    unchanged = [
-        row
-        for row in own_rates(experiment)
-        if isclose(row["estimate"], at_one_rate.get((row["against"], row["k"]), nan), abs_tol=1e-6)
-    ]
-    # The published study that chooses may have another number of seeds than this experiment.
-    _, choosing = published_tables(experiment, study.choose_in or OWN_RATES)
-    seeds = int(read_csv(choosing)["seeds"].astype(int).max())
-    return ChosenRates(seeds, len(changed), changed.count("yes"), unchanged)
+    unchanged = []
+    for row in own_rates(experiment):
+        shared = at_one_rate.get((row["against"], row["k"]), nan)
+        if isclose(row["estimate"], shared, abs_tol=1e-6):
+            unchanged.append(row)
+    return ChosenRates(int(seeds), changed, at_edge, unchanged)
 
 
 @dataclass(frozen=True)
 class Peers:
-    """The objectives of other papers against RSPO that is trained for the k of evaluation.
+    """Objectives of other papers against RSPO that is trained for the k of evaluation.
 
     k: the k of evaluation.
-    compared: the number of objectives, each k of the baseline counted.
+    compared: the number of objectives, each k of training counted.
     below, ties, above: how many are significantly below RSPO, ties, and significantly above.
+    trained_ks: the k for which those that have one are trained.
+    seeds: the number of training seeds.
     """
 
     k: int
@@ -190,39 +203,60 @@ class Peers:
     below: int
     ties: int
     above: int
+    trained_ks: list[int]
+    seeds: int
 
 
 def peers(experiment: Experiment) -> list[Peers]:
-    """The results of the published study `peers`, for each k that RSPO is trained for."""
+    """The results of the published study `peers`, for each k that RSPO is trained for.
+
+    The p-values are those of the study, which are adjusted over all its comparisons at a k.
+    """
     tables = published_tables(experiment, PEERS)
     if not tables:
         return []
-    found = []
     rows = read_rows(tables[0])
+    methods = read_csv(tables[1])
+    methods = methods[[OBJECTIVES[name].peer for name in methods["objective"]]]
+    trained_ks = sorted({int(float(k)) for k in methods["trained_k"] if k})
+    found = []
     for k in sorted({int(row["k"]) for row in own_rates(experiment)}):
         is_against_rspo = (rows["k"] == str(k)) & (rows["method_b"] == label_of(RSPO, k))
-        is_rspo = rows["method_a"].str.startswith(f"{label_of(RSPO)} k=")
-        compared = rows[is_against_rspo & ~is_rspo & (rows["family"] != "")].to_dict("records")
+        is_peer = rows["method_a"].isin(methods["method"])
+        compared = rows[is_against_rspo & is_peer & (rows["family"] != "")].to_dict("records")
         shown = Counter(shown_by(row) for row in compared)
-        found.append(Peers(k, len(compared), shown[BELOW], shown[TIE], shown[ABOVE]))
+        found.append(
+            Peers(
+                k=k,
+                compared=len(compared),
+                below=shown[BELOW],
+                ties=shown[TIE],
+                above=shown[ABOVE],
+                trained_ks=trained_ks,
+                seeds=min(int(row["seeds"]) for row in compared),
+            )
+        )
     return found
 
 
 def transfer(experiment: Experiment) -> list[Row]:
     """The differences of RSPO on problems that are further from those of the training.
 
-    They are those of claim C7 that `headline` has on the usual problems, with the same keys.
+    They are those of claim C7 that `headline` has on the usual problems, with the same keys, and
+    with p-values that are adjusted over them. There are none if the claim is not tested.
     """
-    rows = []
-    for row in _comparisons(experiment):
-        if (
-            row["claim"] == "C7"
-            and row["where"] == POOLED
-            and not row["family"]
-            and _is_at_own_k(row)
-        ):
-            rows.append(row | {"against": _against(row), "outcome": shown_by(row)})
-    return rows
+    rows = [
+        row
+        for row in _comparisons(experiment)
+        if row["claim"] == "C7"
+        and row["where"] == POOLED
+        and not row["family"]
+        and _is_at_own_k(row)
+    ]
+    return [
+        row | {"against": _against(row), "outcome": shown_by(row)}
+        for row in adjusted_together(rows)
+    ]
 
 
 @dataclass(frozen=True)

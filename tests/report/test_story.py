@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from rspo.analysis.results import row_of, with_p_values, write_comparisons
+from rspo.analysis.results import read_rows, row_of, with_p_values, write_comparisons
 from rspo.analysis.studies import lines_of, planned
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
@@ -409,10 +409,11 @@ def with_own_rates(root: Path) -> Experiment:
     folder = root / STUDIES
     folder.mkdir(parents=True, exist_ok=True)
     write_comparisons(folder / f"{OWN_RATES}.csv", rows)
+    slower = "models.small.learning_rate = 6.7e-05, training.validation.every = 150"
     methods = [
-        {"method": "PG", "learning_rate": 2e-4, "at_edge": "no", "chosen_at": "2 4"},
-        {"method": "PG", "learning_rate": 6.7e-5, "at_edge": "yes", "chosen_at": "8"},
-        {"method": "RSPO k=2", "learning_rate": 3e-4, "at_edge": "no", "chosen_at": "2 4"},
+        {"setting": "training.validation.every = 150", "at_edge": "no", "chosen_at": "2 4"},
+        {"setting": slower, "at_edge": "yes", "chosen_at": "4 8", "best_at": "1 8"},
+        {"setting": slower, "at_edge": "no", "chosen_at": "2 4", "best_at": "2"},
     ]
     pd.DataFrame(methods).to_csv(folder / f"{OWN_RATES}_methods.csv", index=False)
     for end in ("", "_methods"):
@@ -455,50 +456,95 @@ def test_how_the_rates_are_chosen_is_said_beside_the_differences(
     monkeypatch.setattr(page_data, "headline", lambda _: {"rows": rows})
     monkeypatch.setattr(page_data, "claims", lambda _: [])
     assert one_line(str(sentences(experiment).how_chosen())).strip() == (
-        "One training seed, which is among these, chooses the rates. Of 3 that are not the shared "
-        "rate, 1 is the lowest or the highest of the three: a rate outside may be better. Where "
-        "both have the shared rate, the difference is the same as above: policy gradient at k = 4."
+        "One training seed, which is among these, chooses the rates. Of 4 that are not the shared "
+        "rate, 1 is the best in validation and the lowest or the highest of the three: a rate "
+        "outside may be better. Where both have the shared rate, the difference is the same as "
+        "above: policy gradient at k = 4."
     )
+    (experiment.root / STUDIES / "learning_rates.csv").unlink()
+    assert str(sentences(experiment).how_chosen()).strip() == ""
+
+
+PEER_RESULTS = [
+    ("RSPO k=16", "rspo_pass_at_k", 0.001, 0.9, -9.0),
+    ("GRPO", "grpo", 0.001, 0.9, -3.0),
+    ("PKPO s k=4", "pkpo_s", 0.001, 0.9, -2.0),
+    ("MaxRL", "maxrl", 0.9, 0.001, 0.1),
+    ("MaxPO k=4", "maxpo", 0.9, 0.9, -0.1),
+]
 
 
 def test_objectives_of_other_papers_are_counted_at_each_k(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RSPO with another k is none of them."""
+    """Neither RSPO with another k nor the methods of the headline are among them."""
     experiment = with_own_rates(tmp_path)
     monkeypatch.setattr(page_data, "headline", lambda _: {"rows": []})
     monkeypatch.setattr(page_data, "claims", lambda _: [])
     assert str(sentences(experiment).peers()).strip() == ""
     rows = []
     for k in ("2", "4", "8"):
-        for name, p, p_tie, value in (
-            ("RSPO k=16", 0.001, 0.9, -9.0),
-            ("GRPO", 0.001, 0.9, 1.0 if k == "8" else -1.0),
-            ("PG", 0.001, 0.9, -2.0),
-            ("MaxRL", 0.9, 0.001, 0.1),
-            ("MaxPO k=4", 0.9, 0.9, -0.1),
-        ):
+        for name, _, p, p_tie, value in PEER_RESULTS:
             row = {"method_a": name, "method_b": f"RSPO k={k}", "k": k, "family": f"Pass@{k}"}
-            rows.append(row | {"p_adjusted": p, "p_tie_adjusted": p_tie, "estimate": value})
+            # One that is below RSPO k=2 and 4 is above RSPO k=8.
+            value = 2.0 if (name, k) == ("PKPO s k=4", "8") else value
+            row |= {"p_adjusted": p, "p_tie_adjusted": p_tie, "estimate": value, "seeds": 5}
+            rows.append(row)
             rows.append(row | {"method_b": "", "family": "", "estimate": 0.5})
+    methods = [
+        {"method": name, "objective": objective, "trained_k": "4.0" if "k=" in name else ""}
+        for name, objective, *_ in PEER_RESULTS
+    ]
     folder = experiment.root / STUDIES
-    for end in ("", "_methods"):
-        (folder / f"{PEERS}{end}.csv").write_text("")
-    has_peers = {OWN_RATES: experiment.config.studies[OWN_RATES], PEERS: None}
-    monkeypatch.setattr(
-        page_data,
-        "read_rows",
-        lambda path, read=page_data.read_rows: (
-            pd.DataFrame(rows) if path.name == f"{PEERS}.csv" else read(path)
-        ),
-    )
-    config = experiment.config.model_copy(update={"studies": has_peers})
+    pd.DataFrame(methods).to_csv(folder / f"{PEERS}_methods.csv", index=False)
+    (folder / f"{PEERS}.csv").write_text("")
+
+    def read(path: Path) -> pd.DataFrame:
+        return pd.DataFrame(rows) if path.stem == PEERS else read_rows(path)
+
+    monkeypatch.setattr(page_data, "read_rows", read)
+    entries = experiment.config.studies | {PEERS: experiment.config.studies[OWN_RATES]}
+    config = experiment.config.model_copy(update={"studies": entries})
     experiment = replace(experiment, config=config)
     assert one_line(str(sentences(experiment).peers())).strip() == (
-        "Of 4 settings of objectives of other papers, each at its own rate, 2, 2 and 1 are "
-        "significantly below RSPO at k = 2, 4 and 8, 1, 1 and 1 tie within 5 points, and none, "
-        "none and 1 are above."
+        "Of 3 objectives of other papers, each at its own rate and, if it has a k, trained for k = "
+        "4 only (5 training seeds), 1, 1 and none are significantly below RSPO at k = 2, 4 and 8, "
+        "1, 1 and 1 tie within 5 points, and none, none and 1 are above; the others are not "
+        "resolved."
     )
+
+
+def test_what_is_left_on_other_problems_is_said_with_the_k_at_which_it_is_lost(
+    alike: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each p is adjusted over the sentence, whatever the family of the claim is."""
+    rows = []
+    for k, other, value, p, p_tie in (
+        ("2", "Baseline k=2", 3.0, 0.001, 0.9),
+        ("4", "Baseline k=4", -1.0, 0.4, 0.5),
+        ("2", "PG", 0.1, 0.9, 0.001),
+        ("4", "PG", 2.0, 0.02, 0.9),  # .06 over the four by Holm's method
+    ):
+        row = {"claim": "C7", "where": "pooled", "family": "", "k": k, "method_b": other}
+        row |= {"method_a": f"RSPO k={k}", "estimate": value, "p_computed": p, "p_tie": p_tie}
+        row |= {"p_adjusted": 0.9, "p_tie_adjusted": 0.9, "seeds": 5}
+        rows.append(row | {"low": value - 1, "high": value + 1})
+    lost = [{"k": "2", "outcome": "open"}, {"k": "4", "outcome": "against"}]
+    verdicts = [{"claim": "C7", "verdict": "does not transfer", "transfer": lost}]
+    monkeypatch.setattr(page_data, "_comparisons", lambda _: rows)
+    monkeypatch.setattr(page_data, "claims", lambda _: verdicts)
+    said = str(sentences(alike).transfer("other problems"))
+    assert one_line(said).replace("\u00a0", " ").strip() == (
+        "On other problems, RSPO is above the baseline by 3.0 ± 1.0 (k = 2); it ties within 5 "
+        "points with policy gradient: +0.1 ± 1.0 (k = 2); its difference to the baseline, "
+        f"{MINUS}1.0 ± 1.0 (k = 4), is not resolved; its difference to policy gradient, +2.0 ± 1.0 "
+        "(k = 4), is not resolved: the advantage over the baseline is significantly smaller than "
+        "above at k = 4, and does not transfer."
+    )
+    verdicts[0]["verdict"] = "supported"
+    assert one_line(str(sentences(alike).transfer("other problems"))).endswith("not resolved.")
+    monkeypatch.setattr(page_data, "_comparisons", lambda _: [])
+    assert str(sentences(alike).transfer("other problems")).strip() == ""
 
 
 def test_p_values_of_own_rates_are_adjusted_over_the_whole_sentence(tmp_path: Path) -> None:
