@@ -120,13 +120,18 @@ def _is_compared(rows: pd.DataFrame, forest: pd.DataFrame) -> pd.Series:
 def _share_a_plot(first: Contrast, second: Contrast) -> bool:
     """Whether two contrasts share the forest plot, which has a panel for each k.
 
-    They subtract the same, from the same or other methods and k; or each subtracts an objective of
-    its own from methods at the k that these are trained for.
+    They subtract the same, from one method each, or from all; or each subtracts an objective of its
+    own from methods at the k that these are trained for. A method minus another one is then a
+    difference of one of them only.
     """
     keys = ("less", "mean", "claims", "each_variant", "benchmarks")
     is_alike = all(getattr(first, key) == getattr(second, key) for key in keys)
-    own = all(one.k == "own" and isinstance(one.minus, Subtrahend) for one in (first, second))
-    return is_alike and (first.minus == second.minus or own)
+    if first.minus == second.minus:
+        return is_alike and bool(first.method) == bool(second.method)
+    if not isinstance(first.minus, Subtrahend) or not isinstance(second.minus, Subtrahend):
+        return False
+    are_own = first.k == "own" and second.k == "own"
+    return is_alike and are_own and first.minus.objective != second.minus.objective
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:

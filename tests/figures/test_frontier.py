@@ -14,11 +14,9 @@ from rspo.figures import study, style
 from rspo.figures.style import Picture
 from tests.support import ROOT
 
-# Those that a label names; the small print of a picture with many points names its variants.
-VARIANTS = {
-    "knobs": ("lr-third", "lr-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
-    "peers": (),
-}
+# Those that a label names; the small print of a picture with many points names its variants, and a
+# label has what the variants of a line have in common.
+VARIANTS = {"knobs": ("lr", "entropy"), "peers": ()}
 
 
 def frontier(name: str, k: str, scale: str = "tiny") -> Picture:
@@ -89,3 +87,31 @@ def test_contrasts_that_subtract_the_same_share_the_forest_plot() -> None:
     ]
     others = ("policy gradient", "GRPO", "the baseline")
     assert drawn("own_rates") == [f"RSPO against {one}, own rates" for one in others]
+    config = Experiment.load("pretrained", root=ROOT).config
+    assert drawn("pretrained") == ["RSPO against GRPO, own rates, Pass@k of its k"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "name"),
+    [
+        (scale, path.stem)
+        for scale in ("tiny", "pretrained")
+        for path in sorted((ROOT / "docs" / "evidence").glob("*.parquet"))
+        if path.stem in Experiment.load(scale, root=ROOT).config.studies
+    ],
+)
+def test_no_two_differences_of_a_published_study_have_the_same_place(scale: str, name: str) -> None:
+    """In the forest plot: the same row of the same panel."""
+    experiment = Experiment.load(scale, root=ROOT)
+    entry = experiment.config.studies[name]
+    if entry.k:  # it has curves
+        return
+    first = entry.contrasts[0]
+    families = [one.family for one in entry.contrasts if study._share_a_plot(one, first)]
+    rows = read_rows(ROOT / "docs" / "studies" / f"{name}.csv")
+    rows = rows[rows["family"].isin(families)]
+    rows = rows.rename(columns={"method_a": "method", "method_b": "against"})
+    named = study._with_own_rates(rows, entry, studies.chooser(experiment, name))
+    places = rows.assign(label=study._labels(named))[["claim", "k", "label"]]
+    assert len(places) > 0
+    assert not places.duplicated().any()
