@@ -285,10 +285,13 @@ class Experiment:
         """The cells of another study that decide which variants a study compares.
 
         They are those of its methods that the study itself does not have; none without `choose_in`.
+
+        Raises: InputError if there is no such study.
         """
         other = self.config.studies[study].choose_in
         if other is None:
             return []
+        self.require_name(f"studies.{study}.choose_in:", other, self.config.studies)
         own = self.cells_of(study)
         known = {cell.name for cell in own}
         methods = {(cell.objective, cell.k, cell.n) for cell in own}

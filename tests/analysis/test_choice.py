@@ -210,6 +210,9 @@ def test_a_study_that_cannot_choose_for_another_one_is_named(
     own = {"title": "Own", "suite": "standard", "cells": [PG], "contrasts": [contrast]}
     entries["own"] = own | {"choose_by_pass_at": 4, "choose_in": "rates"} | change
     experiment = planted.load(tmp_path, studies=entries)
+    if change == {"choose_in": "rats"}:  # a dry run asks for these cells before anything else
+        with pytest.raises(InputError, match=message):
+            experiment.deciding_cells("own")
     name = "rates" if "choose_within" in of_chooser else "own"
     with pytest.raises(InputError, match=message):
         studies.task(experiment, name)
