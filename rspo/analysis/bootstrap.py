@@ -41,10 +41,6 @@ class Counts(NamedTuple):
     samples: int
     sizes: list[int]
 
-    def of_seed(self, place: int) -> "Counts":
-        """Those of one seed only."""
-        return self._replace(correct=self.correct[:, [place]])
-
 
 class Curves(NamedTuple):
     """The curves of several methods.
@@ -100,20 +96,40 @@ def resampled_curves(counts: Counts, largest: int, resamples: int = RESAMPLES) -
     Args:
         largest: K.
     """
+    return mean_over_seeds(curves_by_seed(counts, largest, resamples))
+
+
+def curves_by_seed(counts: Counts, largest: int, resamples: int = RESAMPLES) -> list[Curves]:
+    """The curves of each seed alone. Resamples draw the same problems for all methods and seeds.
+
+    Args:
+        largest: K.
+    """
     methods, seeds, problems = counts.correct.shape
     drawn = resampled_problems(counts.sizes, resamples, SEED)
     of_problems = np.stack([np.bincount(row, minlength=problems) for row in drawn]) / problems
-    of_seeds = seed_weights(seeds, resamples)
-    means = np.zeros((methods, largest))
-    resampled = np.zeros((resamples, methods, largest))
-    for method in range(methods):
-        for seed in range(seeds):
-            values = curves_of(
-                counts.correct[method, seed], counts.samples, largest
-            )  # [problems, K]
-            means[method] += values.mean(axis=0) / seeds
-            resampled[:, method] += of_seeds[:, [seed]] * (of_problems @ values)
-    return Curves(means, resampled, seeds)
+    found = []
+    for seed in range(seeds):
+        means = np.zeros((methods, largest))
+        resampled = np.zeros((resamples, methods, largest))
+        for method in range(methods):
+            correct = counts.correct[method, seed]
+            values = curves_of(correct, counts.samples, largest)  # [problems, K]
+            means[method] = values.mean(axis=0)
+            resampled[:, method] = of_problems @ values
+        found.append(Curves(means, resampled, seeds=1))
+    return found
+
+
+def mean_over_seeds(by_seed: Sequence[Curves]) -> Curves:
+    """The mean curves over seeds; a resample draws seeds beside the problems."""
+    weights = seed_weights(len(by_seed), len(by_seed[0].resampled))
+    means = np.zeros_like(by_seed[0].means)
+    resampled = np.zeros_like(by_seed[0].resampled)
+    for curves, weight in zip(by_seed, weights.T, strict=True):
+        means += curves.means / len(by_seed)
+        resampled += weight[:, np.newaxis, np.newaxis] * curves.resampled
+    return Curves(means, resampled, len(by_seed))
 
 
 def seed_weights(seeds: int, resamples: int) -> Floats:

@@ -12,6 +12,8 @@ from rspo.analysis.bootstrap import (
     Counts,
     Interval,
     crossings,
+    curves_by_seed,
+    mean_over_seeds,
     regrets,
     resampled_curves,
     rising_shares,
@@ -199,14 +201,14 @@ def _crossings(
     base = Method(BASE, tuple(experiment.bases_of(name)))
     compared = list(lines) + [base]
     counts = _counts(measurer, study, compared)
-    curves = resampled_curves(counts, largest)
+    by_seed = curves_by_seed(counts, largest)
+    curves = mean_over_seeds(by_seed)
     rows: dict[Method, Row] = {line: {"crossing_rises": math.nan} for line in lines}
     # The last crossing is that of the base model with itself.
     of_lines = crossings(curves, len(lines))[:-1]
     for line, crossing in zip(lines, of_lines, strict=True):
         rows[line] |= _interval("crossing", crossing)
-    for place, seed in enumerate(measurer.common_seeds(compared)):
-        of_seed = resampled_curves(counts.of_seed(place), largest)
+    for seed, of_seed in zip(measurer.common_seeds(compared), by_seed, strict=True):
         of_lines = crossings(of_seed, len(lines))[:-1]
         for line, crossing in zip(lines, of_lines, strict=True):
             rows[line] |= _interval(f"crossing_seed{seed}", crossing)
