@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
 
 from rspo.evaluation.statistics import CONFIDENCE, Floats, resampled_problems
 from rspo.passk import pass_at_k
@@ -232,6 +231,8 @@ def tail_of(seeds: int) -> float:
     With several seeds, it is that of a normal distribution beyond the quantile of Student's t. Of
     two or three seeds it is less than one resample, so that an interval ends at the outermost ones.
     """
+    from scipy.special import ndtr, stdtrit  # slow to import, which every command would wait for
+
     tail = (1 - CONFIDENCE) / 2
     return tail if seeds == 1 else float(ndtr(stdtrit(seeds - 1, tail)))
 

@@ -82,6 +82,18 @@ def test_what_does_not_transfer_is_said() -> None:
         assert any(re.search(rf"{value}\s±\s[\d.]+ \(k\s=\s{k}\)", part) for part in parts)
 
 
+@pytest.mark.promise("With each method at the learning rate of three")
+def test_the_differences_at_own_rates_are_those_of_the_published_study() -> None:
+    (said,) = re.findall(r"\*\*(With each method at the learning rate .*?)\*\*", README)
+    with (ROOT / "docs" / "studies" / "own_rates.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["family"].endswith(", own rates")]
+    assert len(rows) == 9
+    for row in rows:
+        value = f"{abs(100 * float(row['estimate'])):.1f}"
+        assert re.search(rf"{re.escape(value)}\s±\s[\d.]+ \(k\s=\s{row['k']}\)", said)
+
+
+@pytest.mark.promise("Training for the k of evaluation")
 def test_the_verdicts_on_claims_of_our_own_are_said() -> None:
     rows = [row for row in table("claim_comparisons.csv") if row["decides"] == "yes"]
     for claim in ("A1", "A2"):

@@ -20,7 +20,7 @@ from rspo.core.tables import SCORES, read_frame, write_frame
 from rspo.pipeline.cost import write_cost_table
 from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.state import files_behind
-from rspo.report import OWN_RATES, figures, published
+from rspo.report import OWN_RATES, STUDIES, figures, published
 from rspo.report.page import write_results
 from rspo.report.published import RESULTS_PAGE
 from tests.analysis.test_choice import of_two_studies
@@ -75,13 +75,13 @@ def test_a_page_is_made_with_the_published_tables_of_studies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page of results reads one of them."""
-    table = tmp_path / OWN_RATES
+    table = tmp_path / STUDIES / f"{OWN_RATES}.csv"
     table.parent.mkdir(parents=True)
     table.write_text("published\n")
     monkeypatch.chdir(tmp_path)
     with published._temporary_project():
         assert Path.cwd() != tmp_path
-        assert OWN_RATES.read_text() == "published\n"
+        assert (STUDIES / f"{OWN_RATES}.csv").read_text() == "published\n"
 
 
 def test_evidence_has_the_logs_of_the_trainings_that_decide_in_another_study(

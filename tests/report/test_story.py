@@ -363,11 +363,12 @@ def test_what_becomes_of_claims_of_our_own_is_said_for_each_method_without_a_k(
     )
     monkeypatch.setattr(page_data, "claims", lambda _: [])
     said = one_line(str(sentences(alike).own_claims())).replace("\u00a0", " ").strip()
+    assert str(sentences(alike).own_ties()).strip() == "Ties are by adjusted p."
     start = "Training for the k of evaluation (k = 1: policy gradient) minus"
     assert said == (
         f"{start} training for k = 4 throughout is +3.0 ± 1.0 (k = 2) and +0.1 ± 1.0 (k = 16, a "
         f"tie). {start} MaxRL, which has no k, is +2.0 ± 1.0 (k = 2, not resolved). {start} GRPO, "
-        f"which has no k, is {MINUS}2.0 ± 1.0 (k = 2). Ties are by adjusted p."
+        f"which has no k, is {MINUS}2.0 ± 1.0 (k = 2)."
     )
 
 
