@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from rspo.analysis.results import ABOVE, BELOW, TIE, shown_by
+from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, adjusted_together, shown_by
 from rspo.core.errors import InputError
 
 FOLDER = Path(__file__).parent / "templates"  # has the template that all pages of studies share
@@ -23,8 +23,9 @@ MINUS = "\u2212"  # the minus sign, which is as wide as a plus, unlike the hyphe
 def render(template: Path, contents: Mapping[str, Any]) -> str:
     """A page in Markdown. A template may extend those of its own folder and of the package."""
     templates = environment(template.parent, FOLDER)
-    templates.filters |= {"points": points, "interval": interval, "number": number}
+    templates.filters |= {"points": points, "interval": interval, "number": number, "shown": shown}
     templates.globals |= {"significant": significant, "tied": tied}
+    templates.globals |= {"adjusted_together": adjusted_together}
     return fill(templates, template.name, contents)
 
 
@@ -105,6 +106,12 @@ def points(value: float, sign: bool = True) -> str:
 def interval(row: Mapping[str, float]) -> str:
     """An estimate and its 95 % interval in percentage points."""
     return f"{points(row['estimate'])} ({points(row['low'])} to {points(row['high'])})"
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    """The same, and whether it is a tie or not resolved if it is not significant."""
+    marks = {ABOVE: "", BELOW: "", TIE: " (a tie)", OPEN: " (not resolved)"}
+    return interval(row) + marks[shown_by(row)]
 
 
 def number(value: float, form: str = "g") -> str:

@@ -21,6 +21,7 @@ from rspo.evaluation.statistics import LEVEL, Estimate, PValues, holm, least_p_o
 Row = dict[str, Any]
 SUPPORTED = "supported"
 CONTRADICTED = "contradicted"
+PARTLY_SUPPORTED = "partly supported"
 NOT_RESOLVED = "not resolved at this size"
 DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
@@ -125,6 +126,14 @@ def _adjust(rows: Sequence[Row], computed: str, adjusted: str) -> None:
         row[adjusted] = with_floor(p, row["seeds"])
 
 
+def adjusted_together(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Copies of rows of several families, with p-values adjusted over all of them by Holm."""
+    copies = [dict(row) for row in rows]
+    _adjust(copies, "p_computed", "p_adjusted")
+    _adjust(copies, "p_tie", "p_tie_adjusted")
+    return copies
+
+
 def with_floor(p: float, seeds: int) -> float:
     """The larger of a p-value and the smallest that its number of seeds supports; NaN stays NaN."""
     return float(np.maximum(p, least_p_of_seeds(seeds)))
@@ -161,12 +170,19 @@ def verdict(rows: Sequence[Row]) -> str:
         return DOES_NOT_TRANSFER
     if outcomes <= {FOR, TIE}:
         widest = max(row["tie_margin"] for row in deciding(rows) if row["outcome"] == TIE)
-        return tie_within(widest)
+        # That all comparisons are as claimed needs no adjustment, but that some are does.
+        is_partly = any(row["p_adjusted"] < LEVEL for row in deciding(rows))
+        return partly_supported(widest) if is_partly else tie_within(widest)
     return NOT_RESOLVED
 
 
+def partly_supported(margin: float) -> str:
+    """The verdict on a claim some of whose differences are above 0, and all others a tie."""
+    return f"{PARTLY_SUPPORTED} (otherwise a {tie_within(margin)})"
+
+
 def tie_within(margin: float) -> str:
-    """The verdict on a claim whose differences are above 0, or within the margin."""
+    """The verdict on a claim none of whose differences is above 0, and that fails by little."""
     points = f"{100 * margin:g}"
     return f"{TIE} within {points} {'point' if points == '1' else 'points'}"
 

@@ -39,12 +39,70 @@ RSPO = "rspo_pass_at_k"
 def study_of(experiment: Experiment, name: str) -> Study:
     """The study of the config with this name.
 
-    Raises: InputError if there is none, or it names a k that is not evaluated.
+    Raises: InputError if there is none, it names a k that is not evaluated or a variant that it
+        does not have, or another study cannot choose for it.
     """
     studies = experiment.config.studies
     experiment.require_name("study", name, studies)
     experiment.require_evaluated(name)
-    return studies[name]
+    study = studies[name]
+    if study.choose_in:
+        experiment.require_name(f"studies.{name}.choose_in:", study.choose_in, studies)
+        _require_chooser(experiment, name, study.choose_in)
+    for contrast in study.contrasts:
+        for benchmark in contrast.benchmarks:
+            place = f"studies.{name}.contrasts, {contrast.family!r}: benchmark"
+            experiment.require_name(place, benchmark, experiment.benchmarks_of(study.suite))
+    variants = {cell.variant for cell in experiment.cells_of(name)}
+    for variant in study.choose_within:
+        experiment.require_name(f"studies.{name}.choose_within:", variant, variants)
+    return study
+
+
+def _require_chooser(experiment: Experiment, name: str, other: str) -> None:
+    """Check that a study can choose the variants of another one.
+
+    Raises: InputError if it does not choose for itself, or lacks a model or a method of the other.
+    """
+    place = f"config/{experiment.scale}.yaml: studies.{name}.choose_in = {other}"
+    study = experiment.config.studies[other]
+    if study.choose_by_pass_at is None or study.choose_in:
+        raise InputError(f"{place}: allowed: another study, with choose_by_pass_at, no choose_in")
+    models = {cell.model for cell in experiment.cells_of(name)}
+    if models != {cell.model for cell in experiment.cells_of(other)}:
+        raise InputError(f"{place}: both studies need cells of the same models")
+    candidates = [line for line in lines_of(experiment, other) if is_candidate(study, line)]
+    known = {line.objective_k_n for line in candidates}
+    for line in lines_of(experiment, name):
+        if line.objective_k_n not in known:
+            raise InputError(
+                f"{place}: studies.{other} has no variant of {line.label} to choose; add it to its "
+                "cells"
+            )
+
+
+def chooser(experiment: Experiment, name: str) -> Study:
+    """The study whose trainings decide what a study compares: itself, or another one."""
+    study = experiment.config.studies[name]
+    return experiment.config.studies[study.choose_in] if study.choose_in else study
+
+
+def is_candidate(study: Study, line: Method) -> bool:
+    """Whether a line is one of the variants among which a study chooses."""
+    return not study.choose_within or line.variant in study.choose_within
+
+
+def one_variant_each(experiment: Experiment, name: str, lines: Sequence[Method]) -> list[Method]:
+    """Some variant of each method among those that a study may choose, and all other variants.
+
+    Which variant is chosen depends on the data. Which methods a contrast compares does not.
+    """
+    choosing = chooser(experiment, name)
+    any_of = {}
+    for line in lines:
+        variant = "" if is_candidate(choosing, line) else line.variant
+        any_of[line.objective_k_n, variant] = line
+    return list(any_of.values())
 
 
 def task(experiment: Experiment, name: str) -> Task:
@@ -56,12 +114,7 @@ def task(experiment: Experiment, name: str) -> Task:
     experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
     if study.choose_by_pass_at:
-        # The variant that is chosen depends on the data; the check below needs any one.
-        any_of = {}
-        for line in lines:
-            is_chosen = not study.choose_within or line.variant in study.choose_within
-            any_of[line.objective_k_n + ("" if is_chosen else line.variant,)] = line
-        lines = list(any_of.values())
+        lines = one_variant_each(experiment, name, lines)
     families = {comparison.family for comparison in planned(experiment, name, lines)}
     for contrast in study.contrasts:
         if contrast.family not in families:
@@ -75,7 +128,7 @@ def task(experiment: Experiment, name: str) -> Task:
 def lines_of(experiment: Experiment, name: str) -> list[Method]:
     """Every method and variant of a study, before one variant of each is chosen."""
     cells = experiment.cells_of(name)
-    study = study_of(experiment, name)
+    study = experiment.config.studies[name]
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
     for cell, policies in experiment.by_method(cell.name for cell in cells).items():
@@ -98,18 +151,17 @@ def planned(
             evaluation, if it chooses at each.
     """
     study = study_of(experiment, name)
-    bases = [
-        Method(BASE, policies, variant=model if study.several_models else "")
-        for model, policies in experiment.bases_by_model(experiment.bases_of(name)).items()
-    ]
+    bases = _bases(experiment, name)
     # The level of every method, variant and base policy at each k.
     every_line = lines_of(experiment, name)
     ks = sorted(experiment.config.evaluation.k)
-    comparisons = [
+    every_benchmark = tuple(experiment.benchmarks_of(study.suite))
+    levels = [
         _compare_scores(method.label, "", [Term(method, 1, (k,))], method.variant)
         for method in every_line + bases
         for k in ks
     ]
+    comparisons = [replace(level, benchmarks=every_benchmark) for level in levels]
     # The contrasts of methods: a difference at each k, or one for the mean over k.
     for contrast in study.contrasts:
         if contrast.claims:
@@ -120,16 +172,48 @@ def planned(
             chosen = lines[averaged[0]] if isinstance(lines, Mapping) else lines
             compared = every_line if contrast.each_variant else chosen
             differences = _differences(contrast, compared, bases[0], averaged)
-            comparisons += differences
             if study.several_models:
-                comparisons += _over_models(differences)
-    benchmarks = tuple(experiment.benchmarks_of(study.suite))
-    comparisons = [replace(comparison, benchmarks=benchmarks) for comparison in comparisons]
+                differences += _over_models(differences)
+            comparisons += [
+                replace(
+                    comparison,
+                    where=" ".join(contrast.benchmarks) or POOLED,
+                    benchmarks=contrast.benchmarks or every_benchmark,
+                )
+                for comparison in differences
+            ]
     # The contrasts of claims, whose comparisons have their benchmarks already.
     for contrast in study.contrasts:
         comparisons += _compare_claims(experiment, name, contrast)
     margin = experiment.config.evaluation.equivalence_margin
     return [_with_tie(comparison, margin) for comparison in comparisons]
+
+
+def _bases(experiment: Experiment, name: str) -> list[Method]:
+    """The base policies of a study, of each model."""
+    several = experiment.config.studies[name].several_models
+    by_model = experiment.bases_by_model(experiment.bases_of(name))
+    return [
+        Method(BASE, policies, variant=model if several else "")
+        for model, policies in by_model.items()
+    ]
+
+
+def compared_at(experiment: Experiment, name: str, lines: Sequence[Method], k: int) -> list[Method]:
+    """The lines whose method some contrast compares at a k of evaluation, or subtracts there.
+
+    Contrasts of every variant do not count, because no variant is chosen for them.
+    """
+    methods = set()
+    one_each = one_variant_each(experiment, name, lines)
+    (base,) = _bases(experiment, name)
+    for contrast in study_of(experiment, name).contrasts:
+        is_at_k = k in contrast.named_ks or not contrast.named_ks
+        if contrast.claims or contrast.each_variant or not is_at_k:
+            continue
+        for comparison in _differences(contrast, one_each, base, (k,)):
+            methods |= {term.method.objective_k_n for term in comparison.terms}
+    return [line for line in lines if line.objective_k_n in methods]
 
 
 def _with_tie(comparison: Comparison, margin: float) -> Comparison:
@@ -166,7 +250,7 @@ def _differences(
     for line in lines:
         if not _is_compared(contrast, line, ks):
             continue
-        subtracted = _subtracted(contrast, line, lines, base, ks)
+        subtracted = _subtracted(contrast, line, _among(contrast, line, lines), base, ks)
         if subtracted is None:
             continue
         terms = difference(line, subtracted, ks)
@@ -183,6 +267,19 @@ def _differences(
             name = f"{name}, less {less.label}"
         comparisons.append(_compare_scores(line.label, name, terms, line.variant, contrast.family))
     return comparisons
+
+
+def _among(contrast: Contrast, line: Method, lines: Sequence[Method]) -> Sequence[Method]:
+    """The methods among which a contrast looks for what it subtracts from a line.
+
+    A contrast of each variant subtracts an objective at the same variant only.
+    """
+    minus = contrast.minus
+    names_objective = isinstance(minus, str) and minus in OBJECTIVES
+    names_method = isinstance(minus, Subtrahend) and minus.variant is None
+    if contrast.each_variant and (names_objective or names_method):
+        return [other for other in lines if other.variant == line.variant]
+    return lines
 
 
 def _is_compared(contrast: Contrast, line: Method, ks: tuple[int, ...]) -> bool:
@@ -334,18 +431,20 @@ def _compare_claims(experiment: Experiment, name: str, contrast: Contrast) -> li
 
 
 def _mean_over_k(comparisons: Sequence[Comparison]) -> list[Term]:
-    """The terms of a claim's estimate: the mean over k of one comparison at each k.
+    """The terms of a claim's estimate: the mean over k of its mean difference at each k.
 
-    For each k, it is the first comparison at this k alone, on all problems. If there is none for
-    any k, there are no terms.
+    The differences are those at one k alone, on all problems. If there are none, there are no
+    terms.
     """
-    by_k: dict[int, Comparison] = {}
+    by_k: dict[int, list[Comparison]] = {}
     for comparison in comparisons:
         if comparison.where == POOLED and len(comparison.ks) == 1:
-            by_k.setdefault(comparison.ks[0], comparison)
+            by_k.setdefault(comparison.ks[0], []).append(comparison)
     terms = []
     for k in sorted(by_k):
-        terms += [replace(term, weight=term.weight / len(by_k)) for term in by_k[k].terms]
+        share = 1 / (len(by_k) * len(by_k[k]))
+        for comparison in by_k[k]:
+            terms += [replace(term, weight=term.weight * share) for term in comparison.terms]
     return terms
 
 

@@ -7,13 +7,28 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rspo.analysis.bootstrap import Interval, crossings, regrets, resampled_curves
-from rspo.analysis.choice import is_candidate, ks_of_choice, rate_of, validation
+from rspo.analysis.bootstrap import (
+    Counts,
+    Interval,
+    crossings,
+    curves_by_seed,
+    mean_over_seeds,
+    regrets,
+    resampled_curves,
+    rising_shares,
+)
+from rspo.analysis.choice import (
+    columns_of_choice,
+    key_of,
+    rate_of,
+    scores_of,
+    tried_lines,
+)
+from rspo.analysis.claims import RISK_NEUTRAL
 from rspo.analysis.comparisons import Method
 from rspo.analysis.measure import Measurer
-from rspo.analysis.studies import study_of
+from rspo.analysis.studies import RSPO, study_of
 from rspo.config.experiment import BASE, Experiment
 from rspo.config.schema import Study
 from rspo.core.settings import leaves
@@ -26,6 +41,7 @@ _LOGGED = {
     "ppo_clipped": "clipped",
     "gradient_clipped": "gradient_clipped",
     "finished": "finished",
+    "correct": "correct",
 }
 
 
@@ -34,6 +50,8 @@ def log_keys(study: Study) -> list[str]:
     keys = [_LOGGED[column] for column in study.columns if column in _LOGGED]
     if "late_entropy" in study.columns:
         keys.append("entropy")
+    if "accepted_wrong" in study.columns:
+        keys += [key for key in ("reward", "correct") if key not in keys]
     if study.choose_by_pass_at:
         keys.append("validation")
     return keys
@@ -70,7 +88,7 @@ def method_rows(
             "learning_rate": rate_of(measurer, line),
         }
         if study.choose_by_pass_at:
-            row |= _columns_of_choice(measurer, study, line, lines, chosen_at)
+            row |= _columns_of_choice(measurer, name, line, lines, chosen_at)
         row |= _columns_of_training(measurer, study, line)
         row |= of_curves.get(line, {})
         yield row | {"seeds": len(line.policies), "cells": " ".join(line.policies)}
@@ -78,34 +96,47 @@ def method_rows(
 
 def _columns_of_choice(
     measurer: Measurer,
-    study: Study,
+    name: str,
     line: Method,
     lines: Sequence[Method],
     chosen_at: Sequence[int],
 ) -> Row:
-    """What the study chooses a variant by; empty for one that it does not choose among.
+    """What a study chooses a variant by; NaN for a variant that was not tried.
 
     Args:
         lines: all methods and variants.
         chosen_at: the k of evaluation at which the line is compared.
     """
-    candidate = is_candidate(study, line)
-    row: Row = {"at_edge": "no"}
-    if candidate:
-        rates = [
-            rate_of(measurer, other)
-            for other in lines
-            if other.objective_k_n == line.objective_k_n and is_candidate(study, other)
-        ]
-        # The best learning rate may lie outside those that were tried.
-        if rate_of(measurer, line) in (min(rates), max(rates)):
-            row["at_edge"] = "yes"
-    for k in ks_of_choice(study, measurer.experiment.config.evaluation.k):
-        column = "validation" if study.choose_by_pass_at == k else f"validation_at_{k}"
-        row[column] = validation(measurer, study, line, k) if candidate else math.nan
+    experiment = measurer.experiment
+    study = study_of(experiment, name)
+    tried = tried_lines(experiment, name, lines)
+    row: Row = {"at_edge": "yes" if _is_at_edge(measurer, line, tried) else "no"}
+    best_at = []
+    for column, by in columns_of_choice(study, experiment.config.evaluation.k).items():
+        scores = scores_of(measurer, tried, by)
+        found = scores.get(key_of(line))
+        # The score by a regret is minus the regret; the column has the regret itself.
+        row[column] = math.nan if found is None else abs(found)
+        of_method = [other for other in tried if other.objective_k_n == line.objective_k_n]
+        if found is not None and found == max(scores[key_of(other)] for other in of_method):
+            best_at.append(by)
     if study.choose_by_pass_at == "each":
         row["chosen_at"] = " ".join(map(str, chosen_at))
+        row["best_at"] = " ".join(map(str, best_at))
     return row
+
+
+def _is_at_edge(measurer: Measurer, line: Method, tried: Sequence[Method]) -> bool:
+    """Whether a line has the lowest or the highest rate that was tried of its method.
+
+    If it is the best one, a rate outside of those that were tried may be better still.
+    """
+    variants = [other for other in tried if other.objective_k_n == line.objective_k_n]
+    # The study that chooses may have other training seeds, and then other lines.
+    if key_of(line) not in map(key_of, variants):  # it was not tried
+        return False
+    rates = [rate_of(measurer, other) for other in variants]
+    return rate_of(measurer, line) in (min(rates), max(rates))
 
 
 def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
@@ -120,6 +151,9 @@ def _columns_of_training(measurer: Measurer, study: Study, line: Method) -> Row:
         if column in columns:
             means = [measurer.column(cell, key).mean() for cell in cells if trained]
             row[column] = fmean(means) if means else math.nan
+    if "accepted_wrong" in columns:
+        accepted = [_accepted_wrong(measurer, cell) for cell in cells if trained]
+        row["accepted_wrong"] = fmean(accepted) if accepted else math.nan
     if "cpu_seconds" in columns:
         seconds = [_cpu_seconds(measurer, cell) for cell in cells if trained]
         row["cpu_seconds"] = fmean(seconds) if seconds else math.nan
@@ -134,33 +168,69 @@ def curve_columns(
 ) -> dict[Method, Row]:
     """The columns `regret` and `crossing` of each line, if the study has them.
 
-    The regret is that among the chosen lines, for k from 1 to the largest of the study; other lines
-    have none. A line is compared with others in the seeds that all of them have.
+    The regret is what a line lacks to the best one of all lines, chosen or not, for k from 1 to the
+    largest of the study. Lines are compared in the seeds that all of them have.
     """
     study = study_of(measurer.experiment, name)
     rows: dict[Method, Row] = {line: {} for line in lines}
     largest = max(measurer.experiment.config.evaluation.k)
     if "regret" in study.columns:
-        compared = [line for line in lines if any(line in group for group in chosen.values())]
-        curves = resampled_curves(*_counts(measurer, study, compared, largest))
-        for line, regret in zip(compared, regrets(*curves), strict=True):
+        curves = resampled_curves(_counts(measurer, study, lines), largest)
+        for line, regret in zip(lines, regrets(curves), strict=True):
             rows[line] |= _interval("regret", regret.largest)
             rows[line]["regret_at"] = regret.at
             rows[line] |= _interval("mean_regret", regret.mean)
             rows[line] |= _interval("excess_regret", regret.excess)
     if "crossing" in study.columns:
-        base = Method(BASE, tuple(measurer.experiment.bases_of(name)))
-        curves = resampled_curves(*_counts(measurer, study, list(lines) + [base], largest))
-        found = crossings(*curves, base=len(lines))
-        for line, crossing in zip(lines, found, strict=False):  # the last one is of the base itself
-            rows[line] |= _interval("crossing", crossing)
+        for line, row in _crossings(measurer, name, lines, largest).items():
+            rows[line] |= row
     return rows
 
 
-def _counts(
-    measurer: Measurer, study: Study, lines: Sequence[Method], largest: int
-) -> tuple[NDArray[np.int64], int, int, list[int]]:
-    """The arguments of `resampled_curves` for some lines, in the seeds that all of them have."""
+def _crossings(
+    measurer: Measurer, name: str, lines: Sequence[Method], largest: int
+) -> dict[Method, Row]:
+    """The columns about the k at which the base model overtakes each line.
+
+    crossing: over all seeds; crossing_seed0: of seed 0, with an interval over problems only.
+    crossing_rises: how surely it rises with the k of training, from policy gradient up to this
+        line, among the lines of one variant; NaN for other objectives.
+    """
+    experiment = measurer.experiment
+    study = study_of(experiment, name)
+    base = Method(BASE, tuple(experiment.bases_of(name)))
+    compared = list(lines) + [base]
+    counts = _counts(measurer, study, compared)
+    by_seed = curves_by_seed(counts, largest)
+    curves = mean_over_seeds(by_seed)
+    rows: dict[Method, Row] = {line: {"crossing_rises": math.nan} for line in lines}
+    # The last crossing is that of the base model with itself.
+    of_lines = crossings(curves, len(lines))[:-1]
+    for line, crossing in zip(lines, of_lines, strict=True):
+        rows[line] |= _interval("crossing", crossing)
+    for seed, of_seed in zip(measurer.common_seeds(compared), by_seed, strict=True):
+        of_lines = crossings(of_seed, len(lines))[:-1]
+        for line, crossing in zip(lines, of_lines, strict=True):
+            rows[line] |= _interval(f"crossing_seed{seed}", crossing)
+    for variant in dict.fromkeys(line.variant for line in lines):
+        order = _by_trained_k(lines, variant)
+        if not order:
+            continue
+        places = [lines.index(line) for line in order]
+        for line, share in zip(order, rising_shares(curves, len(lines), places), strict=True):
+            rows[line]["crossing_rises"] = share
+    return rows
+
+
+def _by_trained_k(lines: Sequence[Method], variant: str) -> list[Method]:
+    """Policy gradient and RSPO with a variant, in ascending order of the k of training."""
+    found = [line for line in lines if line.variant == variant and line.objective == RISK_NEUTRAL]
+    rspo = [line for line in lines if line.variant == variant and line.objective == RSPO]
+    return found + sorted(rspo, key=lambda line: line.k or 0)
+
+
+def _counts(measurer: Measurer, study: Study, lines: Sequence[Method]) -> Counts:
+    """The correct samples of some lines, in the seeds that all of them have."""
     benchmarks = measurer.experiment.benchmarks_of(study.suite)
     seeds = measurer.common_seeds(lines)
     counts = []
@@ -174,7 +244,7 @@ def _counts(
     first = lines[0].policies[0]
     sizes = [len(measurer.scores(first, one).ids) for one in benchmarks]
     samples = int(measurer.scores(first, benchmarks[0]).responses.min())
-    return np.array(counts), samples, largest, sizes
+    return Counts(np.array(counts), samples, sizes)
 
 
 def _interval(name: str, interval: Interval) -> Row:
@@ -225,6 +295,15 @@ def bases(experiment: Experiment, cells: Iterable[str]) -> list[str]:
             if Path(path).parent.name == base:  # cells/BASE/policy
                 names.append(f"{base.removesuffix(f'--{BASE}')} {digest[:8]}")
     return list(dict.fromkeys(names))
+
+
+def _accepted_wrong(measurer: Measurer, cell: str) -> float:
+    """The fraction of all responses that are wrong and rewarded, mean over steps.
+
+    Rewards are 1 or 0, so it is the mean reward minus the fraction of correct responses; correct
+    responses that are not rewarded count as -1, so that false rejects give a negative number.
+    """
+    return float((measurer.column(cell, "reward") - measurer.column(cell, "correct")).mean())
 
 
 def _cpu_seconds(measurer: Measurer, cell: str) -> float:

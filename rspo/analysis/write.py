@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
+from rspo.analysis.bootstrap import tail_of
 from rspo.analysis.choice import chosen_lines
 from rspo.analysis.claims import Claim, claims_of, planned, task
 from rspo.analysis.measure import Measurer
@@ -24,6 +25,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
 from rspo.evaluation.statistics import LEVEL
+from rspo.objectives import OBJECTIVES
 from rspo.pipeline.run import run
 
 CLAIM_COLUMNS = [
@@ -136,7 +138,8 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         # Whole numbers, and nothing for objectives without k.
         write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
         template = experiment.root / study.page if study.page else FOLDER / "study.md.jinja"
-        cells = [cell.name for cell in experiment.cells_of(name)]
+        every_cell = [cell.name for cell in experiment.cells_of(name)]
+        cells = [cell for cell in every_cell if not experiment.is_derived(cell)]
         contents = study_contents(experiment, name, table, methods) | {
             "origins": origins(experiment, cells),
             "bases": bases(experiment, cells),
@@ -174,6 +177,10 @@ def study_contents(
     lines = methods.to_dict("records")
     for line in lines:
         line["ahead"] = ahead.get((line["method"], line["variant"]), [])
+        # The k at which its rate is chosen, and those at which it is the best one in validation.
+        line["chosen_ks"] = _numbers(line.get("chosen_at", ""))
+        line["best_ks"] = _numbers(line.get("best_at", ""))
+        line["has_k"] = OBJECTIVES[line["objective"]].has_k
     return {
         "name": name,
         "scale": experiment.scale,
@@ -184,13 +191,25 @@ def study_contents(
         "samples": int(table["samples"].max()),
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
+        # The share of the resamples in which an order must hold to be shown.
+        "order_share": 1 - tail_of(int(table["seeds"].max())),
+        # The learning rate of the model, which a variant may change.
+        "shared_rate": experiment.config.models[study.cells[0].model].learning_rate,
         "margin": experiment.config.evaluation.equivalence_margin,
         "varied_by_seed": experiment.varied_by_seed,
+        # How many training seeds the choice of the variants follows.
+        "chooser": studies.chooser(experiment, name),
+        "chooser_seeds": len({cell.seed for cell in experiment.cells_of(study.choose_in or name)}),
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": lines,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
     }
+
+
+def _numbers(text: str) -> list[int]:
+    """Whole numbers between spaces."""
+    return [int(word) for word in str(text).split()]
 
 
 def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:

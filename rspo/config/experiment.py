@@ -281,6 +281,29 @@ class Experiment:
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
 
+    def deciding_cells(self, study: str) -> list[Cell]:
+        """The cells of another study that decide which variants a study compares.
+
+        They are those of its methods that the study itself does not have; none without `choose_in`.
+
+        Raises: InputError if there is no such study.
+        """
+        other = self.config.studies[study].choose_in
+        if other is None:
+            return []
+        self.require_name(f"studies.{study}.choose_in:", other, self.config.studies)
+        own = self.cells_of(study)
+        known = {cell.name for cell in own}
+        methods = {(cell.objective, cell.k, cell.n) for cell in own}
+        candidates = self.config.studies[other].choose_within
+        found = []
+        for cell in self.cells_of(other):
+            is_candidate = not candidates or cell.variant in candidates
+            is_of_method = (cell.objective, cell.k, cell.n) in methods
+            if is_candidate and is_of_method and cell.name not in known:
+                found.append(cell)
+        return found
+
     def require_evaluated(self, study: str) -> None:
         """Check the k of a study.
 

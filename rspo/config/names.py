@@ -75,6 +75,8 @@ StudyColumn = Literal[
     "ppo_clipped",
     "gradient_clipped",
     "finished",
+    "correct",
+    "accepted_wrong",
     "cpu_seconds",
     "regret",
     "crossing",

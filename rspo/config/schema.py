@@ -637,6 +637,7 @@ class Contrast(Section):
     k: tuple[Positive, ...] | Literal["own"] | None = None
     mean: bool = False  # whether the differences are averaged over k
     each_variant: bool = False  # whether all variants are compared despite `choose_by_pass_at`
+    benchmarks: tuple[Name, ...] = ()  # those of the suite that count; empty: all
 
     @property
     def named_ks(self) -> tuple[int, ...]:
@@ -649,12 +650,18 @@ class Study(GridEntry):
 
     title: str
     contrasts: tuple[Contrast, ...] = Field(min_length=1)
-    # Compare only one variant of each method: the one with the best Pass@k at this k in validation,
-    # of equally good ones the one with the lowest learning rate. each: at the k of each comparison.
-    choose_by_pass_at: Positive | Literal["each"] | None = None
+    # Compare only one variant of each method, chosen by its Pass@k in validation at this k. each:
+    # at the k of each comparison. all: by the largest regret over all k of the validation, which
+    # is what a variant lacks to the best variant of any method.
+    choose_by_pass_at: Positive | Literal["each", "all"] | None = None
     # The variants among which it is chosen; others are compared too. Empty: all variants.
     choose_within: tuple[Name, ...] = ()
-    choose_by_seeds: Positive | None = None  # the first seeds, whose validation decides; null: all
+    # Of the variants that are at most so much below the best one, the one with the lowest learning
+    # rate is chosen.
+    choose_margin: Fraction = 0.0
+    # The study whose trainings decide instead, all its seeds among its own variants with its own
+    # margin; null: this study.
+    choose_in: Name | None = None
     columns: tuple[StudyColumn, ...] = ()
     page: str | None = None  # the template of the page, a file in the project's folder
     samples: Positive | None = None  # these two replace those of `evaluation`
@@ -689,6 +696,17 @@ class Study(GridEntry):
         return self
 
     @model_validator(mode="after")
+    def _chooses_by_something(self) -> "Study":
+        """Require that a study which says how to choose says by what."""
+        if self.choose_by_pass_at is None:
+            for key in ("choose_within", "choose_margin", "choose_in"):
+                if getattr(self, key):
+                    raise ValueError(f"{key} is for a study with choose_by_pass_at")
+        if self.choose_in and (self.choose_within or self.choose_margin):
+            raise ValueError("choose_within and choose_margin are those of the study in choose_in")
+        return self
+
+    @model_validator(mode="after")
     def _contrasts_differ(self) -> "Study":
         """Check the contrasts against each other.
 
@@ -700,8 +718,12 @@ class Study(GridEntry):
             self._require_names(contrast, place)
             if families.count(contrast.family) > 1:
                 raise ValueError(f"{place}: two have this family; name one differently")
-            if contrast.claims and (contrast.less or contrast.k or contrast.mean):
-                raise ValueError(f"{place}: claims are compared without less, k and mean")
+            if contrast.claims and (
+                contrast.less or contrast.k or contrast.mean or contrast.benchmarks
+            ):
+                raise ValueError(
+                    f"{place}: claims are compared without less, k, mean and benchmarks"
+                )
             if contrast.mean and (contrast.k == "own" or self.choose_by_pass_at == "each"):
                 raise ValueError(f"{place}: no mean over k with k: own or choose_by_pass_at: each")
         if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:

@@ -18,7 +18,7 @@ from rspo.analysis.labels import label_of
 from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, read_rows, shown_by
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
-from rspo.config.schema import DEFAULT_VARIANT, Contrast, Study
+from rspo.config.schema import DEFAULT_VARIANT, Contrast, Study, Subtrahend
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.methods import interval_over, methods_of, model_labels
@@ -88,9 +88,7 @@ def table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     study = studies.study_of(experiment, figure.grids[0])
     rows = read_rows(figure.task(experiment).input_files[0])  # the study's comparisons
     first = study.contrasts[0]
-    families = [
-        contrast.family for contrast in study.contrasts if _differ_only_in_k(contrast, first)
-    ]
+    families = [contrast.family for contrast in study.contrasts if _share_a_plot(contrast, first)]
     if study.several_models:
         families += [f"{family}, {studies.OVER_MODELS}" for family in families]
     forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
@@ -119,13 +117,21 @@ def _is_compared(rows: pd.DataFrame, forest: pd.DataFrame) -> pd.Series:
     return is_base | rows["cells"].map(lambda cells: compared.issuperset(cells.split()))
 
 
-def _differ_only_in_k(first: Contrast, second: Contrast) -> bool:
-    """Whether two contrasts subtract the same, at the same or at other k.
+def _share_a_plot(first: Contrast, second: Contrast) -> bool:
+    """Whether two contrasts share the forest plot, which has a panel for each k.
 
-    Such contrasts share the forest plot, with a panel for each k.
+    They subtract the same, from one method each, or from all; or each subtracts an objective of its
+    own from methods at the k that these are trained for. A method minus another one is then a
+    difference of one of them only.
     """
-    keys = ("minus", "less", "mean", "claims", "each_variant", "method")
-    return all(getattr(first, key) == getattr(second, key) for key in keys)
+    keys = ("less", "mean", "claims", "each_variant", "benchmarks")
+    is_alike = all(getattr(first, key) == getattr(second, key) for key in keys)
+    if first.minus == second.minus:
+        return is_alike and bool(first.method) == bool(second.method)
+    if not isinstance(first.minus, Subtrahend) or not isinstance(second.minus, Subtrahend):
+        return False
+    are_own = first.k == "own" and second.k == "own"
+    return is_alike and are_own and first.minus.objective != second.minus.objective
 
 
 def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
@@ -137,7 +143,8 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     # A contrast of claims has a panel for each claim, and any other one for each k.
     panel = forest["claim"].where(forest["claim"] != "", forest["k"])
     study = studies.study_of(experiment, figure.grids[0])
-    forest = forest.assign(panel=panel, label=_labels(_with_own_rates(forest, study)))
+    choosing = studies.chooser(experiment, figure.grids[0])
+    forest = forest.assign(panel=panel, label=_labels(_with_own_rates(forest, study, choosing)))
     height = max(2.4, 0.9 + 0.165 * forest["label"].nunique())
     picture = style.new_picture(style.TEXT_WIDTH, height)
     if levels.empty:
@@ -310,14 +317,18 @@ def _has_variants(table: pd.DataFrame) -> bool:
     return bool((table.groupby("method")["variant"].nunique() > 1).any())
 
 
-def _with_own_rates(forest: pd.DataFrame, study: Study) -> pd.DataFrame:
+def _with_own_rates(forest: pd.DataFrame, study: Study, choosing: Study) -> pd.DataFrame:
     """The rows with one name for all variants among which a study chooses at each k.
 
     The variant of a method may then be another one in another panel.
+
+    Args:
+        choosing: the study whose trainings decide.
     """
     if study.choose_by_pass_at != "each" or study.contrasts[0].each_variant:
         return forest
-    outside = set(forest["variant"]) - set(study.choose_within) if study.choose_within else set()
+    within = choosing.choose_within
+    outside = set(forest["variant"]) - set(within) if within else set()
     return forest.assign(
         variant=forest["variant"].where(forest["variant"].isin(outside), "own rate")
     )
@@ -326,11 +337,19 @@ def _with_own_rates(forest: pd.DataFrame, study: Study) -> pd.DataFrame:
 def _labels(forest: pd.DataFrame) -> pd.Series:
     """The label of each row of the forest plot.
 
-    It is the method, with the variant if there are several variants. A contrast of claims compares
-    variants only, so it is the variant there.
+    It is the method, with the variant if there are several variants; and if several methods are
+    subtracted from it, the difference. A contrast of claims compares variants only, so it is the
+    variant there.
     """
     if (forest["claim"] != "").any():
         return forest["variant"]
+    if (forest.groupby(["method", "variant", "k"])["against"].nunique() > 1).any():
+        # The panel has the k.
+        return (
+            forest["method"].map(_without_k_and_n)
+            + " \u2212 "
+            + forest["against"].map(_without_k_and_n)
+        )
     if forest["variant"].nunique() == 1:
         return forest["method"]
     return forest["method"] + ", " + forest["variant"]

@@ -296,11 +296,13 @@ def claims(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
 def study(experiment: Experiment, name: str) -> Task:
     """The tables and the page of a study, which compares methods beyond those of the paper.
 
-    Its inputs are the scores of its policies, base policies included, and the logs of its cells.
+    Its inputs are the scores of its policies, base policies included, the logs of its cells, and
+    those of the trainings that decide which variants it compares.
     """
     experiment = experiment.of_study(name)
     entry = experiment.config.studies[name]
     policies = experiment.policies_of(name)
+    deciding = experiment.deciding_cells(name)
 
     def inputs() -> list[Input]:
         files = []
@@ -309,6 +311,8 @@ def study(experiment: Experiment, name: str) -> Task:
         for cell in experiment.cells_of(name):
             if not experiment.is_derived(cell.name):  # which has no training of its own
                 files.append(log_input(experiment, cell.name))
+        for cell in deciding:
+            files.append(log_input(experiment, cell.name))
         return files
 
     settings: Settings = {"scale": experiment.scale, "k": list(experiment.config.evaluation.k)}
@@ -316,6 +320,10 @@ def study(experiment: Experiment, name: str) -> Task:
     settings["equivalence_margin"] = experiment.config.evaluation.equivalence_margin
     # The policies stand for the cells of the study.
     settings["study"] = entry.model_dump(mode="json", exclude={"cells"})
+    if entry.choose_in:
+        chooser = experiment.config.studies[entry.choose_in]
+        settings["choose_within"] = list(chooser.choose_within)
+        settings["choose_margin"] = chooser.choose_margin
     if entry.page:
         file = experiment.root / entry.page
         if not file.is_file():
@@ -361,13 +369,18 @@ def cost(experiment: Experiment) -> Task:
 
 
 @with_command
-def report(experiment: Experiment, *, inputs: Inputs = tuple) -> Task:
+def report(
+    experiment: Experiment, *, published: Sequence[Path] = (), inputs: Inputs = tuple
+) -> Task:
     """The whole experiment on one page.
 
     Args:
-        inputs: every file that the report reads (`rspo.report`).
+        published: tables of docs/ that the report reads, which come with the project.
+        inputs: every file of the results that the report reads (`rspo.report`).
     """
-    settings = {"scale": experiment.scale}
+    settings: Settings = {"scale": experiment.scale}
+    if published:
+        settings["published"] = {path.name: digest(path) for path in published}
     unused = {"replace_above", "base_policies"}
     settings |= experiment.config.model_dump(mode="json", exclude=unused)
     return Task((experiment.files.reports / "report.html",), settings, inputs)

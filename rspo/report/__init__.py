@@ -14,10 +14,31 @@ from rspo.figures import Figure, figures_of, in_all
 from rspo.pipeline import tasks
 from rspo.pipeline.task import Task
 
+STUDIES = Path("docs/studies")  # has the published tables of studies
+# The studies whose results the report has, too: own learning rates, and other papers' objectives.
+OWN_RATES = "own_rates"
+PEERS = "peers"
+PUBLISHED = ("learning_rates", OWN_RATES, PEERS)  # those of whose published tables it reads some
+
 
 def task(experiment: Experiment) -> Task:
     """`rspo report`: writes report.html."""
-    return tasks.report(experiment, inputs=lambda: _inputs(experiment))
+    published = []
+    for study in PUBLISHED:
+        published += published_tables(experiment, study)
+    return tasks.report(experiment, published=published, inputs=lambda: _inputs(experiment))
+
+
+def published_tables(experiment: Experiment, study: str) -> list[Path]:
+    """The published tables of a study, which come with the project: comparisons, and methods.
+
+    Returns: none for a scale without this study, and before both are published.
+    """
+    if study not in experiment.config.studies:
+        return []
+    folder = experiment.root / STUDIES
+    tables = [folder / f"{study}.csv", folder / f"{study}_methods.csv"]
+    return tables if all(path.is_file() for path in tables) else []
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Task]]:

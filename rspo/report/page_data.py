@@ -6,7 +6,8 @@ The templates call the public functions of this module as `data.NAME`.
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
-from math import inf, isnan, nan, sqrt
+from dataclasses import dataclass
+from math import inf, isclose, isnan, nan, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -17,31 +18,35 @@ from rspo.analysis.labels import label_of
 from rspo.analysis.results import (
     ABOVE,
     AGAINST,
+    BELOW,
     CONTRADICTED,
     DOES_NOT_TRANSFER,
     FOR,
     NOT_RESOLVED,
     NOT_TESTED,
     OPEN,
+    PARTLY_SUPPORTED,
     SUPPORTED,
     TIE,
     Row,
+    adjusted_together,
     read_rows,
     shown_by,
 )
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.core.tables import CURVES, read_frame
+from rspo.core.tables import CURVES, read_csv, read_frame
 from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples, share_without_answer
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference, figures_of, style
 from rspo.figures.methods import model_labels
 from rspo.formats.checks import READ_ANSWERS
+from rspo.objectives import OBJECTIVES
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
-from rspo.report import figures, readable, task
+from rspo.report import OWN_RATES, PEERS, figures, published_tables, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
 # From the unit of a comparison to the unit on the pages: percent, reward, nats per token, percent.
@@ -58,12 +63,21 @@ _SCALED = [
     "tie_margin",
 ]
 # The beginnings of all verdicts, in the order in which pages count them.
-_VERDICTS = (SUPPORTED, CONTRADICTED, TIE, DOES_NOT_TRANSFER, NOT_RESOLVED, NOT_TESTED)
+_VERDICTS = (
+    SUPPORTED,
+    PARTLY_SUPPORTED,
+    CONTRADICTED,
+    TIE,
+    DOES_NOT_TRANSFER,
+    NOT_RESOLVED,
+    NOT_TESTED,
+)
 # The methods of the table in README.md: from their labels in figures to what the table calls them.
 _IN_README = {
     "Base": "nothing: the base model",
     "PG": "policy gradient (PG)",
     "GRPO": "GRPO",
+    "MaxRL, not centred": "MaxRL, not centred",
     "Baseline k=4": "the paper's baseline, k = 4",
     "RSPO k=4": "RSPO, k = 4",
     "RSPO k=8": "RSPO, k = 8",
@@ -99,26 +113,218 @@ def headline(experiment: Experiment) -> dict[str, Any]:
     return {"models": model_labels(experiment, policies), "rows": rows}
 
 
-def without_gain(experiment: Experiment) -> list[tuple[str, list[str]]]:
-    """The benchmarks on which RSPO gains nothing at any k that it is trained for.
+def own_rates(experiment: Experiment, problems: str = "") -> list[Row]:
+    """The differences of the study of own learning rates, as the rows of `headline` are.
 
-    A gain is a difference on this benchmark that is significantly above 0, with p adjusted over the
-    comparisons that decide no claim. Claims C1 and A3 have these comparisons.
+    Each has RSPO at the k that it is trained for, and both methods at the rate that validation
+    chooses at this k. They are those of the published table, which comes with the project; there
+    are none for a scale without this study, and before the table is published.
 
-    Returns: what RSPO is compared with, and the labels of the benchmarks, if there are any.
+    Args:
+        problems: "no hidden rule" or "hidden rule", for a part of the problems; empty for all.
     """
+    tables = published_tables(experiment, OWN_RATES)
+    if not tables:
+        return []
+    rows = read_rows(tables[0])
+    end = f", own rates, {problems}" if problems else ", own rates"
+    rows = rows[rows["family"].str.endswith(end)]
+    found = []
+    for row in adjusted_together(rows.to_dict("records")):
+        row["against"] = _NAMES[row["method_b"].partition(" k=")[0]]
+        row["outcome"] = shown_by(row)
+        found.append(row | {name: 100 * row[name] for name in ("estimate", "low", "high")})
+    return found
+
+
+@dataclass(frozen=True)
+class ChosenRates:
+    """How the rates of `own_rates` are chosen, and what that changes.
+
+    seeds: the number of training seeds whose validation chooses.
+    changed: the number of rates that are not the shared one, one for each method and k.
+    at_edge: how many of these are the best ones in validation, too, and the lowest or the highest
+        that were tried.
+    unchanged: the rows of `own_rates` in which both methods have the shared rate, so that their
+        trainings, and differences, are those of `headline`.
+    """
+
+    seeds: int
+    changed: int
+    at_edge: int
+    unchanged: list[Row]
+
+
+def chosen_rates(experiment: Experiment) -> ChosenRates | None:
+    """The choices behind the rows of `own_rates`, from published tables; None without them."""
+    study = experiment.config.studies.get(OWN_RATES)
+    if study is None or study.choose_in is None:
+        return None
+    tables = published_tables(experiment, OWN_RATES)
+    choosing = published_tables(experiment, study.choose_in)
+    if not tables or not choosing:
+        return None
+    seeds = read_csv(choosing[1])["seeds"].astype(int).max()
+    changed = 0
+    at_edge = 0
+    for method in read_csv(tables[1]).to_dict("records"):
+        if (
+            "learning_rate" not in method["setting"]
+        ):  # it has the rate of the model, which is shared
+            continue
+        chosen_at = method["chosen_at"].split()
+        changed += len(chosen_at)
+        if method["at_edge"] == "yes":
+            at_edge += len(set(chosen_at) & set(method["best_at"].split()))
+    at_one_rate = {
+        (row["against"], row["k"]): row["estimate"] for row in headline(experiment)["rows"]
+    }
+    unchanged = []
+    for row in own_rates(experiment):
+        shared = at_one_rate.get((row["against"], row["k"]), nan)
+        if isclose(row["estimate"], shared, abs_tol=1e-6):
+            unchanged.append(row)
+    return ChosenRates(int(seeds), changed, at_edge, unchanged)
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Objectives of other papers against RSPO that is trained for the k of evaluation.
+
+    k: the k of evaluation.
+    compared: the number of objectives, each k of training counted.
+    below, ties, above: how many are significantly below RSPO, ties, and significantly above.
+    trained_ks: the k for which those that have one are trained.
+    seeds: the number of training seeds.
+    """
+
+    k: int
+    compared: int
+    below: int
+    ties: int
+    above: int
+    trained_ks: list[int]
+    seeds: int
+
+
+def peers(experiment: Experiment) -> list[Peers]:
+    """The results of the published study `peers`, for each k that RSPO is trained for.
+
+    The p-values are those of the study, which are adjusted over all its comparisons at a k.
+    """
+    tables = published_tables(experiment, PEERS)
+    if not tables:
+        return []
+    rows = read_rows(tables[0])
+    methods = read_csv(tables[1])
+    methods = methods[[OBJECTIVES[name].peer for name in methods["objective"]]]
+    trained_ks = sorted({int(float(k)) for k in methods["trained_k"] if k})
+    found = []
+    for k in sorted({int(row["k"]) for row in own_rates(experiment)}):
+        is_against_rspo = (rows["k"] == str(k)) & (rows["method_b"] == label_of(RSPO, k))
+        is_peer = rows["method_a"].isin(methods["method"])
+        compared = rows[is_against_rspo & is_peer & (rows["family"] != "")].to_dict("records")
+        shown = Counter(shown_by(row) for row in compared)
+        found.append(
+            Peers(
+                k=k,
+                compared=len(compared),
+                below=shown[BELOW],
+                ties=shown[TIE],
+                above=shown[ABOVE],
+                trained_ks=trained_ks,
+                seeds=min(int(row["seeds"]) for row in compared),
+            )
+        )
+    return found
+
+
+def transfer(experiment: Experiment) -> list[Row]:
+    """The differences of RSPO on problems that are further from those of the training.
+
+    They are those of claim C7 that `headline` has on the usual problems, with the same keys, and
+    with p-values that are adjusted over them. There are none if the claim is not tested.
+    """
+    rows = [
+        row
+        for row in _comparisons(experiment)
+        if row["claim"] == "C7"
+        and row["where"] == POOLED
+        and not row["family"]
+        and _is_at_own_k(row)
+    ]
+    return [
+        row | {"against": _against(row), "outcome": shown_by(row)}
+        for row in adjusted_together(rows)
+    ]
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Where RSPO gains against another method, by benchmark.
+
+    against: the other method, as sentences name it.
+    gained: the labels of the benchmarks with a difference that is significantly above 0 at a k that
+        RSPO is trained for.
+    missing: the labels of the other benchmarks.
+    below: those of them on which every estimate is below 0.
+    """
+
+    against: str
+    gained: list[str]
+    missing: list[str]
+    below: list[str]
+
+
+def compared_by_benchmark(experiment: Experiment) -> list[Row]:
+    """The differences of RSPO, at the k that it is trained for, on single benchmarks.
+
+    Claims C1 and A3 have them. Their p-values are adjusted over all of these differences.
+    """
+    rows = [
+        row
+        for row in _comparisons(experiment)
+        if row["claim"] in ("C1", "A3") and row["where"] != POOLED and _is_at_own_k(row)
+    ]
+    return adjusted_together(rows)
+
+
+def gains(experiment: Experiment) -> list[Gains]:
+    """Where RSPO gains against each other method, from `compared_by_benchmark`."""
     labels: dict[str, str] = {}
     for suite in experiment.config.data.suites.values():
         labels |= {name: benchmark.label for name, benchmark in suite.items()}
-    gained: dict[tuple[str, str], bool] = {}
+    compared: dict[str, dict[str, list[Row]]] = {}
+    for row in compared_by_benchmark(experiment):
+        of_method = compared.setdefault(_against(row), {})
+        of_method.setdefault(labels[row["where"]], []).append(row)
+    found = []
+    for against, benchmarks in compared.items():
+        gained = []
+        below = []
+        for label, rows in benchmarks.items():
+            if any(shown_by(row) == ABOVE for row in rows):
+                gained.append(label)
+            elif all(row["estimate"] < 0 for row in rows):
+                below.append(label)
+        missing = [label for label in benchmarks if label not in gained]
+        found.append(Gains(against, gained, missing, below))
+    return found
+
+
+def own_claims(experiment: Experiment) -> list[tuple[str, list[Row]]]:
+    """The differences that decide claims A1 and A2, by what is subtracted, in the order of their k.
+
+    Returns: "k = 4" for A1, and the label of each objective without a k for A2. The `outcome` of a
+        row is "above", "below", "tie" or "open", with p adjusted over the claim.
+    """
+    found: dict[str, list[Row]] = {}
     for row in _comparisons(experiment):
-        if row["claim"] in ("C1", "A3") and row["where"] != POOLED and _is_at_own_k(row):
-            key = (_against(row), labels[row["where"]])
-            gained[key] = gained.get(key, False) or shown_by(row) == ABOVE
-    found: dict[str, list[str]] = {}
-    for (against, benchmark), is_gain in gained.items():
-        if not is_gain:
-            found.setdefault(against, []).append(benchmark)
+        if row["claim"] in ("A1", "A2") and row["decides"] == "yes":
+            against = "k = 4" if row["claim"] == "A1" else row["method_b"]
+            found.setdefault(against, []).append(row | {"outcome": shown_by(row)})
+    for rows in found.values():
+        rows.sort(key=lambda row: int(row["k"]))
     return list(found.items())
 
 
@@ -159,15 +365,20 @@ def main_table(experiment: Experiment) -> dict[str, list[Row]]:
 
 
 def levels(experiment: Experiment, ks: list[int]) -> dict[str, list[Row]]:
-    """Pass@k on the pooled problems at some k, by method: the rows of fig_grpo.
+    """Pass@k on the pooled problems at some k, by method, named in words.
 
-    The methods are the base model, those without a k, and those trained for k = 4, named in words.
+    They are from fig_grpo, and the objective without a k from fig_without_k, if there is one.
     """
-    rows = [row for row in _drawn(experiment, curves.GRPO) if row["benchmark"] == POOLED]
+    rows = _drawn(experiment, curves.GRPO)
+    without_k = figures_of(experiment).get("fig_without_k")
+    if without_k is not None:
+        rows = rows + _drawn(experiment, without_k)
     found: dict[str, list[Row]] = {}
     for method, name in _IN_README.items():
-        at = {int(row["k"]): row for row in rows if row["method"] == method}
-        found[name] = [at[k] for k in ks]
+        of_method = [row for row in rows if row["method"] == method and row["benchmark"] == POOLED]
+        at = {int(row["k"]): row for row in of_method}
+        if at:
+            found[name] = [at[k] for k in ks]
     return found
 
 

@@ -119,7 +119,7 @@ def _temporary_project() -> Iterator[None]:
     """Work in a copy of the project without results, so that paths in pages are the usual ones.
 
     The copy has links to everything that pages depend on, such as the config, extensions and the
-    templates of studies.
+    templates and published tables of studies.
     """
     project = Path.cwd()
     written = len(WRITTEN)
@@ -129,8 +129,9 @@ def _temporary_project() -> Iterator[None]:
                 os.symlink(entry, Path(folder, entry.name))
         templates = Path(folder, STUDIES)
         templates.mkdir(parents=True)
-        for template in (project / STUDIES).glob("*.jinja"):
-            os.symlink(template, templates / template.name)
+        for kind in ("*.jinja", "*.csv"):
+            for file in (project / STUDIES).glob(kind):
+                os.symlink(file, templates / file.name)
         with contextlib.chdir(folder):
             yield
     # Forget the files of the temporary folder, which no longer exist, so that the command does not

@@ -4,9 +4,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from rspo.analysis import bootstrap
-from rspo.analysis.bootstrap import crossings, curves_of, falls_below, regrets, resampled_curves
+from rspo.analysis.bootstrap import (
+    Counts,
+    Curves,
+    crossings,
+    curves_of,
+    falls_below,
+    regrets,
+    resampled_curves,
+    rising_shares,
+)
 from rspo.passk import crossing
 
 SAMPLES = 6
@@ -30,7 +40,7 @@ def test_a_curve_is_the_share_of_subsets_with_a_correct_sample() -> None:
 
 def test_regret_is_the_loss_against_the_best_method_at_each_k() -> None:
     counts = drawn((3, 2, 20))
-    found = regrets(*resampled_curves(counts, SAMPLES, 5, [12, 8], resamples=3))
+    found = regrets(resampled_curves(Counts(counts, SAMPLES, [12, 8]), 5, resamples=3))
     values = [
         [np.mean([brute_force(c, k) for c in method.ravel()]) for k in range(1, 6)]
         for method in counts
@@ -47,7 +57,7 @@ def test_regret_is_the_loss_against_the_best_method_at_each_k() -> None:
 def test_a_resample_has_the_mean_of_the_seeds_and_problems_that_it_draws() -> None:
     """Written out with the same draws, for the second of two methods."""
     counts, sizes, resamples = drawn((2, 3, 10)), [4, 6], 5
-    _, resampled = resampled_curves(counts, SAMPLES, 3, sizes, resamples)
+    resampled = resampled_curves(Counts(counts, SAMPLES, sizes), 3, resamples).resampled
     problems = bootstrap.resampled_problems(sizes, resamples, bootstrap.SEED)
     seeds = np.random.default_rng([bootstrap.SEED, 3]).integers(3, size=(resamples, 2))
     for number in range(resamples):
@@ -67,14 +77,14 @@ def test_the_spread_of_resamples_over_seeds_is_the_standard_error_of_their_mean(
     """All problems of a seed are equal, so that nothing else varies."""
     of_seed = drawn((seeds,), seed=3) % 5
     counts = np.repeat(of_seed[None, :, None], 30, axis=2)
-    _, resampled = resampled_curves(counts, SAMPLES, 1, [30], resamples=20_000)
+    resampled = resampled_curves(Counts(counts, SAMPLES, [30]), 1, resamples=20_000).resampled
     expected = np.std(of_seed / SAMPLES, ddof=1) / np.sqrt(seeds)
     assert resampled[:, 0, 0].std() == pytest.approx(expected, rel=0.03)
 
 
 def test_one_seed_has_an_interval_over_problems() -> None:
     counts = drawn((1, 1, 400))
-    _, resampled = resampled_curves(counts, SAMPLES, 1, [400], resamples=5000)
+    resampled = resampled_curves(Counts(counts, SAMPLES, [400]), 1, resamples=5000).resampled
     expected = (counts[0, 0] / SAMPLES).std(ddof=1) / np.sqrt(400)
     assert resampled[:, 0, 0].std() == pytest.approx(expected, rel=0.05)
 
@@ -108,9 +118,55 @@ def test_the_base_model_overtakes_the_method_that_solves_fewer_problems() -> Non
     rng = np.random.default_rng(0)
     base = rng.binomial(32, 0.1, size=(4, 200))
     method = np.where(np.arange(200) < 100, 32, 0) + np.zeros((4, 200), dtype=int)
-    curves = resampled_curves(np.stack([method, base]), 32, 16, [200], resamples=200)
-    found, of_itself = crossings(*curves, base=1)
+    curves = resampled_curves(Counts(np.stack([method, base]), 32, [200]), 16, resamples=200)
+    found, of_itself = crossings(curves, base=1)
     exact = np.log(0.5) / np.log(0.9)  # where 1 - 0.9^k is 1/2
     assert found.low < exact < found.high
     assert found.value == pytest.approx(exact, abs=1.0)
     assert of_itself.value == np.inf
+
+
+def test_the_difference_of_two_regrets_that_are_alike_may_be_below_0() -> None:
+    """Its interval is that of the largest losses of each resample, of two methods."""
+    counts = drawn((2, 1, 40), seed=5)
+    counts[1, 0, :20] = counts[0, 0, 20:]  # the same numbers, at other problems
+    counts[1, 0, 20:] = counts[0, 0, :20]
+    curves = resampled_curves(Counts(counts, SAMPLES, [40]), 3, resamples=500)
+    found = regrets(curves)
+    losses = curves.resampled.max(axis=1, keepdims=True) - curves.resampled
+    largest = losses.max(axis=2)
+    best = int(np.argmin([regret.largest.value for regret in found]))
+    other = found[1 - best].excess
+    expected = np.quantile(largest[:, 1 - best] - largest[:, best], [0.025, 0.975])
+    assert other.low < 0 < other.high
+    assert [other.low, other.high] == pytest.approx(expected, abs=0.02)
+    assert found[best].excess == (0, 0, 0)
+
+
+def test_crossings_rise_in_the_resamples_in_which_each_is_later_than_the_one_before() -> None:
+    """Of four resamples; k = 1 .. 3, the base model is the last method and 0 everywhere."""
+    early, late, never = [0.1, -0.1, -0.1], [0.1, 0.1, -0.1], [0.1, 0.1, 0.1]
+    of_resamples = [
+        (early, late, never),
+        (early, late, late),
+        (early, never, never),  # neither of the last two is overtaken, so that they do not rise
+        (late, early, never),
+    ]
+    resampled = np.array([[*methods, [0.0, 0.0, 0.0]] for methods in of_resamples])
+    curves = Curves(resampled.mean(axis=0), resampled, seeds=1)
+    assert rising_shares(curves, 3, [0, 1, 2]) == [1.0, 0.75, 0.25]
+    assert rising_shares(curves, 3, [2, 1]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 6])
+def test_an_interval_over_a_few_seeds_is_as_wide_as_that_of_students_t(seeds: int) -> None:
+    """Of resamples that are normally distributed: a second method, which lacks that much."""
+    normal = np.random.default_rng(0).standard_normal(200_000)
+    resampled = np.zeros((len(normal), 2, 1))
+    resampled[:, 0] = 100  # the best method, by far
+    resampled[:, 1, 0] = normal
+    regret = regrets(Curves(resampled.mean(axis=0), resampled, seeds))[1].largest
+    expected = stats.norm.isf(0.025) if seeds == 1 else stats.t.isf(0.025, seeds - 1)
+    if seeds == 2:  # the t of one degree of freedom, 12.7, is beyond all resamples
+        expected = (normal.max() - normal.min()) / 2
+    assert (regret.high - regret.low) / 2 == pytest.approx(expected, rel=0.04)

@@ -36,6 +36,7 @@ Rows = list[dict[str, str]]
 # The paper's claims, which are made of every config.
 PAPERS = [name for name, claim in CLAIMS.items() if not claim.entry]
 UNRESOLVED, TIE = "not resolved at this size", "tie within 5 points"
+PARTLY = f"partly supported (otherwise a {TIE})"
 
 
 def read(experiment: Experiment, name: str = "claims") -> Rows:
@@ -83,7 +84,7 @@ def test_a_k_that_ties_its_neighbour_is_not_best_at_itself(tmp_path: Path) -> No
         return planted.as_claimed(replace(cell, k=min(cell.k, 4)))
 
     experiment = planted.plant_all(tmp_path, skill, grid_only="main")
-    assert verdicts(experiment)["C3"] == TIE
+    assert verdicts(experiment)["C3"] == PARTLY
 
 
 def test_an_advantage_that_is_smaller_on_other_problems_does_not_transfer(tmp_path: Path) -> None:

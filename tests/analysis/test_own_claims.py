@@ -9,11 +9,14 @@ from rspo.analysis.write import write_claims
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.tables import read_csv
 from rspo.figures import draw
-from tests.support import planted
+from tests.support import ROOT, planted
 
 MAIN = [("policy_gradient", 1, 16)]
 MAIN += [(name, k, 16) for name in ("rspo_pass_at_k", "hitchhiking") for k in (2, 4, 8)]
-GRID = {"main": MAIN, "grpo": [("grpo", 1, 16)], "without_k": [("maxrl", 1, 16)]}
+GRPO = [("grpo", 1, 16)]
+# The lines of a figure: only the last one has neither a k nor Pass@1 as its aim.
+WITHOUT_K = [*MAIN[:4], *GRPO, ("maxrl", 1, 16)]
+GRID = {"main": MAIN, "grpo": GRPO, "without_k": WITHOUT_K}
 OWN = ["A1", "A2", "A3"]
 
 
@@ -72,6 +75,13 @@ def test_each_compares_the_named_methods_at_the_named_k(best: Experiment) -> Non
     assert pairs("A3") == {(name, other, (k,)) for name, k in own[1:] for other in ("PG", "GRPO")}
 
 
+def test_every_claim_that_the_shipped_config_makes_is_tested() -> None:
+    experiment = Experiment.load("tiny", root=ROOT)
+    plan, reasons = claims.planned(experiment)
+    assert reasons == {}
+    assert {one.claim for one in plan} == claims.claims_of(experiment).keys()
+
+
 def test_grpo_is_a_point_of_the_figure_of_differences(best: Experiment) -> None:
     draw(best, "fig_difference")
     drawn = read_csv(best.files.reports / "fig_difference.csv")
@@ -94,7 +104,11 @@ def test_without_the_entry_there_are_no_such_claims(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "claim", "reason"),
     [
-        ({"without_k": [("maxpo", 4, 16)]}, "A2", "grid.without_k has maxpo, which has a k"),
+        (
+            {"without_k": [("maxpo", 4, 16), *GRPO, MAIN[0]]},
+            "A2",
+            "grid.without_k has no objective without a k but policy_gradient and grpo",
+        ),
         ({"main": [one for one in MAIN if one[1] != 4]}, "A1", "grid.main has no RSPO with k = 4"),
         ({"grpo": [("maxrl", 1, 16)]}, "A3", "grid.grpo has no grpo"),
     ],

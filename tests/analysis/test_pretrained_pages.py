@@ -41,6 +41,7 @@ def page(
     methods = []
     for line in lines:
         row: dict[str, Any] = {"method": line.label, "variant": line.variant}
+        row["objective"] = line.objective
         row |= {column: by_variant[line.variant] for column, by_variant in columns.items()}
         methods.append(row)
     contents = study_contents(experiment, name, table, pd.DataFrame(methods))

@@ -146,7 +146,9 @@ def test_a_mean_over_models_has_the_variance_of_their_paired_differences(tmp_pat
     ]
     contrasts = [{"family": "a", "minus": "policy_gradient", "k": [4]}]
     study = {"title": "a", "suite": "standard", "cells": cells, "contrasts": contrasts}
-    experiment = planted.load(tmp_path, seeds=1, studies={"models": study})
+    small = read_values(ROOT / "config" / "tiny.yaml")["models"]["small"]
+    others = {name: small | {"label": name} for name in ("small-1", "small-2")}
+    experiment = planted.load(tmp_path, seeds=1, studies={"models": study}, models=others)
     planted.plant_scores(experiment, skill)
     planted.plant_logs(experiment)
     attest(studies.task(experiment, "models").inputs())
@@ -219,6 +221,39 @@ def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
         assert float(row["late_entropy"]) == pytest.approx(np.mean(late))
         zeros = [record["zero_weight"] for record in log]
         assert float(row["zero_weight"]) == pytest.approx(np.mean(zeros))
+
+
+def test_accepted_wrong_responses_are_the_rewards_of_those_that_are_not_correct(
+    tmp_path: Path,
+) -> None:
+    """Of 10 responses in two kinds of steps, written out one by one."""
+    correct = [[1, 1, 0, 0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+    rewarded = [[1, 1, 1, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]]
+    columns = ["accepted_wrong", "correct"]
+    experiment = planted.load(
+        tmp_path, seeds=1, studies={"rates": changed("{}") | {"columns": columns}}
+    )
+    planted.plant_scores(experiment, skill)
+    planted.plant_logs(experiment)
+    for cell in experiment.cells_of("rates"):
+        path = experiment.files.training_log(cell.name)
+        steps = read_json_lines(path)
+        for record in steps:
+            of_step = record["step"] % 2
+            record["correct"] = np.mean(correct[of_step])
+            record["reward"] = np.mean(rewarded[of_step])
+        write_json_lines(path, steps)
+    attest(studies.task(experiment, "rates").inputs())
+    write_study(experiment, "rates")
+    methods = read_csv(studies.task(experiment, "rates").outputs[1])
+    wrong = sum(
+        reward and not right
+        for of_step, rewards in zip(correct, rewarded, strict=True)
+        for right, reward in zip(of_step, rewards, strict=True)
+    )
+    assert methods["accepted_wrong"].astype(float).to_list() == pytest.approx([wrong / 20] * 5)
+    assert methods["correct"].astype(float).to_list() == pytest.approx([3 / 20] * 5)
+    assert log_keys(experiment.config.studies["rates"]) == ["correct", "reward"]
 
 
 def test_only_the_logged_numbers_that_a_study_shows_are_read(made: Experiment) -> None:
@@ -330,7 +365,7 @@ def test_a_page_may_have_a_template_of_the_users_own(
 
 
 MISTAKES = """
-contrasts: [{family: a, minus: default, claims: [C1], mean: true}]  ~  without less, k and mean
+contrasts: [{family: a, minus: default, claims: [C1], mean: true}]  ~  without less, k, mean and ben
 contrasts: [{family: a, minus: default, claims: [C2]}]  ~  'C1', 'C3' or 'C10'
 contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  'a': two have this family
 contrasts: []  ~  contrasts
@@ -420,7 +455,7 @@ def test_a_published_page_follows_from_its_published_tables(
     folder = ROOT / "docs" / "studies"
     experiment = experiment_of(name)
     table = read_rows(folder / f"{name}.csv")
-    text = {"setting": str, "instead_of": str}
+    text = dict.fromkeys(("setting", "instead_of", "chosen_at", "best_at"), str)
     methods = pd.read_csv(folder / f"{name}_methods.csv", dtype=text).fillna(
         dict.fromkeys(text, "")
     )
@@ -499,7 +534,11 @@ def differences(name: str, family: str) -> set[tuple[str, str]]:
     experiment = Experiment.load("tiny", {"seeds": 1}, root=ROOT)
     plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
     return {
-        tuple(policy.split("--", 1)[-1].removesuffix("--s0") for policy in one.policies)  # type: ignore[misc]
+        tuple(  # type: ignore[misc]
+            policy.split("--", 1)[-1].removesuffix("--s0")
+            for policy in one.policies
+            if policy.endswith("--s0")
+        )
         for one in plan
         if one.family == family
     }
@@ -507,8 +546,8 @@ def differences(name: str, family: str) -> set[tuple[str, str]]:
 
 def test_an_objective_with_one_variant_is_subtracted_from_every_variant() -> None:
     family = "baseline against RSPO with 40 prompts"
-    variants = ["", "--prompts-80", "--prompts-200", "--prompts-400"]
-    assert differences("prompts", family) == {
+    variants = ["", "--prompts-400"]
+    assert differences("knobs", family) == {
         (f"hitchhiking--k{k}--n16{variant}", f"rspo-pass--k{k}--n16")
         for k in (4, 8)
         for variant in variants
@@ -517,11 +556,12 @@ def test_an_objective_with_one_variant_is_subtracted_from_every_variant() -> Non
 
 def test_a_method_with_another_n_is_compared_with_the_only_default() -> None:
     default = "policy-gradient--k1--n16"
-    changes = ["n16--rate-third", "n16--rate-triple", "n32--prompts-20", "n64--prompts-10"]
+    changes = ["n16--lr-third", "n16--lr-triple", "n32--prompts-20", "n64--prompts-10"]
     changes += [f"n16--entropy-{value}" for value in (0.003, 0.01, 0.03)]
-    assert differences("knobs", "knobs of policy gradient") == {
+    assert differences("knobs", "knobs of policy gradient, Pass@16") == {
         (f"policy-gradient--k1--{change}", default) for change in changes
     }
-    assert differences("knobs", "RSPO against policy gradient") == {
-        (f"rspo-pass--k{k}--n16", default) for k in (2, 4, 8)
+    assert differences("knobs", "RSPO against policy gradient, Pass@16") == {
+        (f"rspo-pass--{change}", default)
+        for change in ("k2--n16", "k4--n16", "k8--n16", "k8--n16--annealed")
     }

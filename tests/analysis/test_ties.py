@@ -23,6 +23,7 @@ from tests.support import planted
 MARGIN, ERROR, DEGREES = 0.02, 0.005, 8
 LEVEL = 0.05
 TIE = "tie within 2 points"
+PARTLY = "partly supported (otherwise a tie within 2 points)"
 OPEN = "not resolved at this size"
 
 
@@ -110,8 +111,10 @@ def test_ties_are_adjusted_over_all_that_decide_a_claim_and_may_tie() -> None:
 VERDICTS = [
     ([0.03, 0.04], "for for", "supported"),
     ([0.03, -0.03], "for against", "contradicted"),
-    ([0.03, 0.001], "for tie", TIE),
+    ([0.03, 0.001], "for tie", PARTLY),
     ([0.0, 0.001], "tie tie", TIE),
+    # Above 0 before Holm's method, but not after it.
+    ([0.013, 0.001, 0.0, 0.0], "for tie tie tie", TIE),
     ([0.03, 0.009], "for open", OPEN),
     ([0.001, 0.011], "tie open", OPEN),
     ([-0.03, 0.001], "against tie", "contradicted"),
@@ -119,7 +122,7 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("values", "outcomes", "expected"), VERDICTS)
-def test_a_claim_ties_if_each_comparison_is_as_claimed_or_a_tie(
+def test_a_claim_ties_if_each_comparison_does_and_is_partly_supported_if_others_are_as_claimed(
     values: list[float], outcomes: str, expected: str
 ) -> None:
     rows = judged(values)
@@ -263,7 +266,8 @@ def test_without_the_adjustment_ties_would_be_wrong_more_often() -> None:
 def test_no_difference_is_a_tie_where_the_margin_is_five_errors() -> None:
     rng = np.random.default_rng(0)
     found = [verdict(drawn(rng, [0.0] * 6, MARGIN / 5)) for _ in range(TRIALS)]
-    assert found.count(TIE) / TRIALS > 0.8
+    assert (found.count(TIE) + found.count(PARTLY)) / TRIALS > 0.8
+    assert found.count(PARTLY) / TRIALS <= at_most(LEVEL)
     assert found.count("contradicted") / TRIALS <= at_most(LEVEL)
     assert found.count("supported") == 0
 
@@ -272,4 +276,6 @@ def test_a_claim_that_is_right_is_seldom_a_tie_or_contradicted() -> None:
     rng = np.random.default_rng(0)
     found = [verdict(drawn(rng, [2 * MARGIN] * 6, MARGIN / 4)) for _ in range(TRIALS)]
     assert found.count("supported") / TRIALS > 0.95
-    assert found.count("contradicted") + found.count(TIE) <= TRIALS * at_most(LEVEL)
+    assert found.count("contradicted") + found.count(TIE) + found.count(PARTLY) <= TRIALS * at_most(
+        LEVEL
+    )

@@ -220,7 +220,8 @@ def test_only_the_limit_of_replacing_is_lifted(experiment: Experiment) -> None:
 
 def test_the_parts_of_a_config_are_found_by_name(experiment: Experiment) -> None:
     assert experiment.model_of(CELL) == experiment.model_of("small--base") == "small"
-    assert list(experiment.bases)[:2] == ["small--base", "medium--base"]
+    bases = ["small--base", "small--s1--base", "small--s2--base", "medium--base"]
+    assert [base for base in experiment.bases if base in bases] == bases
     assert experiment.benchmarks_of("contamination_free") == ["linear_larger", "divide_larger"]
     assert experiment.suite_of("linear_larger") == "contamination_free"
     assert list(experiment.data_sets)[:3] == ["train", "validation", "linear"]
@@ -249,14 +250,16 @@ def test_a_name_that_the_config_lacks_is_refused(
 
 
 def test_policies_are_the_base_models_and_then_the_cells(experiment: Experiment) -> None:
-    assert experiment.policies[:2] == ["small--base", "medium--base"]
-    assert experiment.policies[2:] == list(experiment.cells)
+    bases = [policy for policy in experiment.policies if experiment.is_base(policy)]
+    assert {"small--base", "small--s1--base", "small--s2--base", "medium--base"} < set(bases)
+    assert experiment.policies == bases + list(experiment.cells)
     assert ("small--base", "contamination_free") in experiment.evaluations
     assert len(set(experiment.evaluations)) == len(experiment.evaluations)
     without_suite = {cell.name for cell in experiment.cells_of("dropping")}
     assert without_suite <= set(experiment.cells)
     assert without_suite.isdisjoint(policy for policy, _ in experiment.evaluations)
-    assert set(experiment.policies_of("peers")) < set(experiment.every_cell) | {"small--base"}
+    of_study = {"small--base", *(f"small--s{seed}--base" for seed in (1, 2, 3, 4))}
+    assert set(experiment.policies_of("peers")) < set(experiment.every_cell) | of_study
 
 
 def test_a_command_in_a_message_repeats_scale_results_and_settings(tmp_path: Path) -> None:

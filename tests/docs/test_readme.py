@@ -12,16 +12,19 @@ from rspo.analysis.evidence import Evidence
 from rspo.cli.run import parse
 from rspo.config.experiment import Experiment
 from rspo.report.page import BEGIN, END, write_readme
+from rspo.report.text import MINUS
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project, snakemake
 
 README = (ROOT / "README.md").read_text()
 RESULTS = ROOT / "docs" / "results"
 # The rows of the table of results, and the methods of fig_grpo.csv.
+KS = ("1", "2", "4", "8", "16")
 METHODS = {
     "nothing: the base model": "Base",
     "policy gradient (PG)": "PG",
     "GRPO": "GRPO",
+    "MaxRL, not centred": "MaxRL, not centred",
     "the paper's baseline, k = 4": "Baseline k=4",
     "RSPO, k = 4": "RSPO k=4",
     "RSPO, k = 8": "RSPO k=8",
@@ -41,26 +44,63 @@ def table(name: str) -> list[dict[str, str]]:
 
 @pytest.mark.promise("In percentage points of Pass@k, RSPO")
 def test_the_result_is_that_of_the_published_tables() -> None:
-    """The sentence is that of docs/results.md, and the table has the levels of fig_grpo.csv."""
-    (said,) = re.findall(r"^\*\*(In percentage points .*?)\*\*$", README, flags=re.MULTILINE)
+    """The sentence is that of docs/results.md, and the table has the levels of two figures."""
+    (said,) = re.findall(r"^\*\*(In percentage points .*?)\*\*", README, flags=re.MULTILINE)
     assert f"**{said}**" in (ROOT / "docs" / "results.md").read_text().splitlines()
-    rows = {(row["benchmark"], row["method"], row["k"]): row for row in table("fig_grpo.csv")}
-    found = re.findall(r"^\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", README, re.MULTILINE)
+    every_row = table("fig_grpo.csv") + table("fig_without_k.csv")
+    rows = {(row["benchmark"], row["method"], row["k"]): row for row in every_row}
+    cells = r" \| ".join([r"([\d.]+)"] * len(KS))
+    found = re.findall(rf"^\| (.+?) \| {cells} \|$", README, re.MULTILINE)
     assert [name for name, *_ in found] == [*METHODS]
     for name, *levels in found:
-        expected = [rows["pooled", METHODS[name], k]["estimate"] for k in ("1", "4", "16")]
+        expected = [rows["pooled", METHODS[name], k]["estimate"] for k in KS]
         assert levels == [f"{float(level):.1f}" for level in expected]
     row = rows["pooled", "RSPO k=4", "4"]
-    conditions = f"Means of {row['seeds']} training seeds over {row['problems']} test problems"
+    conditions = f"Means of {row['seeds']} training seeds, each from a base model of its own, over"
+    conditions += f" {row['problems']} test problems"
     assert f"{conditions} with {row['samples']} samples each" in " ".join(README.split())
 
 
 def test_what_does_not_transfer_is_said() -> None:
+    """With the differences to the baseline and to policy gradient at each k."""
     (verdict,) = (row["verdict"] for row in table("claims.csv") if row["claim"] == "C7")
-    is_said = (
-        f"On problems with larger numbers than in training, the advantage {verdict}." in README
+    (said,) = re.findall(
+        r"On problems with larger numbers than in training, (.*?)\.(?= |$)", README
     )
-    assert is_said == (verdict == "does not transfer")
+    assert ("does not transfer" in said) == (verdict == "does not transfer")
+    values = {}
+    for row in table("claim_comparisons.csv"):
+        is_own = row["method_a"] == f"RSPO k={row['k']}" and row["where"] == "pooled"
+        if row["claim"] == "C7" and not row["family"] and is_own:
+            value = f"{100 * float(row['estimate']):+.1f}".replace("-", MINUS)
+            values[row["method_b"].partition(" k=")[0], row["k"]] = value
+    names = {"Baseline": "the baseline", "PG": "policy gradient"}
+    for other, k in [(other, k) for other in names for k in ("2", "4", "8")]:
+        # What is said of one method ends at a semicolon or a colon before the next one is named.
+        parts = [part for part in said.split(";") if names[other] in part.split("advantage")[0]]
+        value = re.escape(values[other, k])
+        assert any(re.search(rf"{value}\s±\s[\d.]+ \(k\s=\s{k}\)", part) for part in parts)
+
+
+@pytest.mark.promise("With each method at the learning rate of three")
+def test_the_differences_at_own_rates_are_those_of_the_published_study() -> None:
+    (said,) = re.findall(r"\*\*(With each method at the learning rate .*?)\*\*", README)
+    with (ROOT / "docs" / "studies" / "own_rates.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["family"].endswith(", own rates")]
+    assert len(rows) == 9
+    for row in rows:
+        value = f"{abs(100 * float(row['estimate'])):.1f}"
+        assert re.search(rf"{re.escape(value)}\s±\s[\d.]+ \(k\s=\s{row['k']}\)", said)
+
+
+@pytest.mark.promise("Training for the k of evaluation")
+def test_the_verdicts_on_claims_of_our_own_are_said() -> None:
+    rows = [row for row in table("claim_comparisons.csv") if row["decides"] == "yes"]
+    for claim in ("A1", "A2"):
+        for row in (row for row in rows if row["claim"] == claim):
+            value = f"{100 * float(row['estimate']):+.1f}".replace("-", MINUS)
+            value = "0.0" if value in ("+0.0", f"{MINUS}0.0") else value
+            assert re.search(rf"{re.escape(value)}\s±\s[\d.]+ \(k\s=\s{row['k']}[,)]", README)
 
 
 def test_the_results_are_what_the_template_makes_of_the_tables(tmp_path: Path) -> None:

@@ -14,12 +14,9 @@ from rspo.figures import study, style
 from rspo.figures.style import Picture
 from tests.support import ROOT
 
-# Those that a label names; the small print of a picture with many points names its variants.
-VARIANTS = {
-    "knobs": ("rate-third", "rate-triple", "entropy-0.003", "entropy-0.03", "prompts-10"),
-    "annealing": ("annealed",),
-    "peers": (),
-}
+# Those that a label names; the small print of a picture with many points names its variants, and a
+# label has what the variants of a line have in common.
+VARIANTS = {"knobs": ("lr", "entropy"), "peers": ()}
 
 
 def frontier(name: str, k: str, scale: str = "tiny") -> Picture:
@@ -35,7 +32,7 @@ def frontier(name: str, k: str, scale: str = "tiny") -> Picture:
     return picture
 
 
-@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16"), ("annealing", "8")])
+@pytest.mark.parametrize(("name", "k"), [("knobs", "16"), ("peers", "16")])
 def test_labels_are_inside_the_panel_apart_from_points_and_from_each_other(
     name: str, k: str
 ) -> None:
@@ -74,3 +71,47 @@ def test_the_papers_methods_stand_out_and_others_are_faint() -> None:
     for method in ("PG", "GRPO", "RSPO", "Baseline", "base"):
         assert opacities.pop(method) == {1.0}, method
     assert set.union(*opacities.values()) == {0.4}
+
+
+def test_contrasts_that_subtract_the_same_share_the_forest_plot() -> None:
+    """From several methods, or at several k with a family each."""
+    config = Experiment.load("tiny", root=ROOT).config
+
+    def drawn(name: str) -> list[str]:
+        first, *_ = contrasts = config.studies[name].contrasts
+        return [one.family for one in contrasts if study._share_a_plot(one, first)]
+
+    assert drawn("remedies") == [f"{one} against RSPO k=8" for one in ("PG", "GRPO", "MaxRL")]
+    assert [family.partition(",")[0] for family in drawn("peers")] == [
+        f"Pass@{k}" for k in (1, 2, 4, 8, 16)
+    ]
+    others = ("policy gradient", "GRPO", "the baseline")
+    assert drawn("own_rates") == [f"RSPO against {one}, own rates" for one in others]
+    config = Experiment.load("pretrained", root=ROOT).config
+    assert drawn("pretrained") == ["RSPO against GRPO, own rates, Pass@k of its k"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "name"),
+    [
+        (scale, path.stem)
+        for scale in ("tiny", "pretrained")
+        for path in sorted((ROOT / "docs" / "evidence").glob("*.parquet"))
+        if path.stem in Experiment.load(scale, root=ROOT).config.studies
+    ],
+)
+def test_no_two_differences_of_a_published_study_have_the_same_place(scale: str, name: str) -> None:
+    """In the forest plot: the same row of the same panel."""
+    experiment = Experiment.load(scale, root=ROOT)
+    entry = experiment.config.studies[name]
+    if entry.k:  # it has curves
+        return
+    first = entry.contrasts[0]
+    families = [one.family for one in entry.contrasts if study._share_a_plot(one, first)]
+    rows = read_rows(ROOT / "docs" / "studies" / f"{name}.csv")
+    rows = rows[rows["family"].isin(families)]
+    rows = rows.rename(columns={"method_a": "method", "method_b": "against"})
+    named = study._with_own_rates(rows, entry, studies.chooser(experiment, name))
+    places = rows.assign(label=study._labels(named))[["claim", "k", "label"]]
+    assert len(places) > 0
+    assert not places.duplicated().any()

@@ -26,6 +26,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
+from rspo.config.schema import Study
 from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, group, study, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
@@ -120,7 +121,7 @@ def test_a_long_title_stands_above_its_brackets() -> None:
 
 
 def test_differences_stand_beside_their_k(drawn: Drawn) -> None:
-    """Those to the baseline on the left, those to policy gradient on the right."""
+    """Those to the baseline on the left, to policy gradient in the middle, to GRPO on the right."""
     table, picture = drawn("tiny", "fig_difference")
     (axes,) = picture.axes
     shown = {point for line in axes.lines for point in points(*line.get_data())}
@@ -129,8 +130,8 @@ def test_differences_stand_beside_their_k(drawn: Drawn) -> None:
         tick = ks.index(str(row["k"]))
         ((_, estimate),) = points([tick], [row["estimate"]])
         shifts = [x - tick for x, y in shown if y == estimate and abs(x - tick) < 0.5]
-        is_left = row["against"] == "baseline"
-        assert any(shift < 0 if is_left else shift > 0 for shift in shifts), row
+        side = {"baseline": -1, "policy gradient": 0, "GRPO": 1}[row["against"]]
+        assert any(np.sign(round(shift, 9)) == side for shift in shifts), row
 
 
 @pytest.mark.parametrize("name", ["fig_intro", "fig_passk_weight"])
@@ -230,7 +231,8 @@ def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
     rows, seen = [label.get_text() for label in panels[0].get_yticklabels()], set[str]()
     for axes, k in zip(panels, ("1", "4", "16"), strict=True):
         of_k = forest[forest["k"] == k]
-        places = [rows.index(label) for label in forest_labels(of_k)]
+        # Of each method only the rate that is chosen is compared, so that its name is the label.
+        places = [rows.index(method) for method in of_k["method"]]
         shown = {(x, y) for line in axes.lines for x, y in points(*line.get_data())}
         assert {*points(of_k["estimate"], places)} <= shown
         assert whiskers_of(axes) == {
@@ -250,10 +252,6 @@ def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
     shown = {point for line in last.lines for point in points(*line.get_data())}
     by_k = frontier.pivot(index=["method", "variant"], columns="k", values="estimate")
     assert shown == {*points(by_k["1"], by_k["16"])}
-
-
-def forest_labels(rows: "pd.DataFrame") -> list[str]:
-    return [f"{row['method']}, {row['variant']}" for _, row in rows.iterrows()]
 
 
 def bands_of(axes: Axes) -> set[float]:
@@ -344,6 +342,8 @@ FOREST = pd.DataFrame(
         "method": ["RSPO k=4", "RSPO k=4", "GRPO"],
         "variant": ["default", "slow", "slow"],
         "claim": ["", "", ""],
+        "k": ["4", "4", "4"],
+        "against": ["PG", "PG", "PG"],
     }
 )
 
@@ -352,6 +352,23 @@ def test_a_row_of_the_forest_plot_is_labelled_with_what_differs() -> None:
     assert study._labels(FOREST).tolist() == ["RSPO k=4, default", "RSPO k=4, slow", "GRPO, slow"]
     assert study._labels(FOREST[1:]).tolist() == ["RSPO k=4", "GRPO"]
     assert study._labels(FOREST.assign(claim="C1")).tolist() == ["default", "slow", "slow"]
+    several = FOREST[:2].assign(variant="own rate", against=["PG", "Baseline k=4"])
+    assert study._labels(several).tolist() == ["RSPO \u2212 PG", "RSPO \u2212 Baseline"]
+
+
+def test_variants_among_which_a_study_chooses_have_one_name_and_others_keep_theirs() -> None:
+    """Also where another study chooses."""
+    entries = Experiment.load("tiny", root=ROOT).config.studies
+    own_rates, need_a_k = entries["own_rates"], entries["need_a_k"]
+    of_rates = ["lr-same", "lr-third", "lr-triple"]
+    choosing = entries["learning_rates"].model_copy(update={"choose_within": of_rates})
+    rows = FOREST.assign(variant=["lr-third", "lr-same", "averaged-0.5"])
+
+    def named(entry: Study) -> list[str]:
+        return study._with_own_rates(rows, entry, choosing)["variant"].tolist()
+
+    assert named(own_rates) == ["own rate", "own rate", "averaged-0.5"]
+    assert named(need_a_k) == ["lr-third", "lr-same", "averaged-0.5"]  # one rate for all k
 
 
 def test_both_panels_of_a_single_benchmark_keep_their_labels() -> None:

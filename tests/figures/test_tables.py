@@ -153,13 +153,13 @@ def test_first_pass_counts_complete_steps(tmp_path: Any, prompts: int, steps: in
 def test_differences_are_the_claims_comparisons_at_the_trained_k(
     experiments: dict[str, Experiment],
 ) -> None:
-    """In percentage points; the p-values are adjusted by Holm over all six."""
+    """In percentage points; the p-values are adjusted by Holm over all nine."""
     experiment, figure = experiments["tiny"], FIGURES["fig_difference"]
     table = figure.table(experiment, figure)
     (path,) = figure.task(experiment).input_files
     rows = pd.read_csv(path, dtype={"k": str})
-    rows = rows[rows["claim"].isin(["C1", "C3"]) & (rows["where"] == "pooled")]
-    labels = {"baseline": "Baseline k={k}", "policy gradient": "PG"}
+    rows = rows[rows["claim"].isin(["C1", "C3", "A3"]) & (rows["where"] == "pooled")]
+    labels = {"baseline": "Baseline k={k}", "policy gradient": "PG", "GRPO": "GRPO"}
     expected = [(against, k) for against in labels for k in (2, 4, 8)]
     assert [*zip(table["against"], table["k"], strict=True)] == expected
     for point in table.to_dict("records"):

@@ -197,10 +197,10 @@ def test_a_command_that_fails_changes_no_provenance(monkeypatch: pytest.MonkeyPa
 def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
     capsys: Output, error_of: ErrorOf
 ) -> None:
-    """As in the hint for a seed that the config lacks."""
-    second = CELL.replace("--s0", "--s1")
-    assert "--set seeds=2 adds seeds" in error_of("train", second)
-    assert main(["train", second, "--set=seeds=3"]) == 0
+    """As in the hint for a seed that the config lacks; studies have five seeds of this cell."""
+    sixth = CELL.replace("--s0", "--s5")
+    assert "--set seeds=6 adds seeds" in error_of("train", sixth)
+    assert main(["train", sixth, "--set=seeds=7"]) == 0
     assert main(["curves", CELL, "standard", "--set=training.checkpoint_every=3"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
 

@@ -87,7 +87,7 @@ def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -
 def test_the_tiny_scale_needs_no_gpu_and_has_no_estimate(here: Path) -> None:
     shutil.copytree(ROOT / "config", here / "config")
     said = text(Experiment.load("tiny"))
-    assert ["training", "44", "0", "?"] in [line.split() for line in said.splitlines()]
+    assert ["training", "45", "0", "?"] in [line.split() for line in said.splitlines()]
     assert "set verl.device: cuda and models.<name>.parameters" in said
     assert "disk" not in said
 

@@ -20,9 +20,10 @@ from rspo.core.tables import SCORES, read_frame, write_frame
 from rspo.pipeline.cost import write_cost_table
 from rspo.pipeline.provenance import provenance_path
 from rspo.pipeline.state import files_behind
-from rspo.report import figures
+from rspo.report import OWN_RATES, STUDIES, figures, published
 from rspo.report.page import write_results
 from rspo.report.published import RESULTS_PAGE
+from tests.analysis.test_choice import of_two_studies
 from tests.analysis.test_studies import planted_studies
 from tests.support import small_paper
 from tests.support.tasks import adopt
@@ -68,6 +69,41 @@ def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experime
         else:
             assert ours.read_text() == theirs.read_text()
     assert not Path("results").exists()
+
+
+def test_a_page_is_made_with_the_published_tables_of_studies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of results reads one of them."""
+    table = tmp_path / STUDIES / f"{OWN_RATES}.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("published\n")
+    monkeypatch.chdir(tmp_path)
+    with published._temporary_project():
+        assert Path.cwd() != tmp_path
+        assert (STUDIES / f"{OWN_RATES}.csv").read_text() == "published\n"
+
+
+def test_evidence_has_the_logs_of_the_trainings_that_decide_in_another_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study has only the rate that is chosen, and of this one three seeds."""
+    experiment = of_two_studies(tmp_path, ["rate-third"], margin=0.2)
+    monkeypatch.chdir(tmp_path)
+    write_study(experiment, "own")
+    assert main(["evidence", "add", "own", "--set", "seeds=1"]) == 0
+    kept = Evidence.read(Path("docs/evidence/own.parquet"))
+    other = "small--policy-gradient--k1--n16--rate-triple--s0"
+    rows = kept.rows[kept.rows["policy"] == other]
+    assert rows["content"].notna().any()
+    assert rows["correct"].isna().all()  # its responses are not evaluated here
+    shutil.move("results", "others")
+    assert main(["evidence", "page", "own"]) == 0
+    for name in ("own.csv", "own_methods.csv"):
+        tables = [
+            pd.read_csv(Path(folder, name)) for folder in ("docs/studies", "others/tiny/tables")
+        ]
+        pd.testing.assert_frame_equal(*tables, **CLOSE)
 
 
 def test_the_results_page_is_the_same_from_evidence_as_from_the_results(

@@ -33,7 +33,8 @@ onstart:
     show_progress(workflow, tiny_world.load(Path()))
 """
 FAILING = "echo 'rspo: error: a: no such file' 2>&1 | tee {log}; exit 2"
-WAITING = "touch at-work; sleep 300"
+# Without the trap, a shell that Ctrl-C reaches while `touch` ends goes on to the next command.
+WAITING = "trap 'exit 130' INT; touch at-work; sleep 300"
 
 
 @pytest.fixture(autouse=True)

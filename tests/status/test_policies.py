@@ -89,8 +89,8 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     assert states[STOPPED] == "stopped"
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
-    assert len(states) == 27
-    summary = "2 of 27 policies trained, 1 of 27 evaluated"
+    assert len(states) == 28
+    summary = "2 of 28 policies trained, 1 of 28 evaluated"
     assert summary in table_text(experiment).splitlines()
 
 
@@ -206,24 +206,24 @@ def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
         os.utime(progress, (now - 180, now - 180))
         rows = [row.split() for row in table_text(experiment).splitlines()]
     assert rows[0] == ["policy", "state", "step", "reward", "Pass@k", "entropy", "last", "record"]
-    assert [row[0] for row in rows[1:28]] == experiment.policies
+    assert [row[0] for row in rows[1:29]] == experiment.policies
     row = [RUNNING, "running", "50/200", "0.250", "0.500", "0.125", "3", "min", "ago"]
     assert row in rows
     assert [DONE, "evaluated"] in rows
     shutil.rmtree(experiment.files.checkpoint(RUNNING))
-    assert table_text(experiment).splitlines()[-1] == ("27 policies trained, 27 of 27 evaluated")
+    assert table_text(experiment).splitlines()[-1] == ("28 policies trained, 28 of 28 evaluated")
     experiment.files.curves(DONE, "standard").unlink()
-    assert table_text(experiment).splitlines()[27 + 1] == (
-        "27 policies trained, 27 of 27 scored, 26 of 27 evaluated: `snakemake all` makes the "
+    assert table_text(experiment).splitlines()[28 + 1] == (
+        "28 policies trained, 28 of 28 scored, 27 of 28 evaluated: `snakemake all` makes the "
         "curves, which a study does not need"
     )
     experiment.files.scores(DONE, "standard", 0).unlink()
-    assert table_text(experiment).splitlines()[27 + 1] == (
-        "27 policies trained, 26 of 27 evaluated: `snakemake all` evaluates the others"
+    assert table_text(experiment).splitlines()[28 + 1] == (
+        "28 policies trained, 27 of 28 evaluated: `snakemake all` evaluates the others"
     )
     changed = tiny_world.load(tmp_path, training={"steps": 7})
-    *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
-    assert summary.startswith("2 of 27 policies trained, ")
+    *_, summary, first, second = table_text(changed).splitlines()[: 28 + 4]
+    assert summary.startswith("2 of 28 policies trained, ")
     cell = next(iter(changed.cells))
     assert first == (
         f"{changed.files.policy(cell)} was made with other settings (training.steps: 6 -> 7); "

@@ -45,6 +45,7 @@ def load(
     grid_of: dict[str, list[tuple[str, int, int]]] | None = None,
     ks: Sequence[int] = (1, 2, 4, 8),
     studies: Mapping[str, Any] | None = None,
+    models: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """The tiny scale with two benchmarks, and a newer one for contamination_free.
 
@@ -53,6 +54,7 @@ def load(
         grid_of: replaces the grid: objective, k and n of each cell, by entry.
         ks: the evaluated k.
         studies: replaces the studies.
+        models: further models.
     """
     copy_config(root)
     path = root / "config" / "tiny.yaml"
@@ -83,6 +85,7 @@ def load(
             for name, cells in grid_of.items()
         }
     config["studies"] = dict(studies or {})
+    config["models"] |= dict(models or {})
     path.write_text(yaml.safe_dump(config))
     return Experiment.load("tiny", {"seeds": seeds}, root=root)
 
@@ -233,8 +236,10 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
         if figure.reads("study"):
             path = figure.task(experiment).input_files[0]
             (name,) = figure.grids
-            plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
-            write_comparisons(path, made_up(plan))
+            lines = studies.lines_of(experiment, name)
+            if experiment.config.studies[name].choose_by_pass_at:
+                lines = list({line.objective_k_n: line for line in lines}.values())
+            write_comparisons(path, made_up(studies.planned(experiment, name, lines)))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.reads("curves", "scores") and (policy, figure.suite(experiment)) not in done:
                 suite = figure.suite(experiment)

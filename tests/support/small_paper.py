@@ -22,6 +22,7 @@ _CELLS = [
     {"model": "small", "objective": "hitchhiking", "k": [2, 4], "n": 8},
 ]
 _OTHERS = ("scalability", "model_size", "contamination_free", "max_at_k", "grpo", "dropping")
+_OTHERS += ("without_k",)
 _GRID = {**dict.fromkeys(_OTHERS), "main": {"suite": "standard", "seeds": 1, "cells": _CELLS}}
 
 
@@ -32,7 +33,7 @@ def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
         rewards: changes of the section `rewards` of the config.
     """
     if not Path("config").exists():
-        tiny_world.write_config(Path(), grid=_GRID)
+        tiny_world.write_config(Path(), grid=_GRID, base_per_seed=False)
     return Experiment.load("tiny", {"rewards": dict(rewards)} if rewards else {})
 
 

@@ -133,9 +133,17 @@ def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
 def test_a_variant_with_other_lengths_trains_the_base_policy_of_the_grid(
     world: Experiment, tmp_path: Path
 ) -> None:
-    own = tiny_world.load(world.files.reports.parent, training=TRAINING | {"steps": 2})
+    cells = [{"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16, "variant": "short"}]
+    lengths = {"title": "Lengths", "suite": "standard", "cells": cells}
+    lengths["contrasts"] = [{"family": "against the base model", "minus": "base"}]
+    own = tiny_world.load(
+        world.files.reports.parent,
+        training=TRAINING | {"steps": 2},
+        studies={"lengths": lengths},
+        variants={"short": {"sampling": {"max_response_tokens": 14}}},
+    )
     experiment = elsewhere(own, tmp_path / "results")
-    cell = "small--rspo-pass--k4--n16--responses-14--s0"
+    cell = "small--rspo-pass--k4--n16--short--s0"
     assert experiment.for_cell(cell).config.sampling != experiment.config.sampling
     train(experiment, cell)
     assert is_good(tasks.train(experiment, cell))

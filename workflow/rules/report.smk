@@ -27,6 +27,8 @@ rule docs:
 rule results_page:
     input:
         TEMPLATES,
+        # The page and README have some of their differences, too.
+        [f"docs/studies/{page}.md" for page in PAGES if page in report_page.PUBLISHED],
         evidence="docs/evidence/results.parquet",
     output:
         update("docs/results.md"),
