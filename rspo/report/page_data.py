@@ -168,9 +168,8 @@ def chosen_rates(experiment: Experiment) -> ChosenRates | None:
     changed = 0
     at_edge = 0
     for method in read_csv(tables[1]).to_dict("records"):
-        if (
-            "learning_rate" not in method["setting"]
-        ):  # it has the rate of the model, which is shared
+        # Without this setting, a variant has the rate of the model, which is the shared one.
+        if "learning_rate" not in method["setting"]:
             continue
         chosen_at = method["chosen_at"].split()
         changed += len(chosen_at)

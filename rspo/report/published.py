@@ -21,12 +21,11 @@ from rspo.pipeline.cost import write_cost_table
 from rspo.pipeline.provenance import WRITTEN
 from rspo.pipeline.state import files_behind
 from rspo.pipeline.task import Task
-from rspo.report import figures, results_inputs
+from rspo.report import STUDIES, figures, results_inputs
 from rspo.report.page import write_readme, write_results
 
 RESULTS = "results"  # the page with all results; every other page is that of a study
 RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
-STUDIES = Path("docs") / "studies"
 Action = Literal["add", "page"]
 # The folders that commands write into; a temporary project has its own.
 _WRITTEN_FOLDERS = {"results", "reports", "docs"}
