@@ -91,7 +91,7 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
         parts = [_table(schema, rows[start : start + ROWS_OF_A_PART]) for start in starts]
     except pa.ArrowException as error:
         raise InputError(f"{path}: not a row of this table: {error}") from None
-    _write(path, pa.concat_tables(parts).combine_chunks())
+    write_arrow(path, pa.concat_tables(parts).combine_chunks())
 
 
 def _table(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -113,10 +113,11 @@ def write_frame(path: Path, schema: pa.Schema, frame: "pd.DataFrame") -> None:
     """Write a frame as a Parquet table, atomically; columns outside the schema are left out."""
     # NaN stays NaN in the arrays of NumPy; the conversion from pandas would turn it into null.
     arrays = [pa.array(frame[field.name].to_numpy(), type=field.type) for field in schema]
-    _write(path, pa.Table.from_arrays(arrays, schema=schema))
+    write_arrow(path, pa.Table.from_arrays(arrays, schema=schema))
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def write_arrow(path: Path, table: pa.Table) -> None:
+    """Write an Arrow table as a Parquet table, atomically."""
     with atomic_write(path) as partial:
         pq.write_table(table, partial)
 

@@ -4,7 +4,6 @@ The templates contain every sentence of the two pages; sentences.jinja has those
 """
 
 import inspect
-import shutil
 from dataclasses import replace
 from math import inf, isfinite
 from pathlib import Path
@@ -20,6 +19,7 @@ from rspo.figures import group
 from rspo.pipeline.provenance import WRITTEN, read_provenance
 from rspo.pipeline.run import run
 from rspo.report import page_data, results_inputs, task, text
+from rspo.report.copies import publish
 
 FOLDER = Path(__file__).parent
 # The comments of README.md between which its results stand.
@@ -43,24 +43,29 @@ def write_results(experiment: Experiment, page: Path) -> None:
     folder = page.with_suffix("")
     inputs = results_inputs(experiment)
     copied = [path for path, _ in inputs if path.parent == experiment.files.reports]
-    commits = set()  # of the code that made the pictures and tables
-    for file in copied:
-        note = read_provenance(file)
-        if note:
-            commits.add(note["git_commit"])
     contents = {
         "folder": folder.name,
         "origins": origins(experiment, experiment.cells),
         "bases": bases(experiment, experiment.cells),
-        "commits": sorted(commits),
+        "commits": _commits(experiment),
     }
     content = pages.fill(environment(experiment, html=False), "results.md.jinja", contents)
     with atomic_write(folder) as partial:
         partial.mkdir()
         for file in copied:
-            shutil.copyfile(file, partial / file.name)
+            publish(file, partial / file.name)
     write_text(page, content)
     WRITTEN.append(page)
+
+
+def _commits(experiment: Experiment) -> list[str]:
+    """The commits of the code that trained the cells, the first eight digits of each."""
+    commits = set()
+    for cell in experiment.cells:
+        note = read_provenance(experiment.files.training_log(cell))
+        if note:
+            commits.add(note["git_commit"][:8])
+    return sorted(commits)
 
 
 def write_readme(experiment: Experiment, file: Path, tables: Path) -> None:

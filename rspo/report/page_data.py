@@ -46,6 +46,7 @@ from rspo.objectives import OBJECTIVES
 from rspo.pipeline import tasks
 from rspo.pipeline.provenance import code_version
 from rspo.pipeline.trace import content_of, history, sources
+from rspo.pipeline.usage import SECONDS
 from rspo.report import OWN_RATES, PEERS, figures, published_tables, readable, task
 from rspo.training.logs import clipping_warning, column, read_log, sampler_warning
 
@@ -553,11 +554,20 @@ def without_answer(experiment: Experiment) -> list[str]:
 
 def cost(experiment: Experiment) -> list[Row]:
     """The seconds of each policy, training and evaluation together, and of all policies."""
-    seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
     frame = read_rows(experiment.files.table("cost"))
-    sums = frame.groupby("policy", sort=False)[seconds].sum()
+    sums = frame.groupby("policy", sort=False)[list(SECONDS)].sum()
     sums.loc["all"] = sums.sum()
     return sums.reset_index().to_dict("records")
+
+
+def used_by_models(experiment: Experiment) -> Row:
+    """The seconds of training, sampling and verification, of all policies together.
+
+    The seconds of curves are left out, because every command that makes a page makes them anew.
+    """
+    frame = read_rows(experiment.files.table("cost"))
+    row: Row = frame.loc[frame["step"] != "curves", list(SECONDS)].sum().to_dict()
+    return row
 
 
 def samples(experiment: Experiment) -> Iterator[tuple[str, str, Row]]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,6 @@ from rspo.analysis.evidence import FOLDER, Evidence
 from rspo.analysis.study_columns import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
-from rspo.core.files import atomic_write
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
@@ -22,6 +20,7 @@ from rspo.pipeline.provenance import WRITTEN
 from rspo.pipeline.state import files_behind
 from rspo.pipeline.task import Task
 from rspo.report import STUDIES, figures, results_inputs
+from rspo.report.copies import publish
 from rspo.report.page import write_readme, write_results
 
 RESULTS = "results"  # the page with all results; every other page is that of a study
@@ -108,8 +107,7 @@ def _make_study(experiment: Experiment, name: str, folder: Path) -> None:
     copies = {path: path.name for path in studies.task(experiment, name).outputs}
     copies[figure.task(experiment).outputs[1]] = f"{name}.png"
     for source, target in copies.items():
-        with atomic_write(folder / target) as partial:
-            shutil.copyfile(source, partial)
+        publish(source, folder / target)
     WRITTEN.append(folder / f"{name}.md")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -31,6 +32,7 @@ from rspo.datasets.generated import ABOUT
 from rspo.figures import figures_of, in_all
 from rspo.report import readable, results_inputs
 from rspo.report.page import write_report, write_results
+from rspo.report.page_data import used_by_models
 from rspo.report.text import table_cell, visible
 from tests.support import small_paper
 from tests.support.tasks import adopt
@@ -323,7 +325,24 @@ def test_the_results_have_every_figure_and_link_to_files_beside_them(
     copied = {path for path, _ in results_inputs(made) if path.parent.name == "reports"}
     assert {path.name for path in results.with_suffix("").iterdir()} == {p.name for p in copied}
     for original in copied:
-        assert (results.parent / "results" / original.name).read_bytes() == original.read_bytes()
+        copy = results.parent / "results" / original.name
+        if original.suffix == ".csv":
+            pd.testing.assert_frame_equal(pd.read_csv(copy), pd.read_csv(original), rtol=1e-11)
+        else:
+            assert copy.read_bytes() == original.read_bytes()
+
+
+def test_the_time_of_the_results_is_that_of_training_sampling_and_verification(
+    experiment: Experiment,
+) -> None:
+    """Curves are made once more with every page, in one process."""
+    seconds = {"train": 1000.0, "sample": 200.0, "score": 30.0, "curves": 4.0}
+    rows = [
+        {"policy": CELL, "step": step, "wall_seconds": 0, "cpu_seconds": time, "gpu_seconds": 0}
+        for step, time in seconds.items()
+    ]
+    write_csv(experiment.files.table("cost"), pd.DataFrame(rows))
+    assert used_by_models(experiment)["cpu_seconds"] == 1230
 
 
 def test_the_results_have_the_verdict_of_every_claim(made: Experiment, results: Path) -> None:

@@ -49,6 +49,8 @@ rule study_page:
         update(multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv")),
     log:
         f"{RESULTS}/logs/page/{{study}}.log",
+    # The page of results waits for these, and takes longest.
+    priority: lambda wildcards: int(wildcards.study in report_page.PUBLISHED)
     localrule: True
     shell:
         rspo_command("evidence page {wildcards.study}")
