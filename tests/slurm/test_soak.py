@@ -250,7 +250,8 @@ def pick(items: Sequence[Item], event: Event) -> Item:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     training = slurm_run.TRAINING | {"steps": 24}
-    return slurm_run.prepare_project(tmp_path_factory.mktemp("prepared"), training, seeds=3)
+    folder = tmp_path_factory.mktemp("prepared")
+    return slurm_run.prepare_project(folder, training, seeds=3, base_per_seed=False)
 
 
 @pytest.fixture(scope="module")
