@@ -72,7 +72,7 @@ def _chosen_by(measurer: Measurer, name: str, lines: Sequence[Method], by: By) -
         method = f"{objective} with k = {k}" if k else objective
         what = "the largest regret in validation" if by == "all" else f"validation at Pass@{by}"
         raise InputError(
-            f"config/{experiment.scale}.yaml: studies.{name}: by {what}, studies.{study.choose_in} "
+            f"{experiment.place('studies', name)}: by {what}, studies.{study.choose_in} "
             f"chooses the variant {variant} of {method}; add it to the cells"
         )
     choosing = chooser(experiment, name)

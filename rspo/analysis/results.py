@@ -178,7 +178,7 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def partly_supported(margin: float) -> str:
     """The verdict on a claim some of whose differences are above 0, and all others a tie."""
-    return f"{PARTLY_SUPPORTED} (otherwise a {tie_within(margin)})"
+    return f"{PARTLY_SUPPORTED} (the rest {tie_within(margin)})"
 
 
 def tie_within(margin: float) -> str:

@@ -46,16 +46,18 @@ def study_of(experiment: Experiment, name: str) -> Study:
     experiment.require_name("study", name, studies)
     experiment.require_evaluated(name)
     study = studies[name]
-    if study.choose_in:
-        experiment.require_name(f"studies.{name}.choose_in:", study.choose_in, studies)
-        _require_chooser(experiment, name, study.choose_in)
+    other = experiment.choosing_study(name)
+    if other is not None:
+        _require_chooser(experiment, name, other)
+    benchmarks = experiment.benchmarks_of(study.suite)
     for contrast in study.contrasts:
         for benchmark in contrast.benchmarks:
-            place = f"studies.{name}.contrasts, {contrast.family!r}: benchmark"
-            experiment.require_name(place, benchmark, experiment.benchmarks_of(study.suite))
+            location = ("studies", name, f"contrasts, {contrast.family!r}: benchmarks")
+            experiment.require_value(location, benchmark, "benchmark", benchmarks)
     variants = {cell.variant for cell in experiment.cells_of(name)}
     for variant in study.choose_within:
-        experiment.require_name(f"studies.{name}.choose_within:", variant, variants)
+        location = ("studies", name, "choose_within")
+        experiment.require_value(location, variant, "variant", variants)
     return study
 
 
@@ -64,7 +66,7 @@ def _require_chooser(experiment: Experiment, name: str, other: str) -> None:
 
     Raises: InputError if it does not choose for itself, or lacks a model or a method of the other.
     """
-    place = f"config/{experiment.scale}.yaml: studies.{name}.choose_in = {other}"
+    place = f"{experiment.place('studies', name, 'choose_in')} = {other}"
     study = experiment.config.studies[other]
     if study.choose_by_pass_at is None or study.choose_in:
         raise InputError(f"{place}: allowed: another study, with choose_by_pass_at, no choose_in")
@@ -119,7 +121,7 @@ def task(experiment: Experiment, name: str) -> Task:
     for contrast in study.contrasts:
         if contrast.family not in families:
             raise InputError(
-                f"config/{experiment.scale}.yaml: studies.{name}.contrasts: {contrast.family!r} "
+                f"{experiment.place('studies', name, 'contrasts')}: {contrast.family!r} "
                 "compares nothing: no two of its cells differ only in what is subtracted"
             )
     return tasks.study(experiment, name)

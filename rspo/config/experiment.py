@@ -7,10 +7,11 @@ model begin.
 """
 
 import json
+import os
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.files import Files
-from rspo.config.load import Sources, errors_at, load_config
+from rspo.config.load import Sources, errors_at, file_of, load_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import (
     DEFAULT_VARIANT,
@@ -31,7 +32,7 @@ from rspo.config.schema import (
     Sampling,
     Training,
 )
-from rspo.core.errors import InputError, require_name
+from rspo.core.errors import InputError, allowed_names, require_name
 from rspo.objectives import OBJECTIVES, short_name
 
 
@@ -245,7 +246,7 @@ class Experiment:
         if variant == DEFAULT_VARIANT:
             return self
         if variant not in self._by_variant:
-            with errors_at(f"config/{self.scale}.yaml: variants.{variant}"):
+            with errors_at(self.place("variants", variant)):
                 config = self.config.for_variant(variant)
             self._by_variant[variant] = replace(self, config=config)
         return self._by_variant[variant]
@@ -277,9 +278,19 @@ class Experiment:
         """The experiment with the number of samples and the values of k of a study's evaluation."""
         # Validated again, because the study's k may need more samples than the config's.
         own = self.config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
-        with errors_at(f"config/{self.scale}.yaml: studies.{name}"):
+        with errors_at(self.place("studies", name)):
             evaluation = Evaluation.model_validate(self.config.evaluation.model_dump() | own)
         return replace(self, config=self.config.model_copy(update={"evaluation": evaluation}))
+
+    def choosing_study(self, study: str) -> str | None:
+        """The other study that decides which variants a study compares; None without `choose_in`.
+
+        Raises: InputError if there is no such study.
+        """
+        other = self.config.studies[study].choose_in
+        if other is not None:
+            self.require_value(("studies", study, "choose_in"), other, "study", self.config.studies)
+        return other
 
     def deciding_cells(self, study: str) -> list[Cell]:
         """The cells of another study that decide which variants a study compares.
@@ -288,10 +299,9 @@ class Experiment:
 
         Raises: InputError if there is no such study.
         """
-        other = self.config.studies[study].choose_in
+        other = self.choosing_study(study)
         if other is None:
             return []
-        self.require_name(f"studies.{study}.choose_in:", other, self.config.studies)
         own = self.cells_of(study)
         known = {cell.name for cell in own}
         methods = {(cell.objective, cell.k, cell.n) for cell in own}
@@ -317,7 +327,7 @@ class Experiment:
         for key, ks in named_ks:
             if unknown := set(ks) - set(evaluated):
                 raise InputError(
-                    f"config/{self.scale}.yaml: studies.{study}.{key} = {max(unknown)}; allowed: "
+                    f"{self.place('studies', study)}.{key} = {max(unknown)}; allowed: "
                     f"evaluation.k, which is {', '.join(map(str, evaluated))}"
                 )
 
@@ -388,7 +398,7 @@ class Experiment:
         source = replace(cell, variant=variant)
         if source.name not in self.every_cell or self.config.is_derived(variant):
             raise InputError(
-                f"config/{self.scale}.yaml: variants.{cell.variant}: {cell.name} is made from "
+                f"{self.place('variants', cell.variant)}: {cell.name} is made from "
                 f"{source.name}, which must be a trained cell of the grid or of a study"
             )
         return source
@@ -532,6 +542,28 @@ class Experiment:
     def require_name(self, kind: str, name: str, allowed: Collection[str]) -> None:
         """Raises: InputError if a name is not allowed, with those that the config has."""
         require_name(f"{kind} {name!r} in config/{self.scale}.yaml", name, allowed)
+
+    def require_value(
+        self, location: Sequence[str], value: str, kind: str, allowed: Collection[str]
+    ) -> None:
+        """Raises: InputError if a key has a name that is not allowed, with those that are.
+
+        Args:
+            location: the key and those around it, as in `place`.
+            kind: what the name is of, such as "study".
+        """
+        if value not in allowed:
+            names = allowed_names(value, allowed)
+            raise InputError(f"{self.place(*location)} = {value!r}: no such {kind}; {names}")
+
+    def place(self, *location: str) -> str:
+        """The config file that has a key, and the key, for messages.
+
+        Args:
+            location: the key and those around it: `("studies", "rates")` for `studies.rates`.
+        """
+        file = file_of(self.root / "config" / f"{self.scale}.yaml", location)
+        return f"{os.path.relpath(file, self.root)}: {'.'.join(location)}"
 
     def key_of(self, data_set: str) -> str:
         """The file and the key that define a data set, for messages."""

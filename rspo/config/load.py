@@ -35,13 +35,14 @@ def load_config(path: Path, overrides: Mapping[str, Any], sources: Sources | Non
 
     Raises: InputError with one line for each mistake.
     """
-    values = read_values(path)
+    files = _read_files(path)
+    values = _merged(files)
     merged = merge(values, overrides)
     # An override can remove entries of the grid, to run less.
     grid = values.get("grid")
     if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
         merged["grid"] = _without_removed(merged["grid"], grid)
-    with errors_at(str(path), sources):
+    with errors_at(str(path), sources, files):
         return config_of(merged, path.parent.parent, str(path))
 
 
@@ -52,10 +53,35 @@ def read_values(path: Path) -> dict[str, Any]:
 
     Raises: InputError if a file is missing, or is not YAML with keys and values.
     """
+    return _merged(_read_files(path))
+
+
+def file_of(path: Path, location: Sequence[Any]) -> Path:
+    """The file that has a key of the config in `path`: `path`, or the file that it includes.
+
+    Args:
+        location: the key and those around it, such as `("studies", "rates")`. If no file has the
+            key, the file counts that has most of those around it.
+
+    Raises: InputError as `read_values` does.
+    """
+    return Path(_file_of(location, _read_files(path)))
+
+
+def _merged(files: Sources) -> dict[str, Any]:
+    """The keys of all files, of which later ones replace earlier ones."""
+    values: dict[str, Any] = {}
+    for of_file in files.values():
+        values = merge(values, of_file)
+    return values
+
+
+def _read_files(path: Path) -> dict[str, dict[str, Any]]:
+    """The keys of the file that a config file includes, if any, and its own, by path."""
     values = _read(path)
     name = values.pop("include", None)
     if name is None:
-        return values
+        return {str(path): values}
     if not isinstance(name, str) or not (path.parent / name).is_file():
         raise InputError(
             f"{path}: include = {name!r}: no such file; the path is relative to {path.parent}"
@@ -63,7 +89,7 @@ def read_values(path: Path) -> dict[str, Any]:
     included = _read(path.parent / name)
     if "include" in included:
         raise InputError(f"{path.parent / name}: include: allowed only in the config of a scale")
-    return merge(included, values)
+    return {str(path.parent / name): included, str(path): values}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -178,20 +204,24 @@ class _Loader(yaml.SafeLoader):
 
 
 @contextmanager
-def errors_at(place: str, sources: Sources | None = None) -> Iterator[None]:
+def errors_at(
+    place: str, sources: Sources | None = None, files: Sources | None = None
+) -> Iterator[None]:
     """Turn a ValidationError into InputError with one line for each mistake.
 
     Args:
         place: the file, or the file and the section. Each line begins with it, unless the value
-            comes from one of `sources`.
+            comes from one of `sources` or is in another one of `files`.
+        files: the files of the config, by path.
     """
     try:
         yield
     except ValidationError as error:
-        raise InputError("\n".join(_lines(place, error.errors(), sources or {}))) from None
+        lines = _lines(error.errors(), sources or {}, files or {place: {}})
+        raise InputError("\n".join(lines)) from None
 
 
-def _lines(file: str, problems: Sequence[Any], sources: Sources) -> Iterator[str]:
+def _lines(problems: Sequence[Any], sources: Sources, files: Sources) -> Iterator[str]:
     """Yield a line for each error that pydantic lists, such as `FILE: KEY = VALUE: REASON`."""
     for problem in problems:
         location = problem["loc"]
@@ -203,7 +233,8 @@ def _lines(file: str, problems: Sequence[Any], sources: Sources) -> Iterator[str
             value = f" = {problem['input']!r}"
         reason = problem["msg"].removeprefix("Value error, ")
         key_inside = tuple(location) + _key_in(reason)
-        place = _source_of(key_inside, sources) or _source_of(location, sources) or file
+        place = _source_of(key_inside, sources) or _source_of(location, sources)
+        place = place or _file_of(location, files)
         yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"
 
 
@@ -219,6 +250,15 @@ def _source_of(location: Sequence[Any], sources: Sources) -> str | None:
         if _gives(sources[place], location):
             return place
     return None
+
+
+def _file_of(location: Sequence[Any], files: Sources) -> str:
+    """The last file that has a key, or else most of those around it; the last file if none has."""
+    for end in range(len(location), 0, -1):
+        found = _source_of(location[:end], files)
+        if found is not None:
+            return found
+    return list(files)[-1]
 
 
 def _gives(values: Mapping[str, Any], location: Sequence[Any]) -> bool:

@@ -13,13 +13,19 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis.comparisons import Method
-from rspo.analysis.results import read_rows, with_floor
+from rspo.analysis.results import read_rows, shown_by, with_floor
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import interval_over, methods_of, run_description
+from rspo.figures.methods import (
+    MARKS,
+    about_marks,
+    interval_over,
+    methods_of,
+    run_description,
+)
 from rspo.figures.style import Axes, Picture
 from rspo.objectives import OBJECTIVES
 
@@ -131,16 +137,21 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     entries = [f"{name}, k = {ks[len(ks) // 2]}" for name in shown]
     style.legend(picture, {entry: f"RSPO minus {entry.partition(',')[0]}" for entry in entries})
     notes = [run_description(experiment, figure.methods(experiment))]
-    notes += [f"{samples} samples per problem" for samples in dict.fromkeys(table["samples"])]
+    measured = table[["problems", "samples"]].drop_duplicates()
+    notes += [
+        f"{row.problems} problems, {row.samples} samples each" for row in measured.itertuples()
+    ]
     notes.append(f"whiskers: 95 %, over {interval_over(table)}; above 0, RSPO is better")
+    notes.append(about_marks(experiment))
     style.note(picture, *notes)
     return picture
 
 
 def _write_value(axes: Axes, point: Mapping[str, Any], left: bool) -> None:
-    """Write the estimate of a point to the left or to the right of it."""
+    """Write the estimate of a point, and what its test shows, to the left or the right of it."""
     value = point["estimate"]
     text = f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0"
+    text = f"{text} {MARKS[shown_by(point)]}".rstrip()
     axes.annotate(
         text,
         (point["x"], value),

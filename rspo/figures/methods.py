@@ -12,8 +12,12 @@ import pandas as pd
 
 from rspo.analysis.comparisons import Method
 from rspo.analysis.labels import FULL_LABELS, label_of
+from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.schema import DEFAULT_VARIANT
+
+# What is written beside a difference, by what its test shows.
+MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}
 
 
 def methods_of(experiment: Experiment, policies: Sequence[str]) -> list[Method]:
@@ -83,6 +87,12 @@ def run_description(experiment: Experiment, methods: Sequence[Method]) -> str:
     ns = {method.n for method in methods if method.n is not None}
     n = f"n = {ns.pop()}, " if len(ns) == 1 else ""
     return f"{experiment.scale} scale, {models}, {n}{seeds}"
+
+
+def about_marks(experiment: Experiment) -> str:
+    """What `MARKS` mean, for the small print."""
+    points = 100 * experiment.config.evaluation.equivalence_margin
+    return f"*: significant, =: tie within {points:g} points"
 
 
 def interval_over(table: pd.DataFrame) -> str:

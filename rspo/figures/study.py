@@ -7,6 +7,7 @@ first contrast, at all of them, for the default variant if there is one.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import mode
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ import pandas as pd
 from rspo.analysis import studies
 from rspo.analysis.comparisons import Method
 from rspo.analysis.labels import label_of
-from rspo.analysis.results import ABOVE, BELOW, OPEN, TIE, read_rows, shown_by
+from rspo.analysis.results import read_rows, shown_by
 from rspo.config.experiment import Experiment
 from rspo.config.names import BASE
 from rspo.config.schema import DEFAULT_VARIANT, Contrast, Study, Subtrahend
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import interval_over, methods_of, model_labels
+from rspo.figures.methods import MARKS, about_marks, interval_over, methods_of, model_labels
 from rspo.figures.style import Axes, Picture
 
 COLUMNS = [
@@ -40,8 +41,6 @@ COLUMNS = [
     "problems",
     "samples",
 ]
-# What is written beside a whisker, by what the test of the difference shows.
-MARKS = {ABOVE: "*", BELOW: "*", TIE: "=", OPEN: ""}
 _IN_PERCENT = ["estimate", "low", "high"]
 _COUNTS = ["seeds", "problems", "samples"]
 _PANEL_LIMIT = 3  # if there are more k, the first, the middle and the last have a panel
@@ -145,19 +144,24 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
     study = studies.study_of(experiment, figure.grids[0])
     choosing = studies.chooser(experiment, figure.grids[0])
     forest = forest.assign(panel=panel, label=_labels(_with_own_rates(forest, study, choosing)))
-    height = max(2.4, 0.9 + 0.165 * forest["label"].nunique())
+    height = max(_least_height(levels), 0.9 + 0.165 * forest["label"].nunique())
     picture = style.new_picture(style.TEXT_WIDTH, height)
     if levels.empty:
         _draw_forests(picture, forest, looks, margin=0.14)
     else:
         left, right = np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.1, 1])))
         _draw_forests(left, forest, looks, margin=0.22)
-    points = 100 * experiment.config.evaluation.equivalence_margin
-    marks = f"*: significant, =: tie within {points:g} points"
+    marks = about_marks(experiment)
     _note(picture, table, experiment, figure, "whiskers", marks, *_orders(levels))
     if not levels.empty:  # after the note, because labels take the room that is left
         _draw_frontier(right.subplots(), levels, looks)
     return picture
+
+
+def _least_height(levels: pd.DataFrame) -> float:
+    """The height in inches that a picture has at least, so that there is room for labels."""
+    has_many_points = len(levels) > 2 * _LABEL_LIMIT  # a point has two levels, one for each axis
+    return 3.6 if has_many_points else 2.4
 
 
 def _draw_forests(
@@ -178,9 +182,7 @@ def _draw_forests(
     for panel, name in zip(axes, panels, strict=False):
         rows = forest[forest["panel"] == name]
         _draw_forest(panel, rows, looks)
-        is_claim = (rows["claim"] != "").any()
-        # The k of a mean over several k are separated by spaces.
-        panel.set_title(name if is_claim else f"Pass@{name.replace(' ', ', ')}")
+        panel.set_title(_title(name, rows, forest))
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)  # the first row is at the top
     for panel in axes:
@@ -189,6 +191,17 @@ def _draw_forests(
     # Below the middle panel, or between the two panels in the middle.
     place = 0.5 if len(axes) % 2 else 0.0
     axes[len(axes) // 2].set_xlabel(f"difference{_minus(forest)} (percentage points)", x=place)
+
+
+def _title(panel: str, rows: pd.DataFrame, forest: pd.DataFrame) -> str:
+    """The title of a panel: the claim or the k, and what it subtracts if that is its own."""
+    if (rows["claim"] != "").any():
+        return panel
+    title = f"Pass@{panel.replace(' ', ', ')}"  # several k, of which it is the mean, have spaces
+    subtracted = rows["against"].unique()
+    if _minus(forest) or len(subtracted) > 1:
+        return title
+    return f"{title}\n\u2212 {subtracted[0]}"  # a minus sign, because panels are narrow
 
 
 def _panels(forest: pd.DataFrame) -> list[str]:
@@ -217,7 +230,7 @@ def _orders(levels: pd.DataFrame) -> list[str]:
     if len(levels) <= 2 * _LABEL_LIMIT:  # a point has two levels, one for each axis
         return []
     lines = _lines(levels["variant"][levels["variant"] != ""])
-    return [f"lines: {', '.join(names)}" for names in lines.values() if len(names) > 1]
+    return [f"lines join {', '.join(names)}" for names in lines.values() if len(names) > 1]
 
 
 def _minus(rows: pd.DataFrame) -> str:
@@ -276,6 +289,7 @@ def _note(
 def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
     """Draw Pass@k of every method and of the base model, and differences with bands, against k."""
     lines = _lines_of_curves(table, experiment, figure)
+    variants = _other_variants(table)
     # The same labels as those of the lines, by which these find their looks.
     labels = table["method"].replace(BASE, "Base")
     if _has_variants(table):
@@ -297,7 +311,7 @@ def _draw_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure) ->
     against = ", ".join(table["against"][~is_level].unique())
     differences.set_ylabel(f"minus {against} (points)")
     style.legend_of(picture, lines)
-    _note(picture, table, experiment, figure, "bands")
+    _note(picture, table, experiment, figure, "bands", *variants)
     return picture
 
 
@@ -310,6 +324,17 @@ def _lines_of_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure
     every_line = studies.lines_of(experiment, figure.grids[0])
     chosen = [line for line in every_line if (line.label, line.variant) in drawn]
     return chosen + [line for line in lines if not line.trained]
+
+
+def _other_variants(table: pd.DataFrame) -> list[str]:
+    """For the small print, the variants if each method has one and that is not the same one."""
+    trained = table[table["method"] != BASE]
+    variants = dict(zip(trained["method"], trained["variant"], strict=True))
+    usual = mode(variants.values())
+    others = [f"{method}: {variant}" for method, variant in variants.items() if variant != usual]
+    if _has_variants(table) or not others:
+        return []
+    return [f"{', '.join(others)}, other methods: {usual}"]
 
 
 def _has_variants(table: pd.DataFrame) -> bool:

@@ -328,7 +328,7 @@ def study(experiment: Experiment, name: str) -> Task:
         file = experiment.root / entry.page
         if not file.is_file():
             raise InputError(
-                f"config/{experiment.scale}.yaml: studies.{name}.page = {entry.page}: no such file"
+                f"{experiment.place('studies', name, 'page')} = {entry.page}: no such file"
             )
         settings["page"] = digest(file)
     table = experiment.files.table(name)

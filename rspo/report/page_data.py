@@ -5,7 +5,7 @@ The templates call the public functions of this module as `data.NAME`.
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isclose, isnan, nan, sqrt
 from statistics import fmean
@@ -146,6 +146,8 @@ class ChosenRates:
     changed: the number of rates that are not the shared one, one for each method and k.
     at_edge: how many of these are the best ones in validation, too, and the lowest or the highest
         that were tried.
+    worse: the changed rates with which the method has less on the test problems than with the
+        shared one: its name, the k, and Pass@k in % with the own and with the shared rate.
     unchanged: the rows of `own_rates` in which both methods have the shared rate, so that their
         trainings, and differences, are those of `headline`.
     """
@@ -153,6 +155,7 @@ class ChosenRates:
     seeds: int
     changed: int
     at_edge: int
+    worse: list[Row]
     unchanged: list[Row]
 
 
@@ -166,16 +169,20 @@ def chosen_rates(experiment: Experiment) -> ChosenRates | None:
     if not tables or not choosing:
         return None
     seeds = read_csv(choosing[1])["seeds"].astype(int).max()
+    methods = read_csv(tables[1]).to_dict("records")
+    # Without this setting, a variant has the rate of the model, which is the shared one.
+    others = [method for method in methods if "learning_rate" in method["setting"]]
     changed = 0
     at_edge = 0
-    for method in read_csv(tables[1]).to_dict("records"):
-        # Without this setting, a variant has the rate of the model, which is the shared one.
-        if "learning_rate" not in method["setting"]:
-            continue
+    for method in others:
         chosen_at = method["chosen_at"].split()
         changed += len(chosen_at)
         if method["at_edge"] == "yes":
             at_edge += len(set(chosen_at) & set(method["best_at"].split()))
+    shared_variants = {
+        method["method"]: method["variant"] for method in methods if method not in others
+    }
+    worse = _worse_on_test(others, shared_variants, read_rows(tables[0]))
     at_one_rate = {
         (row["against"], row["k"]): row["estimate"] for row in headline(experiment)["rows"]
     }
@@ -184,7 +191,30 @@ def chosen_rates(experiment: Experiment) -> ChosenRates | None:
         shared = at_one_rate.get((row["against"], row["k"]), nan)
         if isclose(row["estimate"], shared, abs_tol=1e-6):
             unchanged.append(row)
-    return ChosenRates(int(seeds), changed, at_edge, unchanged)
+    return ChosenRates(int(seeds), changed, at_edge, worse, unchanged)
+
+
+def _worse_on_test(
+    others: list[Row], shared_variants: Mapping[str, str], rows: pd.DataFrame
+) -> list[Row]:
+    """`ChosenRates.worse`.
+
+    Args:
+        others: the methods with another rate than the shared one.
+        shared_variants: the variant of each method that has the shared rate.
+        rows: the comparisons of the study, which have the levels, too.
+    """
+    levels = rows[(rows["method_b"] == "") & (rows["claim"] == "")]
+    by_line = levels.set_index(["method_a", "variant", "k"])["estimate"]
+    worse = []
+    for method in others:
+        name = method["method"]
+        for k in method["chosen_at"].split():
+            own = 100 * by_line[name, method["variant"], k]
+            shared = 100 * by_line[name, shared_variants[name], k]
+            if own < shared:
+                worse.append({"method": name, "k": k, "own": own, "shared": shared})
+    return worse
 
 
 @dataclass(frozen=True)

@@ -192,12 +192,12 @@ def test_a_study_without_a_choice_may_not_say_how_to_choose(tmp_path: Path) -> N
 
 
 CANNOT_CHOOSE = [
-    ({"choose_in": "rats"}, {}, "choose_in: 'rats'"),
+    ({"choose_in": "rats"}, {}, "choose_in = 'rats'"),
     ({"choose_in": "own"}, {}, "choose_in = own: allowed: another study, with choose_by_pass_at"),
     ({}, {"choose_by_pass_at": None}, "choose_in = rates: allowed: another study, with choose_by"),
     ({}, {"cells": [RSPO]}, "studies.rates has no variant of PG to choose; add it to its cells"),
     ({}, {"cells": [PG | {"model": "medium"}]}, "both studies need cells of the same models"),
-    ({}, {"choose_within": ["rate-thrid"]}, "choose_within: 'rate-thrid'"),
+    ({}, {"choose_within": ["rate-thrid"]}, "choose_within = 'rate-thrid'"),
 ]
 
 
@@ -390,7 +390,7 @@ def test_a_contrast_may_count_the_problems_of_some_benchmarks_only(tmp_path: Pat
 def test_a_benchmark_of_a_contrast_that_the_suite_lacks_is_named(tmp_path: Path) -> None:
     contrast = {"family": "a", "minus": "base", "benchmarks": ["divid"]}
     experiment = planted.load(tmp_path, studies=study(contrast))
-    with pytest.raises(InputError, match="contrasts, 'a': benchmark 'divid'"):
+    with pytest.raises(InputError, match="contrasts, 'a': benchmarks = 'divid'"):
         studies.task(experiment, "rates")
 
 

@@ -36,7 +36,7 @@ Rows = list[dict[str, str]]
 # The paper's claims, which are made of every config.
 PAPERS = [name for name, claim in CLAIMS.items() if not claim.entry]
 UNRESOLVED, TIE = "not resolved at this size", "tie within 5 points"
-PARTLY = f"partly supported (otherwise a {TIE})"
+PARTLY = f"partly supported (the rest {TIE})"
 
 
 def read(experiment: Experiment, name: str = "claims") -> Rows:

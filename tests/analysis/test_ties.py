@@ -23,7 +23,7 @@ from tests.support import planted
 MARGIN, ERROR, DEGREES = 0.02, 0.005, 8
 LEVEL = 0.05
 TIE = "tie within 2 points"
-PARTLY = "partly supported (otherwise a tie within 2 points)"
+PARTLY = "partly supported (the rest tie within 2 points)"
 OPEN = "not resolved at this size"
 
 

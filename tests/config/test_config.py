@@ -9,7 +9,7 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
-from rspo.config.load import read_values
+from rspo.config.load import file_of, read_values
 from rspo.config.merge import parse_overrides
 from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import DEFAULT_VARIANT
@@ -304,6 +304,41 @@ def test_a_bad_included_file_is_named(tmp_path: Path, theirs: str, message: str)
     included(tmp_path, "", theirs)
     with pytest.raises(InputError, match=message):
         Experiment.load("tiny", root=tmp_path)
+
+
+def test_a_mistake_is_reported_in_the_file_that_has_it(tmp_path: Path) -> None:
+    """A missing key is reported in the file that has the section."""
+    own = "seeds: none\nstudies: {both: {tilte: A}}\n"
+    theirs = "studies: {both: {suite: 3}, theirs: {sut: a}}\n"
+    included(tmp_path, own, theirs)
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", root=tmp_path)
+    lines = str(caught.value).replace(f"{tmp_path}/config/", "").splitlines()
+    places = {tuple(line.split(": ")[:2]) for line in lines}
+    assert ("tiny.yaml", "seeds = 'none'") in places
+    assert ("more.yaml", "studies.theirs") in places
+    assert ("tiny.yaml", "studies.both") in places
+    assert ("more.yaml", "studies") not in places
+
+
+@pytest.mark.parametrize(
+    ("location", "file"),
+    [
+        (("studies", "mine"), "tiny.yaml"),
+        (("studies", "mine", "title"), "more.yaml"),
+        (("studies", "other", "suite"), "more.yaml"),
+        (("studies", "other", "nothing"), "more.yaml"),
+        (("seeds",), "tiny.yaml"),
+        (("nothing",), "tiny.yaml"),
+    ],
+)
+def test_the_file_of_a_key_is_the_one_that_decides_it(
+    tmp_path: Path, location: tuple[str, ...], file: str
+) -> None:
+    own = "seeds: 3\nstudies: {mine: {suite: a}}\n"
+    theirs = "seeds: 1\nstudies: {mine: {suite: b, title: B}, other: {suite: c}}\n"
+    path = included(tmp_path, own, theirs)
+    assert file_of(path, location) == path.with_name(file)
 
 
 @pytest.mark.parametrize("name", ["none.yaml", "3", "[more.yaml]"])

@@ -127,7 +127,9 @@ def test_a_study_may_have_its_own_samples_and_k() -> None:
 def test_a_study_whose_samples_do_not_fit_the_evaluation_is_named() -> None:
     studies = {"peers": {"samples": 100}}
     experiment = Experiment.load("tiny", {"studies": studies}, root=ROOT)
-    with pytest.raises(InputError, match=r"^config/tiny\.yaml: studies\.peers: block = \d+ must"):
+    with pytest.raises(
+        InputError, match=r"^config/studies/tiny\.yaml: studies\.peers: block = \d+ must"
+    ):
         experiment.of_study("peers")
 
 

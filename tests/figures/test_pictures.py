@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +27,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
+from rspo.config.names import BASE
 from rspo.config.schema import Study
 from rspo.figures import FIGURES, Figure, curves, disjoint, draw, figures_of, group, study, style
 from rspo.figures.methods import methods_of
@@ -132,6 +134,39 @@ def test_differences_stand_beside_their_k(drawn: Drawn) -> None:
         shifts = [x - tick for x, y in shown if y == estimate and abs(x - tick) < 0.5]
         side = {"baseline": -1, "policy gradient": 0, "GRPO": 1}[row["against"]]
         assert any(np.sign(round(shift, 9)) == side for shift in shifts), row
+
+
+def test_a_difference_is_written_with_what_its_test_shows(drawn: Drawn) -> None:
+    table, picture = drawn("tiny", "fig_difference")
+    (axes,) = picture.axes
+    written = Counter(text.get_text() for text in axes.texts)
+    expected = Counter()
+    for row in table.to_dict("records"):
+        mark = " =" if row["p_tie_adjusted"] < 0.05 else ""
+        if row["p_adjusted"] < 0.05:
+            mark = " *"
+        value = f"{row['estimate']:+.1f}".replace("-", "\u2212")
+        expected[("0.0" if value[1:] == "0.0" else value) + mark] += 1
+    assert written == expected
+
+
+def test_a_panel_says_what_it_subtracts_if_another_one_subtracts_something_else() -> None:
+    rows = FOREST.assign(against=["RSPO k=2", "RSPO k=2", "PG"], k=["2", "2", "1"])
+    assert study._title("2", rows[:2], rows) == "Pass@2\n\u2212 RSPO k=2"
+    assert study._title("1", rows[2:], rows) == "Pass@1\n\u2212 PG"
+    assert study._title("2", rows[:2], rows[:2]) == "Pass@2"  # the label below says it
+    mixed = rows.assign(k="2")
+    assert study._title("2", mixed, mixed) == "Pass@2"  # the labels of rows say it
+    assert study._title("C1", rows.assign(claim="C1"), rows) == "C1"
+
+
+def test_the_small_print_names_a_variant_that_only_some_methods_have() -> None:
+    methods = ["PG", "PG", "GRPO", "RSPO k=4", BASE]
+    rows = pd.DataFrame({"method": methods, "variant": ["same", "same", "same", "faster", ""]})
+    assert study._other_variants(rows) == ["RSPO k=4: faster, other methods: same"]
+    assert study._other_variants(rows.replace("faster", "same")) == []
+    several = rows.assign(method=["PG", "PG", "GRPO", "PG", BASE])
+    assert study._other_variants(several) == []  # the legend names them
 
 
 @pytest.mark.parametrize("name", ["fig_intro", "fig_passk_weight"])
