@@ -32,7 +32,7 @@ from rspo.analysis.studies import RSPO, study_of
 from rspo.config.experiment import BASE, Experiment
 from rspo.config.schema import Study
 from rspo.core.settings import leaves
-from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.provenance import UNCOMMITTED, read_provenance
 
 Row = dict[str, Any]
 # The columns that are means over steps and seeds, and the keys of training.jsonl that they average.
@@ -267,12 +267,31 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
     """
     by_origin: dict[str, list[str]] = {}
     for cell in cells:
-        note = read_provenance(experiment.files.policy(cell))
-        if not note:  # a cell without a suite may have only its log here
-            note = read_provenance(experiment.files.training_log(cell))
+        note = _of_training(experiment, cell)
         torch = note.get("packages", {}).get("torch", "unknown")
         by_origin.setdefault(f"{_place_of(note)}, PyTorch {torch}", []).append(cell)
     return dict(sorted(by_origin.items(), key=lambda item: -len(item[1])))
+
+
+def commits(experiment: Experiment, cells: Iterable[str]) -> list[str]:
+    """The commits of the code that trained cells: the first eight digits of each, sorted.
+
+    Commits with uncommitted changes say so, and "unknown" stands for what provenance does not say.
+    """
+    names = set()
+    for cell in cells:
+        commit = _of_training(experiment, cell).get("git_commit", "")
+        name = commit[:8] or "unknown"
+        if commit.endswith(UNCOMMITTED):
+            name += " with uncommitted changes"
+        names.add(name)
+    return sorted(names)
+
+
+def _of_training(experiment: Experiment, cell: str) -> Mapping[str, Any]:
+    """The provenance of a cell's policy; of its log, if it has only this, as without a suite."""
+    note = read_provenance(experiment.files.policy(cell))
+    return note or read_provenance(experiment.files.training_log(cell))
 
 
 def _place_of(provenance: Mapping[str, Any]) -> str:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.files import Files
-from rspo.config.load import Sources, errors_at, file_of, load_config
+from rspo.config.load import errors_at, load_config, read_files
 from rspo.config.names import BASE as BASE
+from rspo.config.places import Places, Sources
 from rspo.config.schema import (
     DEFAULT_VARIANT,
     Config,
@@ -94,6 +95,8 @@ class Experiment:
     overrides: the settings of the command line, nested as in the config. A command in a message
         repeats them (`command`).
     option: the option with which the user overrides a key, for messages.
+    places: where the values of the config come from, for messages; none in a process that has no
+        config file.
     """
 
     scale: str
@@ -103,6 +106,7 @@ class Experiment:
     as_configured: "Experiment | None" = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     option: str = "--set"
+    places: Places = field(default_factory=Places, compare=False, repr=False)
 
     @classmethod
     def load(
@@ -130,10 +134,14 @@ class Experiment:
         # Snakemake reads `--config scale=1` as a number, and a path would leave the folder config/.
         if not isinstance(scale, str) or not scale or Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
-        config = load_config(root / "config" / f"{scale}.yaml", overrides or {}, sources)
+        path = root / "config" / f"{scale}.yaml"
+        places = Places(read_files(path), sources or {})
+        config = load_config(path, overrides or {}, places)
         files = Files.of_scale(scale, root, results)
         option = "--config" if sources and "--config" in sources else "--set"
-        return cls(scale, config, files, root, overrides=overrides or {}, option=option)
+        return cls(
+            scale, config, files, root, overrides=overrides or {}, option=option, places=places
+        )
 
     def replacing(self) -> "Experiment":
         """The experiment without the limit `replace_above`: a run may replace any result."""
@@ -268,9 +276,12 @@ class Experiment:
         objective = OBJECTIVES[cell.objective]
         ks = range(min(schedule), max(schedule) + 1)
         if schedule[0] != cell.k or not all(objective.allows(k, cell.n) for k in ks):
-            place = f"config/{self.scale}.yaml: training.k_schedule = {list(schedule)}"
+            location: tuple[str, ...] = ("training", "k_schedule")
+            of_variant = ("variants", cell.variant, "training", "k_schedule")
+            if self.places.has(of_variant):
+                location = of_variant
             raise InputError(
-                f"{place}: {cell.name} needs "
+                f"{self.place(*location)} = {list(schedule)}: {cell.name} needs "
                 f"one that begins with k = {cell.k}; each k: {objective.k_rule.value}, n = {cell.n}"
             )
 
@@ -322,6 +333,8 @@ class Experiment:
         entry = self.config.studies[study]
         evaluated = self.of_study(study).config.evaluation.k
         named_ks: list[tuple[str, tuple[int, ...]]] = [("frontier", entry.frontier or ())]
+        if isinstance(entry.choose_by_pass_at, int):
+            named_ks.append(("choose_by_pass_at", (entry.choose_by_pass_at,)))
         for contrast in entry.contrasts:
             named_ks.append((f"contrasts, {contrast.family!r}: k", contrast.named_ks))
         for key, ks in named_ks:
@@ -557,13 +570,15 @@ class Experiment:
             raise InputError(f"{self.place(*location)} = {value!r}: no such {kind}; {names}")
 
     def place(self, *location: str) -> str:
-        """The config file that has a key, and the key, for messages.
+        """The config file or the option that decides a key, and the key, for messages.
 
         Args:
             location: the key and those around it: `("studies", "rates")` for `studies.rates`.
         """
-        file = file_of(self.root / "config" / f"{self.scale}.yaml", location)
-        return f"{os.path.relpath(file, self.root)}: {'.'.join(location)}"
+        place = self.places.of(location) or f"config/{self.scale}.yaml"
+        if place in self.places.files:
+            place = os.path.relpath(place, self.root)
+        return f"{place}: {'.'.join(location)}"
 
     def key_of(self, data_set: str) -> str:
         """The file and the key that define a data set, for messages."""

@@ -13,37 +13,35 @@ import yaml
 from pydantic import ValidationError
 
 from rspo.config.merge import merge
+from rspo.config.places import Places, Sources
 from rspo.config.schema import Config, Section
 from rspo.core.checkout import named_checkout
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.own_function import EXTENSION
 
-# The places that overrides come from, such as an option, each with its overrides, nested as in the
-# config. Later places take precedence.
-Sources = Mapping[str, Mapping[str, Any]]
+NO_PLACES = Places()
 
 
-def load_config(path: Path, overrides: Mapping[str, Any], sources: Sources | None = None) -> Config:
+def load_config(path: Path, overrides: Mapping[str, Any], places: Places) -> Config:
     """Read a config file, apply overrides, and validate every key.
 
     Args:
         overrides: settings that replace those of the file, nested as in the file. A null removes an
             entry of the grid.
-        sources: where the overrides come from, for messages about them; by default, messages name
-            the file.
+        places: the files of the config, as `read_files` returns them, and where the overrides come
+            from; messages about other overrides name a file.
 
     Raises: InputError with one line for each mistake.
     """
-    files = _read_files(path)
-    values = _merged(files)
+    values = _merged(places.files)
     merged = merge(values, overrides)
     # An override can remove entries of the grid, to run less.
     grid = values.get("grid")
     if isinstance(grid, Mapping) and isinstance(merged["grid"], Mapping):
         merged["grid"] = _without_removed(merged["grid"], grid)
-    with errors_at(str(path), sources, files):
-        return config_of(merged, path.parent.parent, str(path))
+    with errors_at(str(path), places):
+        return config_of(merged, path.parent.parent, places.of(("extensions",)))
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -53,19 +51,7 @@ def read_values(path: Path) -> dict[str, Any]:
 
     Raises: InputError if a file is missing, or is not YAML with keys and values.
     """
-    return _merged(_read_files(path))
-
-
-def file_of(path: Path, location: Sequence[Any]) -> Path:
-    """The file that has a key of the config in `path`: `path`, or the file that it includes.
-
-    Args:
-        location: the key and those around it, such as `("studies", "rates")`. If no file has the
-            key, the file counts that has most of those around it.
-
-    Raises: InputError as `read_values` does.
-    """
-    return Path(_file_of(location, _read_files(path)))
+    return _merged(read_files(path))
 
 
 def _merged(files: Sources) -> dict[str, Any]:
@@ -76,8 +62,11 @@ def _merged(files: Sources) -> dict[str, Any]:
     return values
 
 
-def _read_files(path: Path) -> dict[str, dict[str, Any]]:
-    """The keys of the file that a config file includes, if any, and its own, by path."""
+def read_files(path: Path) -> dict[str, dict[str, Any]]:
+    """The keys of the file that a config file includes, if any, and its own, by path.
+
+    Raises: InputError as `read_values` does.
+    """
     values = _read(path)
     name = values.pop("include", None)
     if name is None:
@@ -204,24 +193,21 @@ class _Loader(yaml.SafeLoader):
 
 
 @contextmanager
-def errors_at(
-    place: str, sources: Sources | None = None, files: Sources | None = None
-) -> Iterator[None]:
+def errors_at(place: str, places: Places = NO_PLACES) -> Iterator[None]:
     """Turn a ValidationError into InputError with one line for each mistake.
 
     Args:
-        place: the file, or the file and the section. Each line begins with it, unless the value
-            comes from one of `sources` or is in another one of `files`.
-        files: the files of the config, by path.
+        place: the file, or the file and the section. Each line begins with it, unless `places` has
+            files.
+        places: where the values of a whole config come from.
     """
     try:
         yield
     except ValidationError as error:
-        lines = _lines(error.errors(), sources or {}, files or {place: {}})
-        raise InputError("\n".join(lines)) from None
+        raise InputError("\n".join(_lines(place, error.errors(), places))) from None
 
 
-def _lines(problems: Sequence[Any], sources: Sources, files: Sources) -> Iterator[str]:
+def _lines(place: str, problems: Sequence[Any], places: Places) -> Iterator[str]:
     """Yield a line for each error that pydantic lists, such as `FILE: KEY = VALUE: REASON`."""
     for problem in problems:
         location = problem["loc"]
@@ -233,44 +219,16 @@ def _lines(problems: Sequence[Any], sources: Sources, files: Sources) -> Iterato
             value = f" = {problem['input']!r}"
         reason = problem["msg"].removeprefix("Value error, ")
         key_inside = tuple(location) + _key_in(reason)
-        place = _source_of(key_inside, sources) or _source_of(location, sources)
-        place = place or _file_of(location, files)
-        yield f"{place}: {key}{value}: {reason}" if key else f"{place}: {reason}"
+        # An option that gives a section is responsible for what its values lead to there.
+        found = places.option_of(key_inside) or places.option_of(location) or places.of(key_inside)
+        line = f"{key}{value}: {reason}" if key else reason
+        yield f"{found or place}: {line}"
 
 
 def _key_in(reason: str) -> tuple[str, ...]:
     """The key at the beginning of a message about a section, as in `training.epochs = 0: ...`."""
-    match = re.match(r"(?:unknown key )?([\w.-]+) = ", reason)
+    match = re.match(r"(?:unknown key )?([\w.-]+)(?: = |: )", reason)
     return tuple(match[1].split(".")) if match else ()
-
-
-def _source_of(location: Sequence[Any], sources: Sources) -> str | None:
-    """The last place that gives the value at a location, or one around it; None if none does."""
-    for place in reversed(list(sources)):
-        if _gives(sources[place], location):
-            return place
-    return None
-
-
-def _file_of(location: Sequence[Any], files: Sources) -> str:
-    """The last file that has a key, or else most of those around it; the last file if none has."""
-    for end in range(len(location), 0, -1):
-        found = _source_of(location[:end], files)
-        if found is not None:
-            return found
-    return list(files)[-1]
-
-
-def _gives(values: Mapping[str, Any], location: Sequence[Any]) -> bool:
-    """Whether nested values have a value at a location of the config, or one around it."""
-    value: Any = values
-    for key in location:
-        if not isinstance(value, Mapping):  # such as a list of cells
-            return True
-        if key not in value:
-            return False
-        value = value[key]
-    return bool(location)
 
 
 def _is_inside(inner: Sequence[Any], outer: Sequence[Any]) -> bool:

@@ -689,9 +689,11 @@ class Study(GridEntry):
             if self.choose_by_pass_at == "each" or {"regret", "crossing"} & set(self.columns):
                 are_objectives = False
             if variants != {DEFAULT_VARIANT} or not are_objectives:
+                models = ", ".join(dict.fromkeys(spec.model for spec in self.cells))
                 raise ValueError(
-                    "cells: allowed with several models: no variants, and contrasts with minus: an "
-                    "objective; no regret, crossing and choose_by_pass_at: each"
+                    f"cells: of models {models}; allowed with several models: no variants, and "
+                    "contrasts with minus: an objective; no regret, crossing and "
+                    "choose_by_pass_at: each"
                 )
         return self
 

@@ -229,8 +229,12 @@ def _orders(levels: pd.DataFrame) -> list[str]:
     """For the small print, the variants that each line connects, if their points have no labels."""
     if len(levels) <= 2 * _LABEL_LIMIT:  # a point has two levels, one for each axis
         return []
-    lines = _lines(levels["variant"][levels["variant"] != ""])
-    return [f"lines join {', '.join(names)}" for names in lines.values() if len(names) > 1]
+    orders: dict[str, None] = {}  # as keys, so that each is said once
+    for _, variants in levels[levels["variant"] != ""].groupby("method", sort=False)["variant"]:
+        for names in _lines(variants).values():
+            if len(names) > 1:
+                orders[f"lines join {', '.join(names)}"] = None
+    return list(orders)
 
 
 def _minus(rows: pd.DataFrame) -> str:
@@ -329,10 +333,12 @@ def _lines_of_curves(table: pd.DataFrame, experiment: Experiment, figure: Figure
 def _other_variants(table: pd.DataFrame) -> list[str]:
     """For the small print, the variants if each method has one and that is not the same one."""
     trained = table[table["method"] != BASE]
+    if trained.empty or _has_variants(trained):
+        return []
     variants = dict(zip(trained["method"], trained["variant"], strict=True))
     usual = mode(variants.values())
     others = [f"{method}: {variant}" for method, variant in variants.items() if variant != usual]
-    if _has_variants(table) or not others:
+    if not others:
         return []
     return [f"{', '.join(others)}, other methods: {usual}"]
 

@@ -11,14 +11,17 @@ from rspo.pipeline.run import record, require_configured
 from rspo.pipeline.usage import SECONDS
 
 # The provenance files that each task writes into a policy's folder; `costs` calls the first task
-# `pretrain` for a base policy. A training also writes training.jsonl, whose provenance names the
-# same processes, so reading both would count them twice.
+# `pretrain` for a base policy.
 _FILES = {
     "train": "policy.provenance.json",
     "sample": "samples/**/*.provenance.json",
     "score": "scores/**/*.provenance.json",
     "curves": "curves/**/*.provenance.json",
 }
+# A training also writes training.jsonl, whose provenance names the same processes, so reading both
+# would count them twice. A cell whose responses are not evaluated has only this one if its results
+# were restored from evidence.
+_LOG = "training.jsonl.provenance.json"
 
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
@@ -47,7 +50,11 @@ def costs(experiment: Experiment) -> pd.DataFrame:
         for task_name, files in _FILES.items():
             if task_name == "train" and experiment.is_base(policy):
                 task_name = "pretrain"
-            for path in sorted(experiment.files.folder(policy).glob(files)):
+            folder = experiment.files.folder(policy)
+            found = sorted(folder.glob(files))
+            if task_name == "train" and not found:
+                found = sorted(folder.glob(_LOG))
+            for path in found:
                 for process in json.loads(path.read_text())["processes"]:
                     rows.append({"policy": policy, "step": task_name} | process)
     processes = pd.DataFrame(rows, columns=["policy", "step"] + list(SECONDS))

@@ -11,12 +11,12 @@ from pathlib import Path
 import jinja2
 
 from rspo.analysis import pages
-from rspo.analysis.study_columns import bases, origins
+from rspo.analysis.study_columns import bases, commits, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import atomic_write, write_text
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import group
-from rspo.pipeline.provenance import WRITTEN, read_provenance
+from rspo.pipeline.provenance import WRITTEN
 from rspo.pipeline.run import run
 from rspo.report import page_data, results_inputs, task, text
 from rspo.report.copies import publish
@@ -47,7 +47,7 @@ def write_results(experiment: Experiment, page: Path) -> None:
         "folder": folder.name,
         "origins": origins(experiment, experiment.cells),
         "bases": bases(experiment, experiment.cells),
-        "commits": _commits(experiment),
+        "commits": commits(experiment, experiment.cells),
     }
     content = pages.fill(environment(experiment, html=False), "results.md.jinja", contents)
     with atomic_write(folder) as partial:
@@ -56,16 +56,6 @@ def write_results(experiment: Experiment, page: Path) -> None:
             publish(file, partial / file.name)
     write_text(page, content)
     WRITTEN.append(page)
-
-
-def _commits(experiment: Experiment) -> list[str]:
-    """The commits of the code that trained the cells, the first eight digits of each."""
-    commits = set()
-    for cell in experiment.cells:
-        note = read_provenance(experiment.files.training_log(cell))
-        if note:
-            commits.add(note["git_commit"][:8])
-    return sorted(commits)
 
 
 def write_readme(experiment: Experiment, file: Path, tables: Path) -> None:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from rspo.analysis.claims import TRANSFER
 from rspo.analysis.labels import label_of
+from rspo.analysis.pages import the_row
 from rspo.analysis.results import (
     ABOVE,
     AGAINST,
@@ -114,6 +115,32 @@ def headline(experiment: Experiment) -> dict[str, Any]:
     return {"models": model_labels(experiment, policies), "rows": rows}
 
 
+def best_baselines(experiment: Experiment) -> list[Row]:
+    """Where the baseline with another k has more Pass@k than the one of the headline.
+
+    Returns: rows with the `k`, the `trained_k` of the baseline that has most, by the estimates, and
+        the `difference` of the RSPO that is trained for this k to it, in percentage points.
+    """
+    compared = {row["k"] for row in headline(experiment)["rows"] if row["against"] == "baseline"}
+    rspo: dict[int, float] = {}
+    baselines: dict[int, dict[int, float]] = {}  # by k, those of each k of training
+    for rows in main_table(experiment).values():
+        for row in rows:
+            k = int(row["k"])
+            if row["objective"] == "hitchhiking":
+                baselines.setdefault(k, {})[int(row["trained_k"])] = row["estimate"]
+            if row["objective"] == "rspo_pass_at_k" and int(row["trained_k"]) == k:
+                rspo[k] = row["estimate"]
+    found: list[Row] = []
+    for k in sorted(int(k) for k in compared):
+        if k not in baselines or k not in rspo:
+            continue  # the table of the scale has other k
+        best = max(baselines[k], key=lambda trained_k: baselines[k][trained_k])
+        if best != k:
+            found.append({"k": k, "trained_k": best, "difference": rspo[k] - baselines[k][best]})
+    return found
+
+
 def own_rates(experiment: Experiment, problems: str = "") -> list[Row]:
     """The differences of the study of own learning rates, as the rows of `headline` are.
 
@@ -147,7 +174,8 @@ class ChosenRates:
     at_edge: how many of these are the best ones in validation, too, and the lowest or the highest
         that were tried.
     worse: the changed rates with which the method has less on the test problems than with the
-        shared one: its name, the k, and Pass@k in % with the own and with the shared rate.
+        shared one, as pages print it: its name, the k, and Pass@k in % with either rate. Methods
+        that the study does not have at the shared rate are left out.
     unchanged: the rows of `own_rates` in which both methods have the shared rate, so that their
         trainings, and differences, are those of `headline`.
     """
@@ -169,9 +197,14 @@ def chosen_rates(experiment: Experiment) -> ChosenRates | None:
     if not tables or not choosing:
         return None
     seeds = read_csv(choosing[1])["seeds"].astype(int).max()
-    methods = read_csv(tables[1]).to_dict("records")
-    # Without this setting, a variant has the rate of the model, which is the shared one.
-    others = [method for method in methods if "learning_rate" in method["setting"]]
+    others = []  # with another rate than the shared one
+    shared_variants = {}
+    for method in read_csv(tables[1]).to_dict("records"):
+        # Without this setting, a variant has the rate of the model, which is the shared one.
+        if "learning_rate" in method["setting"]:
+            others.append(method)
+        else:
+            shared_variants[method["method"]] = method["variant"]
     changed = 0
     at_edge = 0
     for method in others:
@@ -179,9 +212,6 @@ def chosen_rates(experiment: Experiment) -> ChosenRates | None:
         changed += len(chosen_at)
         if method["at_edge"] == "yes":
             at_edge += len(set(chosen_at) & set(method["best_at"].split()))
-    shared_variants = {
-        method["method"]: method["variant"] for method in methods if method not in others
-    }
     worse = _worse_on_test(others, shared_variants, read_rows(tables[0]))
     at_one_rate = {
         (row["against"], row["k"]): row["estimate"] for row in headline(experiment)["rows"]
@@ -203,18 +233,27 @@ def _worse_on_test(
         others: the methods with another rate than the shared one.
         shared_variants: the variant of each method that has the shared rate.
         rows: the comparisons of the study, which have the levels, too.
+
+    Raises: InputError if a level is missing, or not the only one.
     """
-    levels = rows[(rows["method_b"] == "") & (rows["claim"] == "")]
-    by_line = levels.set_index(["method_a", "variant", "k"])["estimate"]
     worse = []
     for method in others:
         name = method["method"]
+        if name not in shared_variants:
+            continue
         for k in method["chosen_at"].split():
-            own = 100 * by_line[name, method["variant"], k]
-            shared = 100 * by_line[name, shared_variants[name], k]
+            own = _level(rows, name, method["variant"], k)
+            shared = _level(rows, name, shared_variants[name], k)
             if own < shared:
                 worse.append({"method": name, "k": k, "own": own, "shared": shared})
     return worse
+
+
+def _level(rows: pd.DataFrame, method: str, variant: str, k: str) -> float:
+    """Pass@k of a method of a study in %, with the one digit after the point that pages print."""
+    wanted = {"method_a": method, "variant": variant, "method_b": "", "claim": "", "k": k}
+    row = the_row(rows, **wanted)
+    return round(100 * row["estimate"], 1)
 
 
 @dataclass(frozen=True)
@@ -593,7 +632,8 @@ def cost(experiment: Experiment) -> list[Row]:
 def used_by_models(experiment: Experiment) -> Row:
     """The seconds of training, sampling and verification, of all policies together.
 
-    The seconds of curves are left out, because every command that makes a page makes them anew.
+    The pretraining of base policies is a training, too. The seconds of curves are left out, because
+    every command that makes a page makes them anew.
     """
     frame = read_rows(experiment.files.table("cost"))
     row: Row = frame.loc[frame["step"] != "curves", list(SECONDS)].sum().to_dict()

@@ -12,6 +12,7 @@ from rspo.analysis.evidence import FOLDER, Evidence
 from rspo.analysis.study_columns import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.figures import figures_of
@@ -42,12 +43,21 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
     """
     file = FOLDER / f"{page}.parquet"
     if action == "page":
+        _require_no_other_settings(experiment, file)
         write_page(file)
         return
     files = _files(experiment, page)
     keys, rewards = _read_by(experiment, page)
     for line in evidence.add(file, experiment, files, keys, rewards, force):
         print(line)
+
+
+def _require_no_other_settings(experiment: Experiment, file: Path) -> None:
+    """Raises: InputError for settings of the command line that the evidence does not have."""
+    if experiment.overrides and experiment.overrides != Evidence.read(file).overrides:
+        raise InputError(
+            f"{experiment.option}: the page is made with the settings of {file}; leave it out"
+        )
 
 
 def write_page(file: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from rspo.analysis import pages, studies
 from rspo.analysis.results import write_comparisons
-from rspo.analysis.study_columns import origins
+from rspo.analysis.study_columns import commits, origins
 from rspo.analysis.write import study_contents
 from rspo.config.experiment import Experiment
 from rspo.policies.device import CPU_FLOAT32, Place
@@ -62,7 +62,7 @@ def test_the_main_page_has_the_rates_that_its_methods_have(
     assert f"Learning rates: {rates}" in text
     assert "3 training seeds, each from a supervised start of its own: intervals and p-" in text
     assert "base models" not in text
-    assert "RSPO's Pass@k is above that of GRPO in " in text
+    assert "RSPO's Pass@k is by the estimates above that of GRPO in " in text
     for k in (2, 4, 8):
         assert text.count(f" at Pass@{k} (") == (3 if k == 4 else 2)  # 4 also of MaxRL
     after = text.partition("Methods that are significantly above the policy after the start: ")[2]
@@ -114,3 +114,26 @@ def test_the_page_says_where_all_trainings_ran(
     assert "All trainings ran on" not in text
     ran = page(experiment, "pretrained", tmp_path, where={gpu: cells}, learning_rate=RATES)
     assert f"All trainings ran on: {gpu} (" in ran
+
+
+def test_the_commits_of_trainings_are_those_of_policies_or_else_of_their_logs(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code with uncommitted changes is not presented as a commit."""
+    cells = ["a--s0", "a--s1", "b--s0", "c--s0", "d--s0"]
+    provenance = {
+        experiment.files.policy(cells[0]): {"git_commit": "0123456789abcdef"},
+        experiment.files.training_log(cells[0]): {"git_commit": "f" * 40},
+        experiment.files.policy(cells[1]): {"git_commit": "0123456789abcdef+changes"},
+        experiment.files.training_log(cells[2]): {"git_commit": "fedcba9876543210"},
+        experiment.files.policy(cells[3]): {"git_commit": ""},
+    }
+
+    def read(path: Path) -> dict[str, str]:
+        return provenance.get(path, {})
+
+    monkeypatch.setattr("rspo.analysis.study_columns.read_provenance", read)
+    first = "01234567"
+    expected = [first, f"{first} with uncommitted changes", "fedcba98", "unknown"]
+    assert commits(experiment, cells) == expected
+    assert commits(experiment, cells[4:]) == ["unknown"]  # nothing is known of it

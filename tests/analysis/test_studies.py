@@ -383,6 +383,7 @@ contrasts: [{family: a, minus: base, claims: [C1]}]  ~  'a' compares nothing
 contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  'a' compares nothing
 {contrasts: [{family: a, minus: default}], choose_by_pass_at: 4}  ~  'a' compares nothing
 frontier: [1, 16]  ~  studies.rates.frontier = 16; allowed: evaluation.k
+choose_by_pass_at: 3  ~  studies.rates.choose_by_pass_at = 3; allowed: evaluation.k
 contrasts: [{family: a, minus: base, k: [4, 256]}]  ~  'a': k = 256; allowed: evaluation.k
 page: gone.md.jinja  ~  studies.rates.page = gone.md.jinja: no such file
 """

@@ -401,6 +401,12 @@ def test_objectives_above_and_below_rspo_are_counted_at_each_k(tmp_path: Path) -
         f"against RSPO k=8: 1 of {others} significantly below: MaxRL ({M}3.0); none above" in text
     )
     assert f"The best RSPO with another k: RSPO k=2, {M}1.0 ({M}2.0 to 0.0) (not resolved)." in text
+    quoted = text.partition("**")[2].partition("**")[0]
+    assert quoted.startswith(f"Of {others} other methods (")
+    below = "1, 1, 1 and none are significantly below the RSPO that is trained for the k of"
+    assert f"{below} evaluation at Pass@2, 4, 8 and 16, none ties with it within" in quoted
+    assert "and none, none, none and 1 are above (" in quoted
+    assert f"At Pass@1, 1 of {others - 1} are significantly below policy gradient, and none" in text
     # Policy gradient is what is subtracted at Pass@1.
     assert f"Pass@1, against policy gradient: 1 of {others - 1} significantly below" in text
 

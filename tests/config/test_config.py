@@ -9,9 +9,10 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
-from rspo.config.load import file_of, read_values
+from rspo.config.load import read_files, read_values
 from rspo.config.merge import parse_overrides
 from rspo.config.names import VERIFIER_VERSIONS, Family, TemplateName
+from rspo.config.places import Places
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
@@ -308,8 +309,8 @@ def test_a_bad_included_file_is_named(tmp_path: Path, theirs: str, message: str)
 
 def test_a_mistake_is_reported_in_the_file_that_has_it(tmp_path: Path) -> None:
     """A missing key is reported in the file that has the section."""
-    own = "seeds: none\nstudies: {both: {tilte: A}}\n"
-    theirs = "studies: {both: {suite: 3}, theirs: {sut: a}}\n"
+    own = "seeds: none\nstudies: {both: {tilte: A}, mine: {suite: a}}\n"
+    theirs = "studies: {both: {suite: 3}, theirs: {sut: a}, mine: {sut: b}}\n"
     included(tmp_path, own, theirs)
     with pytest.raises(InputError) as caught:
         Experiment.load("tiny", root=tmp_path)
@@ -318,7 +319,13 @@ def test_a_mistake_is_reported_in_the_file_that_has_it(tmp_path: Path) -> None:
     assert ("tiny.yaml", "seeds = 'none'") in places
     assert ("more.yaml", "studies.theirs") in places
     assert ("tiny.yaml", "studies.both") in places
-    assert ("more.yaml", "studies") not in places
+    assert ("more.yaml", "studies.mine") in places
+    assert ("tiny.yaml", "studies.mine") not in places
+    included_key = "more.yaml: unknown key benchmarkz"
+    (tmp_path / "config" / "tiny.yaml").write_text("include: more.yaml\n")
+    (tmp_path / "config" / "more.yaml").write_text("benchmarkz: 3\n")
+    with pytest.raises(InputError, match=f"config/{included_key}"):
+        Experiment.load("tiny", root=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +345,11 @@ def test_the_file_of_a_key_is_the_one_that_decides_it(
     own = "seeds: 3\nstudies: {mine: {suite: a}}\n"
     theirs = "seeds: 1\nstudies: {mine: {suite: b, title: B}, other: {suite: c}}\n"
     path = included(tmp_path, own, theirs)
-    assert file_of(path, location) == path.with_name(file)
+    places = Places(read_files(path), {"--set": {"training": {"steps": 5}}})
+    assert places.of(location) == str(path.with_name(file))
+    assert places.of(("training", "steps")) == "--set"
+    assert places.of(("training", "epochs")) == str(path)
+    assert Places().of(location) == ""
 
 
 @pytest.mark.parametrize("name", ["none.yaml", "3", "[more.yaml]"])

@@ -113,7 +113,10 @@ def test_a_study_of_several_models_subtracts_objectives_only(tmp_path: Path) -> 
     cells = [{"model": model, "objective": "grpo", "n": 4} for model in ("small", "medium")]
     contrasts = [{"family": "pairs", "minus": {"grpo": "default"}}]
     study = STUDIES["steps"] | {"cells": cells, "contrasts": contrasts}
-    with pytest.raises(InputError, match="with several models: no variants, and contrasts with"):
+    with pytest.raises(
+        InputError,
+        match="cells: of models small, medium; allowed with several models: no variants, and",
+    ):
         load(tmp_path, studies={"pairs": study})
 
 

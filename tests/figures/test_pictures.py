@@ -160,6 +160,19 @@ def test_a_panel_says_what_it_subtracts_if_another_one_subtracts_something_else(
     assert study._title("C1", rows.assign(claim="C1"), rows) == "C1"
 
 
+def test_the_small_print_says_which_variants_the_lines_of_a_method_join() -> None:
+    """Two methods with the variants of one stem, of which each has others."""
+    names = {"PG": ["default", "rate-1", "rate-2"], "GRPO": ["default", "rate-1", "rate-2"]}
+    names["RSPO k=4"] = ["default", "rate-3"]
+    rows = [(method, variant) for method, of_method in names.items() for variant in of_method]
+    many = study._LABEL_LIMIT
+    levels = pd.DataFrame(many * rows, columns=["method", "variant"])
+    expected = ["lines join default, rate-1, rate-2", "lines join default, rate-3"]
+    assert study._orders(levels) == expected
+    assert study._orders(levels[:8]) == []  # few points, which have labels
+    assert study._least_height(levels) > study._least_height(levels[:8])
+
+
 def test_the_small_print_names_a_variant_that_only_some_methods_have() -> None:
     methods = ["PG", "PG", "GRPO", "RSPO k=4", BASE]
     rows = pd.DataFrame({"method": methods, "variant": ["same", "same", "same", "faster", ""]})

@@ -11,7 +11,7 @@ from rspo.core.files import write_text
 from rspo.core.tables import read_csv
 from rspo.pipeline import tasks
 from rspo.pipeline.cost import costs, write_cost_table
-from rspo.pipeline.provenance import read_provenance
+from rspo.pipeline.provenance import provenance_path, read_provenance
 from rspo.pipeline.run import record
 from rspo.pipeline.task import Done, Task
 from rspo.pipeline.usage import Usage
@@ -61,6 +61,16 @@ def test_a_policy_has_a_row_for_each_task_with_the_time_of_all_its_processes(
         expected = sum(note[name] for note in blocks)
         assert table[name][2] == pytest.approx(expected, abs=0.01)
         assert (table[name] * 100 % 1).map(lambda rest: min(rest, 1 - rest)).max() < 1e-6
+
+
+def test_a_training_of_which_only_the_log_is_kept_counts(experiment: Experiment) -> None:
+    """As in results that were restored from evidence."""
+    before = costs(experiment)
+    provenance_path(experiment.files.policy(CELL)).unlink()
+    pd.testing.assert_frame_equal(costs(experiment)[:1], before[:1])
+    (after,) = costs(experiment).query("step == 'train'").to_dict("records")
+    assert after["policy"] == CELL
+    assert after["gpu_seconds"] == 4
 
 
 def test_an_experiment_without_results_has_an_empty_table(tmp_path: Path) -> None:

@@ -119,6 +119,9 @@ def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
     kept = Evidence.read(EVIDENCE.with_stem("results")).rows
     assert kept["rewards"].isna().all()  # they are 1 for correct responses and 0 for others
     shutil.move("results", "others")
+    assert main(["evidence", "page", "results", "--set", "training.steps=3"]) == 2
+    error = capsys.readouterr().err
+    assert "--set: the page is made with the settings of docs/evidence/results.parquet" in error
     assert main(["evidence", "page", "results"]) == 0
     theirs, ours = (text.read_text().splitlines() for text in (Path("page.md"), RESULTS_PAGE))
     assert [line.replace("](results/", "](page/") for line in ours] == theirs

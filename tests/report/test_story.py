@@ -464,8 +464,8 @@ def test_how_the_rates_are_chosen_is_said_beside_the_differences(
     assert one_line(str(sentences(experiment).how_chosen())).strip() == (
         "One training seed, which is among these, chooses the rates. Of 4 that are not the shared "
         "rate, 1 is the best in validation and the lowest or the highest of the three: a rate "
-        "outside may be better. On the test problems, which choose nothing, the chosen rate is "
-        "worse than the shared one for PG at Pass@8 (49.0 instead of 50.0 %)."
+        "outside may be better. On the test problems, which choose nothing, the chosen rate has "
+        "less than the shared one, by the estimates, for PG at Pass@8 (49.0 instead of 50.0 %)."
     )
     assert one_line(str(sentences(experiment).same_rates())).strip() == (
         "Where both have the shared rate, the difference is the same as above: policy gradient at "
@@ -474,6 +474,27 @@ def test_how_the_rates_are_chosen_is_said_beside_the_differences(
     (experiment.root / STUDIES / "learning_rates.csv").unlink()
     assert str(sentences(experiment).how_chosen()).strip() == ""
     assert str(sentences(experiment).same_rates()).strip() == ""
+
+
+def test_the_best_baseline_at_a_k_is_named_if_it_was_trained_for_another_one(
+    as_claimed: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = {("hitchhiking", 2): 50.0, ("hitchhiking", 4): 48.0, ("rspo_pass_at_k", 4): 53.0}
+    levels |= {("hitchhiking", 8): 40.0, ("rspo_pass_at_k", 8): 49.5, ("rspo_pass_at_k", 2): 52.0}
+    table = {}
+    for (objective, trained_k), estimate in levels.items():
+        row = {"objective": objective, "trained_k": trained_k, "estimate": estimate}
+        table[f"{objective} {trained_k}"] = [row | {"k": k} for k in (2, 4, 8)]
+    monkeypatch.setattr(page_data, "main_table", lambda _: table)
+    assert one_line(str(sentences(as_claimed).best_baselines())).strip() == (
+        "By the estimates, the baseline that is trained for k = 2 is the best baseline also at "
+        f"Pass@4 and Pass@8; RSPO minus it is +3.0 and {MINUS}0.5."
+    )
+    for row in table["hitchhiking 4"]:
+        row["estimate"] = 50.0 + (row["k"] == 4)
+    for row in table["hitchhiking 8"]:
+        row["estimate"] = 50.0 + 2 * (row["k"] == 8)
+    assert str(sentences(as_claimed).best_baselines()).strip() == ""
 
 
 PEER_RESULTS = [
@@ -582,7 +603,7 @@ def test_readme_says_whether_each_seed_has_a_base_model(tmp_path: Path, per_seed
     for policy, suite in experiment.evaluations:
         write_curves(experiment, policy, suite)
     write_claims(experiment)
-    for name in ("fig_difference", "fig_grpo"):
+    for name in ("fig_difference", "fig_grpo", "fig_main"):
         draw(experiment, name)
     file = tmp_path / "README.md"
     file.write_text(f"{BEGIN}\n{END}\n")
