@@ -160,8 +160,12 @@ def draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture
 
 def _least_height(levels: pd.DataFrame) -> float:
     """The height in inches that a picture has at least, so that there is room for labels."""
-    has_many_points = len(levels) > 2 * _LABEL_LIMIT  # a point has two levels, one for each axis
-    return 3.6 if has_many_points else 2.4
+    return 3.6 if _has_many_points(levels) else 2.4
+
+
+def _has_many_points(levels: pd.DataFrame) -> bool:
+    """Whether a frontier has so many points that only the ends of lines have labels."""
+    return len(levels) > 2 * _LABEL_LIMIT  # a point has two levels, one for each axis
 
 
 def _draw_forests(
@@ -227,7 +231,7 @@ def _in_order(levels: pd.DataFrame, variants: Sequence[str]) -> pd.DataFrame:
 
 def _orders(levels: pd.DataFrame) -> list[str]:
     """For the small print, the variants that each line connects, if their points have no labels."""
-    if len(levels) <= 2 * _LABEL_LIMIT:  # a point has two levels, one for each axis
+    if not _has_many_points(levels):
         return []
     orders: dict[str, None] = {}  # as keys, so that each is said once
     for _, variants in levels[levels["variant"] != ""].groupby("method", sort=False)["variant"]:

@@ -632,8 +632,8 @@ def cost(experiment: Experiment) -> list[Row]:
 def used_by_models(experiment: Experiment) -> Row:
     """The seconds of training, sampling and verification, of all policies together.
 
-    The pretraining of base policies is a training, too. The seconds of curves are left out, because
-    every command that makes a page makes them anew.
+    The pretraining of base policies counts as training. The seconds of curves are left out, because
+    `rspo evidence page` computes the curves each time.
     """
     frame = read_rows(experiment.files.table("cost"))
     row: Row = frame.loc[frame["step"] != "curves", list(SECONDS)].sum().to_dict()
